@@ -1,0 +1,1 @@
+"""The types every room speaks. Owns no state and does no I/O."""

@@ -1,0 +1,38 @@
+"""Names and walks that every reader of a Pod needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from podtui.api.v1 import Container, Pod
+
+
+def full_name(pod: Pod) -> str:
+    """``NAME_NAMESPACE``, which no two running pods of a node share."""
+    return f"{pod.metadata.name}_{pod.metadata.namespace}"
+
+
+def pod_ref(pod: Pod) -> str:
+    """``NAME_NAMESPACE(UID)``, as the kubelet's messages spell a pod."""
+    return f"{full_name(pod)}({pod.metadata.uid})"
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container is a restartable one (reference §6.3)."""
+    return container.restartPolicy == "Always"
+
+
+def init_containers(pod: Pod) -> tuple[Container, ...]:
+    return pod.spec.initContainers
+
+
+def containers(pod: Pod) -> tuple[Container, ...]:
+    return pod.spec.containers
+
+
+def all_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
+    """Every init and regular container with its field path (``spec.containers{NAME}``)."""
+    for container in init_containers(pod):
+        yield f"spec.initContainers{{{container.name}}}", container
+    for container in containers(pod):
+        yield f"spec.containers{{{container.name}}}", container

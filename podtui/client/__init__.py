@@ -1,0 +1,1 @@
+"""Speaks the API as typed lists, watches and streams. Knows no kubelet."""

@@ -1,0 +1,79 @@
+"""What the screens ask of the API, so that they can be tested against a scripted client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics
+from podtui.api.v1 import Event, Node, Pod
+
+T = TypeVar("T", Pod, Node, Event, Manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The whole list, at the start and again after every reconnect: replaces what was known."""
+
+    items: tuple[Pod | Node | Event | Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Objects added or modified, oldest change first, coalesced per read."""
+
+    items: tuple[Pod | Node | Event | Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    items: tuple[Pod | Node | Event | Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The agent does not answer; what was known is stale until the next `Synced`."""
+
+    reason: str
+
+
+Delta = Synced | Changed | Removed | Lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    container: str
+    follow: bool = True
+    previous: bool = False
+    tail: int | None = None
+    since_seconds: int | None = None
+    timestamps: bool = True
+
+
+class Client(Protocol):
+    """One agent (or API server). Raises `podtui.errors.AgentUnavailable` and `ApiError`."""
+
+    @property
+    def target(self) -> str:
+        """Where it speaks to, for the status line."""
+        ...
+
+    def follow(self, kind: type[T], namespace: str = "") -> AsyncIterator[Delta]:
+        """List, then watch; on loss one `Lost`, then reconnect with back-off, for ever."""
+        ...
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T: ...
+
+    def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
+        """Batches of lines without line feeds, each line as the API writes it (with
+        ``timestamps``: RFC 3339 nanoseconds, a space, the text). Ends when the log does."""
+        ...
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        """Usage now; empty while the agent has none."""
+        ...
+
+    async def node_metrics(self) -> NodeMetrics | None: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,66 @@
+"""Errors that cross room boundaries.
+
+Expected outcomes (a pull that backs off, a probe that fails) are values, not exceptions.
+"""
+
+from __future__ import annotations
+
+
+class PodtuiError(Exception):
+    """Root of every error that podtui raises on purpose; its text is fit for a user."""
+
+
+class UsageError(PodtuiError):
+    """Raised when a command line or a setting cannot be used as given (exit status 2)."""
+
+
+class EngineError(PodtuiError):
+    """Raised when the container engine refuses or fails a call."""
+
+
+class EngineUnavailable(EngineError):
+    """Raised when the engine does not answer: no socket, no permission, connection lost."""
+
+
+class EngineNotFound(EngineError):
+    """Raised when the engine does not know the container, sandbox, image or volume."""
+
+
+class EngineConflict(EngineError):
+    """Raised when the engine refuses for the state things are in (name in use, still running)."""
+
+
+class ImagePullError(EngineError):
+    """Raised when an image cannot be pulled; the text is the engine's."""
+
+
+class ContainerCreateError(EngineError):
+    """Raised when a container cannot be created."""
+
+
+class ContainerStartError(EngineError):
+    """Raised when a created container cannot be started (no such command, bad mount)."""
+
+
+class ExecTimeout(EngineError):
+    """Raised when a command in a container outlives its time-out."""
+
+
+class AgentUnavailable(PodtuiError):
+    """Raised by clients when no agent answers on the socket."""
+
+
+class ApiError(PodtuiError):
+    """Raised by clients for a ``Status`` other than success.
+
+    ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` Kubernetes' word.
+    """
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class StoreGone(PodtuiError):
+    """Raised when a watch asks for a resourceVersion that is no longer kept, or falls behind."""

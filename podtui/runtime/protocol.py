@@ -1,0 +1,467 @@
+"""The runtime contract: CRI's verbs on plain data.
+
+Times are aware UTC ``datetime``; sizes are bytes; durations are seconds. Calls raise subclasses of
+`podtui.errors.EngineError` and nothing of the engine's own. Every call can be cancelled; cancelling
+it leaves the engine in one of the states it could have had before or after the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, Protocol
+
+# --- what the engine is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What connect found. ``lacking`` names what the engine can't do, in words for a user."""
+
+    name: str
+    """``docker``, ``podman`` or ``memory``: the scheme of container ids (``docker://ID``)."""
+    version: str
+    api_version: str
+    os: str
+    architecture: str
+    kernel: str
+    cgroup_version: int
+    cgroup_driver: str
+    rootless: bool
+    local: bool
+    """Whether this machine's files and processes are the engine's."""
+    cpus: int
+    memory: int
+    root_dir: str
+    operating_system: str = ""
+    supports_memory_limit: bool = True
+    supports_cpu_quota: bool = True
+    supports_lower_oom_score: bool = True
+    routable_pods: bool = True
+    """Whether this process can dial a pod's IP."""
+    lacking: tuple[str, ...] = ()
+
+
+# --- sandboxes
+
+
+class NamespaceMode(StrEnum):
+    POD = "pod"
+    CONTAINER = "container"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortMapping:
+    container_port: int
+    host_port: int
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    host_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DnsConfig:
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeFile:
+    """A file (or, with ``target``, a symlink) inside a pod volume; ``path`` is relative to it."""
+
+    path: str
+    content: bytes = b""
+    mode: int = 0o644
+    uid: int = 0
+    gid: int = 0
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVolume:
+    """A directory that lives as long as the pod (reference §10.2).
+
+    ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default).
+    """
+
+    name: str
+    mode: int = 0o777
+    uid: int = 0
+    gid: int = 0
+    memory: bool = False
+    size_limit: int | None = None
+    files: tuple[VolumeFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxConfig:
+    """One pod sandbox: the namespaces and volumes that a pod's containers share."""
+
+    name: str
+    namespace: str
+    uid: str
+    attempt: int
+    hostname: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    network: NamespaceMode = NamespaceMode.POD
+    ipc: NamespaceMode = NamespaceMode.POD
+    pid: NamespaceMode = NamespaceMode.CONTAINER
+    ports: tuple[PortMapping, ...] = ()
+    dns: DnsConfig | None = None
+    """None: the engine's own."""
+    extra_hosts: tuple[tuple[str, str], ...] = ()
+    """(name, ip) pairs."""
+    sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
+    privileged: bool = False
+    volumes: tuple[PodVolume, ...] = ()
+
+
+class SandboxState(StrEnum):
+    READY = "SANDBOX_READY"
+    NOT_READY = "SANDBOX_NOTREADY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxRecord:
+    """A sandbox as ``list`` gives it: no inspect was made for it."""
+
+    id: str
+    name: str
+    namespace: str
+    uid: str
+    attempt: int
+    state: SandboxState
+    created_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxStatus:
+    """A sandbox inspected. ``ips``: primary first; empty for host network or when not ready."""
+
+    record: SandboxRecord
+    ips: tuple[str, ...]
+    host_network: bool
+    pid: int | None = None
+
+
+# --- containers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mount of a container: exactly one of ``volume`` (a `PodVolume`'s name), ``host_path``."""
+
+    container_path: str
+    volume: str = ""
+    sub_path: str = ""
+    """Relative, inside the volume or host path; created with the volume's mode when missing."""
+    host_path: str = ""
+    host_path_create: Literal["", "Directory", "File"] = ""
+    read_only: bool = False
+    propagation: Literal["private", "rslave", "rshared"] = "private"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """cgroup values after the kubelet's formulas (reference §13.1); 0 means unset."""
+
+    cpu_shares: int = 0
+    cpu_quota: int = 0
+    cpu_period: int = 0
+    memory: int = 0
+    oom_score_adj: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityContext:
+    """``user`` is what the engine takes (``uid``, ``uid:gid``, a name), empty for the image's."""
+
+    user: str = ""
+    groups: tuple[int, ...] = ()
+    privileged: bool = False
+    add_capabilities: tuple[str, ...] = ()
+    drop_capabilities: tuple[str, ...] = ()
+    read_only_rootfs: bool = False
+    no_new_privileges: bool = False
+    seccomp: str = "unconfined"
+    """``unconfined``, ``runtime/default`` or ``localhost/PATH``."""
+    apparmor: str = ""
+    unmasked_proc: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerConfig:
+    """One container to create in a sandbox."""
+
+    name: str
+    attempt: int
+    """The restart count."""
+    image: str
+    """What the pod asks for; ``image_id`` is what to run."""
+    image_id: str
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str
+    command: tuple[str, ...] | None = None
+    """Replaces ENTRYPOINT; None keeps the image's."""
+    args: tuple[str, ...] | None = None
+    """Replaces CMD; None keeps the image's unless ``command`` is set, which drops it."""
+    working_dir: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    resources: Resources = Resources()
+    security: SecurityContext = SecurityContext()
+    pid: NamespaceMode = NamespaceMode.CONTAINER
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    termination_message_path: str = ""
+    """Where in the container a fresh, empty, 0666 file is mounted; empty for none."""
+    stop_signal: str = ""
+
+
+class ContainerState(StrEnum):
+    CREATED = "CONTAINER_CREATED"
+    RUNNING = "CONTAINER_RUNNING"
+    EXITED = "CONTAINER_EXITED"
+    UNKNOWN = "CONTAINER_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRecord:
+    """A container as ``list`` gives it."""
+
+    id: str
+    name: str
+    attempt: int
+    sandbox_id: str
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str
+    state: ContainerState
+    created_at: datetime
+    image: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    """A container inspected (reference App. C for ``reason``).
+
+    ``reason`` is ``Completed``, ``Error``, ``OOMKilled`` or ``ContainerCannotRun`` once exited.
+    ``message`` is the engine's own word (a start failure), not the termination message.
+    """
+
+    record: ContainerRecord
+    image_id: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A container that was created or started: ``id`` may be new where the driver had to make it
+    again without something the engine can't do; ``warnings`` says what was lost."""
+
+    id: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSnapshot:
+    """Everything that carries our root label, from one engine call."""
+
+    sandboxes: tuple[SandboxRecord, ...]
+    containers: tuple[ContainerRecord, ...]
+
+
+# --- images, logs, exec, stats, events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord:
+    id: str
+    """``sha256:…``"""
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+    user: str = ""
+    """The image's User as configured: name, uid, ``uid:gid`` or empty."""
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryAuth:
+    username: str
+    password: str
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullProgress:
+    """``current`` and ``total`` bytes over all layers known so far; ``status`` is the engine's."""
+
+    status: str
+    current: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    follow: bool = False
+    tail: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line without its line feed; ``partial`` when the engine cut a longer one."""
+
+    timestamp: str
+    """RFC 3339 with nanoseconds, as the engine wrote it."""
+    stream: Literal["stdout", "stderr"]
+    content: bytes
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    exit_code: int
+    output: bytes
+    """stdout and stderr as they came, at most ``limit`` bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStats:
+    """Counters of one running container. ``cpu`` is cumulative nanoseconds; ``memory`` is the
+    working set (usage less inactive file cache) in bytes."""
+
+    id: str
+    name: str
+    pod_uid: str
+    timestamp: datetime
+    cpu: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeEvent:
+    """Something happened to one of ours: a reason to look, never the truth itself."""
+
+    pod_uid: str
+    action: str
+    """The engine's word: ``start``, ``die``, ``destroy``, ``oom`` …"""
+
+
+class Runtime(Protocol):
+    """A container engine that knows pods. One instance serves one root directory (its label)."""
+
+    async def connect(self) -> EngineInfo:
+        """Reach the engine and learn what it can do. Raises `EngineUnavailable`. May be repeated
+        after a loss; nothing is forgotten."""
+        ...
+
+    async def close(self) -> None:
+        """End streams and threads. Containers run on. Idempotent."""
+        ...
+
+    async def ping(self) -> None:
+        """Raises `EngineUnavailable` when the engine does not answer."""
+        ...
+
+    async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        """All of ours, or one pod's, whatever their state. One engine call."""
+        ...
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus: ...
+
+    async def container_status(self, container_id: str) -> ContainerStatus: ...
+
+    async def run_sandbox(self, config: SandboxConfig) -> Started:
+        """Create and start a sandbox with its volumes; on failure nothing of this attempt is left.
+        A volume that an earlier attempt of the same pod made is kept with its data."""
+        ...
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        """Stop a sandbox and whatever still runs in it. Idempotent; a missing one is no error."""
+        ...
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        """Remove a sandbox, its containers included. Idempotent. Volumes stay."""
+        ...
+
+    async def remove_pod_data(self, pod_uid: str) -> None:
+        """Remove the pod's volumes, once its sandboxes are gone. Idempotent."""
+        ...
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
+        """Raises `ContainerCreateError`, `EngineConflict` when the name is taken,
+        `EngineNotFound` when sandbox or image is gone."""
+        ...
+
+    async def start_container(self, container_id: str) -> Started:
+        """Raises `ContainerStartError` with the engine's text."""
+        ...
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        """Stop signal, then SIGKILL after ``grace`` seconds. Returns when it is not running.
+        Idempotent; a missing one is no error."""
+        ...
+
+    async def remove_container(self, container_id: str) -> None:
+        """Kill if needed and remove. Idempotent."""
+        ...
+
+    async def termination_message(self, container_id: str, limit: int) -> bytes:
+        """The last ``limit`` bytes of the termination message file; empty where there is none."""
+        ...
+
+    async def image_status(self, image: str) -> ImageRecord | None:
+        """By name or id; None when it is not on the machine."""
+        ...
+
+    async def pull_image(
+        self,
+        image: str,
+        *,
+        auth: RegistryAuth | None = None,
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> ImageRecord:
+        """Raises `ImagePullError` with the engine's text."""
+        ...
+
+    async def list_images(self) -> tuple[ImageRecord, ...]: ...
+
+    async def remove_image(self, image_id: str) -> None: ...
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
+    ) -> ExecResult:
+        """Run to the end. Raises `ExecTimeout` after ``timeout`` seconds."""
+        ...
+
+    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+        """Lines oldest first; with ``follow`` until the container ends. Raises `EngineNotFound`."""
+        ...
+
+    async def stats(self) -> tuple[ContainerStats, ...]:
+        """Counters of every running container of ours."""
+        ...
+
+    def events(self) -> AsyncIterator[RuntimeEvent]:
+        """Endless; raises `EngineUnavailable` when the connection ends."""
+        ...

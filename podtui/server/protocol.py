@@ -1,0 +1,36 @@
+"""What the server asks of the kubelet beside the records: streams and live figures."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.runtime.protocol import LogLine, LogOptions
+
+
+class LogError(Exception):
+    """Raised when a container has no log to give; ``code`` 400 or 404 (reference §16)."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class KubeletEndpoints(Protocol):
+    """The kubelet as its own HTTP endpoints see it."""
+
+    async def container_logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
+    ) -> AsyncIterator[LogLine]:
+        """Raises `LogError` with the kubelet's texts; an empty container name means the only one
+        (more than one: the API server's 400, ``a container name must be specified …``)."""
+        ...
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]: ...
+
+    async def node_metrics(self) -> NodeMetrics | None: ...
+
+    def healthy(self) -> tuple[bool, str]:
+        """``syncloop`` health and the reason where it fails."""
+        ...

@@ -1,0 +1,1 @@
+"""Screens, widgets, keys and themes: a client of the API that holds no truth of its own."""
