@@ -1,1 +1,4 @@
-"""Decisions, and the loops that carry them out. Paints nothing, parses no YAML, never calls an engine but through `podtui.runtime.protocol`."""
+"""Decisions, and the loops that carry them out.
+
+Paints nothing, parses no YAML, reaches an engine only through ``podtui.runtime.protocol``.
+"""

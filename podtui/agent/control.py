@@ -1,0 +1,104 @@
+"""Starting, finding, stopping an agent and clearing up after it, from another process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from podtui.agent.lock import is_held, read_agent
+from podtui.client.simple import get_json
+from podtui.errors import AgentUnavailable, ApiError, PodtuiError
+from podtui.settings import Settings
+
+
+class AgentFailed(PodtuiError):
+    """Raised when an agent could not be started or stopped; the text says where to look."""
+
+
+def prepare_root(settings: Settings) -> None:
+    """Make the root directory, for its owner alone. Raises `AgentFailed`."""
+    try:
+        settings.rootDir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise AgentFailed(f"cannot make the root directory {settings.rootDir}: {error}") from error
+
+
+def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start an agent in a session of its own; it outlives this process.
+
+    ``arguments`` follow ``podtui agent``. What it logs goes to ``agent.log`` in the root directory.
+    """
+    prepare_root(settings)
+    log = os.open(settings.agent_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "podtui", "agent", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
+            cwd="/",
+        )
+    finally:
+        os.close(log)
+
+
+def wait_ready(settings: Settings, *, timeout: float, child: subprocess.Popen[bytes]) -> None:
+    """Wait until the agent answers. Raises `AgentFailed` with the end of its log where it ended."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            get_json(settings.socket_path, "/version", timeout=1.0)
+        except (AgentUnavailable, ApiError):
+            if child.poll() is not None:
+                raise AgentFailed(
+                    f"the agent ended with status {child.returncode}:\n"
+                    + tail(settings.agent_log_path)
+                ) from None
+            if time.monotonic() > deadline:
+                raise AgentFailed(
+                    f"the agent does not answer; see {settings.agent_log_path}"
+                ) from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def stop(settings: Settings, *, timeout: float = 30.0) -> bool:
+    """End the agent; its containers run on. False where none ran. Raises `AgentFailed`."""
+    if not is_held(settings.lock_path):
+        return False
+    deadline = time.monotonic() + timeout
+    signalled = False
+    while is_held(settings.lock_path):
+        record = read_agent(settings.lock_path)
+        if record is not None and not signalled:
+            try:
+                os.kill(record.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+            except PermissionError as error:
+                raise AgentFailed(f"process {record.pid} is another user's") from error
+            signalled = True
+        if time.monotonic() > deadline:
+            raise AgentFailed(f"the agent did not end within {timeout:.0f} s")
+        time.sleep(0.02)
+    return True
+
+
+def tail(path: Path, lines: int = 20) -> str:
+    """The last lines of a log file; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 16384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

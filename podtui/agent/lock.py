@@ -1,0 +1,86 @@
+"""One agent per root directory, by an advisory lock that dies with its process.
+
+The lock file stays; what it says is believed only while somebody holds the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from podtui.errors import PodtuiError
+
+
+class AgentRunning(PodtuiError):
+    """Raised when another agent holds the root directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRecord:
+    """What a running agent says of itself in its lock file; ``started`` is RFC 3339."""
+
+    pid: int
+    version: str
+    nodeName: str
+    staticPodPath: str
+    engine: str
+    started: str
+
+
+class AgentLock:
+    """Holds the root directory until `release`, or until the process ends however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, record: AgentRecord) -> None:
+        """Raises `AgentRunning`."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            holder = read_agent(self._path)
+            who = f"process {holder.pid}" if holder else "another process"
+            raise AgentRunning(
+                f"{self._path.parent}: an agent already serves this root directory ({who})"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(record)).encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Idempotent."""
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock now."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_agent(path: Path) -> AgentRecord | None:
+    """The agent that holds the lock, None where none runs or it has not yet said who it is."""
+    if not is_held(path):
+        return None
+    try:
+        return AgentRecord(**json.loads(path.read_text()))
+    except (ValueError, TypeError, OSError):
+        return None

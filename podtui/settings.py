@@ -1,0 +1,355 @@
+"""The settings in force, and where each comes from: flag > environment > file > default.
+
+The file is YAML under the field names of ``KubeletConfiguration``, so that a kubelet's own file
+works; what podtui adds stands beside them under names of the same style. A key that only a kubelet
+needs is accepted and named in ``podtui config``; any other unknown key is an error with its line
+and column.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, cast
+
+import yaml
+
+from podtui.errors import UsageError
+
+_DURATION_UNITS: Final = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+}
+_DURATION: Final = re.compile(r"([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)")
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
+
+# KubeletConfiguration fields that mean nothing to a single machine without a cluster.
+KUBELET_ONLY: Final = frozenset(
+    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
+    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion rotateCertificates
+    serverTLSBootstrap authentication authorization registryPullQPS registryBurst
+    eventRecordQPS eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
+    healthzBindAddress oomScoreAdj clusterDomain clusterDNS streamingConnectionIdleTimeout
+    nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds
+    imageMinimumGCAge imageMaximumGCAge imageGCHighThresholdPercent imageGCLowThresholdPercent
+    volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver
+    cpuManagerPolicy singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
+    memoryManagerPolicy topologyManagerPolicy topologyManagerScope topologyManagerPolicyOptions
+    qosReserved runtimeRequestTimeout hairpinMode podCIDR podPidsLimit resolvConf runOnce
+    cpuCFSQuota cpuCFSQuotaPeriod nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS
+    kubeAPIBurst evictionSoft evictionSoftGracePeriod evictionPressureTransitionPeriod
+    evictionMaxPodGracePeriod evictionMinimumReclaim mergeDefaultEvictionSettings podsPerCore
+    enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains
+    iptablesMasqueradeBit iptablesDropBit featureGates failSwapOn memorySwap
+    containerLogMaxSize containerLogMaxFiles containerLogMaxWorkers containerLogMonitorInterval
+    configMapAndSecretChangeDetectionStrategy systemReservedCgroup kubeReservedCgroup
+    enforceNodeAllocatable reservedSystemCPUs showHiddenMetricsForVersion volumePluginDir
+    providerID kernelMemcgNotification logging enableSystemLogHandler enableSystemLogQuery
+    shutdownGracePeriod shutdownGracePeriodCriticalPods shutdownGracePeriodByPodPriority
+    reservedMemory enableProfilingHandler enableDebugFlagsHandler seccompDefault
+    memoryThrottlingFactor registerWithTaints registerNode tracing localStorageCapacityIsolation
+    containerRuntimeEndpoint imageServiceEndpoint failCgroupV1 userNamespaces
+    imagePullCredentialsVerificationPolicy preloadedImagesVerificationAllowlist""".split()
+)
+
+
+class SettingsError(UsageError):
+    """Raised for a setting that cannot be used; the text names file, line, column and key."""
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration (``1m30s``). Raises ValueError."""
+    if text == "0":
+        return 0.0
+    matches = list(_DURATION.finditer(text))
+    if not matches or "".join(m.group(0) for m in matches) != text:
+        raise ValueError(f"{text!r} is not a duration such as 20s or 1m30s")
+    return float(sum(float(m.group(1)) * _DURATION_UNITS[m.group(2)] for m in matches))
+
+
+def _duration(value: object) -> float:
+    if isinstance(value, str):
+        return parse_duration(value)
+    raise ValueError("wants a duration such as 20s or 1m30s")
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
+        return value.lower() in _TRUE
+    raise ValueError("wants true or false")
+
+
+def _positive(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+        return number
+    raise ValueError("wants a whole number above 0")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("wants a text that is not empty")
+
+
+def _path(value: object) -> Path:
+    return Path(_text(value)).expanduser().absolute()
+
+
+def _node_name(value: object) -> str:
+    name = _text(value)
+    if len(name) > 253 or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", name):
+        raise ValueError("wants a host name: letters, digits, '-' and '.'")
+    return name
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part for part in value.split(",") if part)
+    if isinstance(value, list) and all(isinstance(v, str) for v in cast(list[object], value)):
+        return tuple(cast(list[str], value))
+    raise ValueError("wants a list of texts")
+
+
+def _text_map(value: object) -> Mapping[str, str]:
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",") if part]
+        if all(sep for _, sep, _ in pairs):
+            return {key.strip(): val.strip() for key, _, val in pairs}
+    if isinstance(value, dict):
+        items = cast(dict[object, object], value)
+        return {str(key): str(val) for key, val in items.items()}
+    raise ValueError("wants a map such as {cpu: 100m}")
+
+
+def default_root_dir(environ: Mapping[str, str]) -> Path:
+    """The user's state directory (XDG)."""
+    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")) / ".local/state")
+    return Path(base).expanduser() / "podtui"
+
+
+def default_config_dir(environ: Mapping[str, str]) -> Path:
+    """The user's configuration directory (XDG)."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")) / ".config")
+    return Path(base).expanduser() / "podtui"
+
+
+def default_static_pod_path(environ: Mapping[str, str], working: Path) -> Path:
+    """``static_pods/`` of the working directory if there is one, else the user's."""
+    here = working / "static_pods"
+    return here if here.is_dir() else default_config_dir(environ) / "static_pods"
+
+
+EVICTION_HARD: Final = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, resolved. Durations are seconds, paths absolute."""
+
+    rootDir: Path
+    staticPodPath: Path
+    nodeName: str
+    engine: str = "auto"
+    theme: str = ""
+    kubeletStrict: bool = False
+    maxPods: int = 110
+    systemReserved: Mapping[str, str] = field(default_factory=dict[str, str])
+    kubeReserved: Mapping[str, str] = field(default_factory=dict[str, str])
+    evictionHard: Mapping[str, str] = field(default_factory=lambda: dict(EVICTION_HARD))
+    fileCheckFrequency: float = 20.0
+    syncFrequency: float = 60.0
+    maxContainerRestartPeriod: float = 300.0
+    serializeImagePulls: bool = True
+    maxParallelImagePulls: int = 1
+    allowedUnsafeSysctls: tuple[str, ...] = ()
+    nodeLabels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def socket_path(self) -> Path:
+        return self.rootDir / "podtui.sock"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.rootDir / "podtui.lock"
+
+    @property
+    def records_path(self) -> Path:
+        return self.rootDir / "records.db"
+
+    @property
+    def agent_log_path(self) -> Path:
+        return self.rootDir / "agent.log"
+
+
+PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "rootDir": _path,
+    "staticPodPath": _path,
+    "nodeName": _node_name,
+    "engine": _text,
+    "theme": _text,
+    "kubeletStrict": _boolean,
+    "maxPods": _positive,
+    "systemReserved": _text_map,
+    "kubeReserved": _text_map,
+    "evictionHard": _text_map,
+    "fileCheckFrequency": _duration,
+    "syncFrequency": _duration,
+    "maxContainerRestartPeriod": _duration,
+    "serializeImagePulls": _boolean,
+    "maxParallelImagePulls": _positive,
+    "allowedUnsafeSysctls": _texts,
+    "nodeLabels": _text_map,
+}
+# Where KubeletConfiguration nests or names a setting of ours otherwise.
+ALIASES: Final = {
+    "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
+    "podManifestPath": "staticPodPath",
+    "hostnameOverride": "nodeName",
+    "rootDirectory": "rootDir",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """``origins`` maps a setting to the words that say where it comes from; ``ignored`` lists the
+    keys of the file that only a kubelet needs, as ``file:line:column: key``."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    ignored: tuple[str, ...] = ()
+
+
+def environment_name(key: str) -> str:
+    """``maxPods`` is ``PODTUI_MAX_PODS``."""
+    return "PODTUI_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).upper()
+
+
+def resolve(
+    flags: Mapping[str, str | None],
+    environ: Mapping[str, str] | None = None,
+    *,
+    config: Path | None = None,
+    working: Path | None = None,
+) -> Resolved:
+    """Settle every setting. ``flags`` by setting name, None where a flag was not given.
+
+    Raises `SettingsError` for the first value that cannot be used, wherever it comes from.
+    """
+    environ = os.environ if environ is None else environ
+    working = Path.cwd() if working is None else working
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    ignored: list[str] = []
+    named = config or (Path(environ["PODTUI_CONFIG"]) if environ.get("PODTUI_CONFIG") else None)
+    path = named or default_config_dir(environ) / "config.yaml"
+    if named is not None and not path.is_file():
+        raise SettingsError(f"{path}: no such configuration file")
+    if path.is_file():
+        for key, value, place in _read_file(path, ignored):
+            values[key] = _parsed(key, value, place)
+            origins[key] = place
+    for key in PARSERS:
+        name = environment_name(key)
+        if environ.get(name):
+            values[key] = _parsed(key, environ[name], name)
+            origins[key] = name
+        flag = flags.get(key)
+        if flag is not None:
+            values[key] = _parsed(key, flag, f"--{environment_name(key)[7:].lower()}")
+            origins[key] = "command line"
+    values.setdefault("rootDir", default_root_dir(environ).absolute())
+    values.setdefault("staticPodPath", default_static_pod_path(environ, working).absolute())
+    values.setdefault("nodeName", socket.gethostname().lower() or "localhost")
+    settings = Settings(**values)
+    for item in fields(Settings):
+        origins.setdefault(item.name, "default")
+    if not 1 <= settings.maxContainerRestartPeriod <= 300:
+        place = origins["maxContainerRestartPeriod"]
+        raise SettingsError(f"{place}: maxContainerRestartPeriod: must be between 1s and 300s")
+    return Resolved(settings, origins, tuple(ignored))
+
+
+def _parsed(key: str, value: object, place: str) -> Any:
+    try:
+        return PARSERS[key](value)
+    except ValueError as error:
+        raise SettingsError(f"{place}: {key}: {error}") from error
+
+
+def _read_file(path: Path, ignored: list[str]) -> list[tuple[str, object, str]]:
+    """(setting, raw value, place) of a settings file, one for each key that is ours."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise SettingsError(f"{path}{where}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    if node is None:
+        return []
+    if not isinstance(node, yaml.MappingNode):
+        raise SettingsError(f"{path}:1:1: wants a map of settings")
+    found: list[tuple[str, object, str]] = []
+    _walk(path, node, "", found, ignored)
+    return found
+
+
+def _walk(
+    path: Path,
+    node: yaml.MappingNode,
+    prefix: str,
+    found: list[tuple[str, object, str]],
+    ignored: list[str],
+) -> None:
+    for key_node, value_node in node.value:
+        name = prefix + str(key_node.value)
+        place = f"{path}:{key_node.start_mark.line + 1}:{key_node.start_mark.column + 1}"
+        key = ALIASES.get(name, name)
+        if key in PARSERS:
+            found.append((key, _plain(value_node), place))
+        elif any(alias.startswith(name + ".") for alias in ALIASES):
+            if isinstance(value_node, yaml.MappingNode):
+                _walk(path, value_node, name + ".", found, ignored)
+        elif name in KUBELET_ONLY:
+            ignored.append(f"{place}: {name}")
+        else:
+            near = difflib.get_close_matches(name, [*PARSERS, *KUBELET_ONLY], n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise SettingsError(f"{place}: {name}: no such setting{hint}")
+
+
+def _plain(node: yaml.Node) -> object:
+    """The value of a node; scalars but booleans and integers stay text, for the parsers to read."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item) for item in node.value]
+    text = str(node.value)
+    if node.tag == "tag:yaml.org,2002:bool":
+        return text.lower() in _TRUE
+    if node.tag == "tag:yaml.org,2002:int" and text.isdigit():
+        return int(text)
+    return text
