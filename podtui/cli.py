@@ -1,0 +1,273 @@
+"""The command line: words and wiring. What each command does lives in the room it names.
+
+Nothing heavy is imported before a command needs it: ``--help`` and ``status`` load neither the
+screen nor the engine's library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from podtui import __version__
+from podtui.errors import AgentUnavailable, PodtuiError, UsageError
+
+if TYPE_CHECKING:
+    from podtui.settings import Resolved, Settings
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NO_AGENT: Final = 3
+
+COMMANDS: Final = ("agent", "status", "stop", "down", "check", "doctor", "config")
+_FLAGS: Final = {
+    "root_dir": "rootDir",
+    "static_pod_path": "staticPodPath",
+    "node_name": "nodeName",
+    "engine": "engine",
+}
+
+
+def _common_options() -> argparse.ArgumentParser:
+    """A fresh parent each time: argparse shares a parent's actions, and with them its defaults."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = common.add_argument_group("common options")
+    group.add_argument("--root-dir", metavar="DIR", help="where the agent keeps its state")
+    group.add_argument("--static-pod-path", metavar="DIR", help="the folder of Pod manifests")
+    group.add_argument("--node-name", metavar="NAME", help="the node's name (default: the host's)")
+    group.add_argument("--engine", metavar="auto|URL|memory", help="which container engine to use")
+    group.add_argument("--config", metavar="FILE", type=Path, help="the settings file")
+    return common
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; ``podtui [PATH]`` without a command is the screen."""
+    parser = argparse.ArgumentParser(
+        prog="podtui",
+        parents=[_common_options()],
+        description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
+        " engine and shows what becomes of them.",
+        epilog="Without a command: open the screen, and start the agent if none runs."
+        " 'podtui COMMAND --help' tells more of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"podtui {__version__}")
+    parser.add_argument("--theme", metavar="NAME", help="the colours to begin with")
+    parser.set_defaults(run=_screen, config=None, theme=None, **dict.fromkeys(_FLAGS))
+    commands = parser.add_subparsers(
+        title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
+    )
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], help_: str) -> Any:
+        command = commands.add_parser(
+            name, parents=[_common_options()], help=help_, description=help_
+        )
+        command.set_defaults(run=run)
+        return command
+
+    add("agent", _agent, "run the kubelet in the foreground, without a screen")
+    status = add("status", _status, "print the node and its pods once")
+    status.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    add("stop", _stop, "stop the agent; its containers run on")
+    down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
+    down.add_argument("--yes", action="store_true", help="do not ask")
+    check = add("check", _check, "diagnose manifests without running them")
+    check.add_argument("paths", metavar="PATH", nargs="+", type=Path)
+    check.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
+    add("config", _config, "print the settings in force and where each comes from")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser()
+    path = _take_path(arguments)
+    namespace = parser.parse_args(arguments)
+    if path is not None:
+        namespace.static_pod_path = path
+    try:
+        return namespace.run(namespace)
+    except UsageError as error:
+        print(f"podtui: {error}", file=sys.stderr)
+        return USAGE
+    except AgentUnavailable as error:
+        print(f"podtui: {error}", file=sys.stderr)
+        return NO_AGENT
+    except PodtuiError as error:
+        print(f"podtui: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _take_path(arguments: list[str]) -> str | None:
+    """Remove and return the first word that is neither an option, its value nor a command."""
+    takes_value = {"--root-dir", "--static-pod-path", "--node-name", "--engine", "--config"}
+    takes_value.add("--theme")
+    skip = False
+    for index, word in enumerate(arguments):
+        if skip:
+            skip = False
+        elif word in takes_value:
+            skip = True
+        elif not word.startswith("-"):
+            return None if word in COMMANDS else arguments.pop(index)
+    return None
+
+
+def _resolved(namespace: argparse.Namespace) -> Resolved:
+    from podtui.settings import resolve
+
+    flags = {key: getattr(namespace, flag) for flag, key in _FLAGS.items()}
+    flags["theme"] = getattr(namespace, "theme", None)
+    return resolve(flags, config=namespace.config)
+
+
+def _settings(namespace: argparse.Namespace) -> Settings:
+    return _resolved(namespace).settings
+
+
+def _agent_arguments(settings: Settings, config: Path | None) -> list[str]:
+    """The command line that gives another process these settings."""
+    arguments = [
+        f"--root-dir={settings.rootDir}",
+        f"--static-pod-path={settings.staticPodPath}",
+        f"--node-name={settings.nodeName}",
+        f"--engine={settings.engine}",
+    ]
+    if config is not None:
+        arguments.append(f"--config={config.absolute()}")
+    return arguments
+
+
+def _screen(namespace: argparse.Namespace) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
+    from podtui.agent import control
+    from podtui.agent.lock import is_held, read_agent
+
+    settings = _settings(namespace)
+    child = None
+    if not is_held(settings.lock_path):
+        child = control.start_background(settings, _agent_arguments(settings, namespace.config))
+    from podtui.tui.run import run_tui
+
+    status = run_tui(settings, agent=child)
+    record = read_agent(settings.lock_path)
+    if record is None:
+        if child is not None and child.poll() not in (None, 0):
+            print(control.tail(settings.agent_log_path), file=sys.stderr)
+        print("No agent runs.", file=sys.stderr)
+        return status
+    root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
+    print(f"The agent (process {record.pid}) goes on supervising {record.staticPodPath}.")
+    print(f"  podtui{root}         look again")
+    print(f"  podtui stop{root}    stop the agent, leave its containers running")
+    print(f"  podtui down{root}    stop the agent and remove its containers")
+    return status
+
+
+def _agent(namespace: argparse.Namespace) -> int:
+    from podtui.agent.run import run_agent
+
+    return run_agent(_settings(namespace))
+
+
+def _status(namespace: argparse.Namespace) -> int:
+    from podtui.client.simple import get_json
+
+    settings = _settings(namespace)
+    if not settings.socket_path.exists():
+        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+    nodes = get_json(settings.socket_path, "/api/v1/nodes", timeout=5.0)
+    pods = get_json(settings.socket_path, "/api/v1/pods", timeout=5.0)
+    if namespace.output == "json":
+        items = [*(nodes.get("items") or []), *(pods.get("items") or [])]
+        document = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+        print(json.dumps(document, indent=2))
+        return OK
+    from podtui.status_table import render
+
+    print(render(nodes.get("items") or [], pods.get("items") or []))
+    return OK
+
+
+def _stop(namespace: argparse.Namespace) -> int:
+    from podtui.agent import control
+
+    settings = _settings(namespace)
+    if not control.stop(settings):
+        raise AgentUnavailable(f"no agent runs for {settings.rootDir}")
+    print("The agent has stopped; its containers run on. 'podtui' takes them up again.")
+    return OK
+
+
+def _down(namespace: argparse.Namespace) -> int:
+    settings = _settings(namespace)
+    if not namespace.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("'podtui down' removes containers and volumes: say --yes")
+        question = f"Remove every container and volume of {settings.rootDir}? [y/N] "
+        if input(question).strip().lower() not in ("y", "yes"):
+            print("Nothing was changed.")
+            return OK
+    from podtui.agent import control
+    from podtui.agent.run import remove_all
+
+    stopped = control.stop(settings)
+    removed = remove_all(settings)
+    print(("The agent has stopped. " if stopped else "") + removed)
+    return OK
+
+
+def _check(namespace: argparse.Namespace) -> int:
+    from podtui.agent.check import check
+
+    missing = [path for path in namespace.paths if not path.exists()]
+    if missing:
+        raise UsageError(f"{missing[0]}: no such file or folder")
+    text, errors = check(
+        namespace.paths,
+        _settings(namespace),
+        output=namespace.output,
+        color=sys.stdout.isatty(),
+    )
+    print(text)
+    return FAILED if errors else OK
+
+
+def _doctor(namespace: argparse.Namespace) -> int:
+    from podtui.agent.doctor import examine
+
+    text, healthy = examine(_settings(namespace))
+    print(text)
+    return OK if healthy else FAILED
+
+
+def _config(namespace: argparse.Namespace) -> int:
+    from podtui.settings import PARSERS
+
+    resolved = _resolved(namespace)
+    width = max(len(key) for key in PARSERS)
+    for key in PARSERS:
+        value = getattr(resolved.settings, key)
+        shown = json.dumps(value if isinstance(value, (int, float)) else _plain(value))
+        print(f"{key:<{width}}  {shown}  # {resolved.origins[key]}")
+    for line in resolved.ignored:
+        print(f"# no effect here: {line}")
+    return OK
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return value if isinstance(value, (str, dict, list)) else str(value)
