@@ -1,0 +1,77 @@
+# Everything works on a fresh machine: each target does its own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+IMAGE := busybox:1.36
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: help setup dev engine image run test check lint types unit integration e2e bench conformance lock stop-engine clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.runtime: requirements.txt pyproject.toml
+	@echo "Setting up $(VENV) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
+	@echo "Installing what the tests need …"
+	@$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@
+
+setup: $(VENV)/.runtime ## Make .venv/bin/podtui
+
+dev: $(VENV)/.dev ## The same, with the tools for the tests
+
+engine: ## See that a container engine answers; ask before installing one
+	@$(PYTHON) scripts/engine.py ensure >/dev/null
+
+image: setup ## Make the sample image where no registry gives it
+	@$(BIN)/python scripts/sample_image.py --ensure $(IMAGE)
+
+run: setup ## Open podtui on the samples, engine and all
+	@engine=$$($(PYTHON) scripts/engine.py ensure); \
+	if [ "$$engine" = auto ]; then $(BIN)/python scripts/sample_image.py --ensure $(IMAGE) || true; fi; \
+	exec $(BIN)/podtui --engine "$$engine" static_pods
+
+test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
+	@scripts/with_engine.sh $(MAKE) --no-print-directory check unit integration e2e
+
+check: lint types ## Lint, format, types, import directions
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/generate_api.py --check
+	$(BIN)/lint-imports
+
+types: dev
+	$(BIN)/pyright
+
+unit: dev ## Tests that need no engine
+	$(BIN)/pytest -m "not engine and not e2e" -n auto
+
+integration: dev ## Tests on the real engine
+	$(BIN)/pytest -m "engine and not e2e"
+
+e2e: dev ## The real program in tmux
+	$(BIN)/pytest -m e2e
+
+bench: dev ## The figures, as ratios to a floor measured in the same run
+	@scripts/with_engine.sh $(BIN)/python -m benchmarks
+
+lock: dev ## Write the hashed requirements anew
+	$(BIN)/uv export --quiet --no-emit-project --no-header --no-dev --format requirements-txt -o requirements.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-header --all-groups --format requirements-txt -o requirements-dev.txt
+
+stop-engine: ## Stop the engine that one of these targets started
+	@$(PYTHON) scripts/engine.py stop
+
+clean: ## Remove what was built; containers and state stay
+	rm -rf dist build .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,231 @@
+"""Make sure that a container engine answers and has the sample image.
+
+``ensure`` finds an engine; where none answers it starts an installed one, or installs the
+distribution's ``docker.io``: after asking on a terminal, without asking when ``CI=true`` or when
+root has no terminal to be asked on. It prints one word for the program: ``auto``, or ``memory``
+when there will be no engine. ``stop`` ends the engine that ``ensure`` started, and no other.
+
+Only the standard library is used: it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE = ROOT / ".cache"
+PID_FILE = STATE / "dockerd.pid"
+LOG_FILE = STATE / "dockerd.log"
+DECLINED = STATE / "engine-declined"
+DEFAULT_SOCKET = "/var/run/docker.sock"
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=5)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(5)
+        self.sock.connect(self._path)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def sockets() -> list[str]:
+    """Where an engine may answer, best first."""
+    host = os.environ.get("DOCKER_HOST", "")
+    if host.startswith("unix://"):
+        return [host.removeprefix("unix://")]
+    found = [DEFAULT_SOCKET]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        found += [f"{runtime}/docker.sock", f"{runtime}/podman/podman.sock"]
+    return [*found, "/run/podman/podman.sock"]
+
+
+def answering() -> str | None:
+    """The first socket on which an engine answers."""
+    if os.environ.get("DOCKER_HOST", "").startswith(("tcp://", "ssh://")):
+        return os.environ["DOCKER_HOST"]
+    for path in sockets():
+        connection = _UnixConnection(path)
+        try:
+            connection.request("GET", "/_ping")
+            if connection.getresponse().status == 200:
+                return path
+        except (OSError, http.client.HTTPException):
+            continue
+        finally:
+            connection.close()
+    return None
+
+
+def unattended() -> bool:
+    return os.environ.get("CI") == "true" or (os.geteuid() == 0 and not sys.stdin.isatty())
+
+
+def agreed(question: str) -> bool:
+    """Whether to go on: yes where nobody can be asked, else what the user says."""
+    if unattended():
+        return True
+    if not sys.stdin.isatty():
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def as_root(command: list[str]) -> list[str]:
+    return command if os.geteuid() == 0 else ["sudo", *command]
+
+
+def run(command: list[str]) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return (
+        subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
+        ).returncode
+        == 0
+    )
+
+
+def install(packages: list[str]) -> bool:
+    if shutil.which("apt-get") is None:
+        say("This script installs packages with apt-get alone, which is not here.")
+        return False
+    return run(as_root(["apt-get", "update", "-qq"])) and run(
+        as_root(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages])
+    )
+
+
+def find_program(name: str) -> str | None:
+    path = os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin:/usr/local/sbin"
+    return shutil.which(name, path=path)
+
+
+def wait_for_engine(seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if answering():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def start() -> bool:
+    """Start the installed engine: by systemd where it runs, else as a process of our own."""
+    if Path("/run/systemd/system").is_dir():
+        return run(as_root(["systemctl", "start", "docker"])) and wait_for_engine(60)
+    dockerd = find_program("dockerd")
+    if dockerd is None or os.geteuid() != 0:
+        return False
+    STATE.mkdir(exist_ok=True)
+    with LOG_FILE.open("ab") as log:
+        process = subprocess.Popen(
+            [dockerd], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    PID_FILE.write_text(str(process.pid))
+    say(f"Starting {dockerd} (log: {LOG_FILE.relative_to(ROOT)}) …")
+    return wait_for_engine(90)
+
+
+def ensure() -> str:
+    """``auto`` when an engine answers in the end, else ``memory``."""
+    if answering():
+        return "auto"
+    if DECLINED.exists() and not unattended():
+        say(f"No container engine (you declined one; remove {DECLINED.relative_to(ROOT)} to be")
+        say("asked again): the pods will be SIMULATED.")
+        return "memory"
+    if find_program("dockerd") is None:
+        say("No container engine answers, and none is installed.")
+        if not agreed("Install Debian's docker.io, and start it?"):
+            return decline()
+        if not install(["docker.io", "iptables"]):
+            return decline()
+    elif not agreed("The Docker engine is installed but does not run. Start it?"):
+        return decline()
+    if not start():
+        say(f"The engine did not come up; see {LOG_FILE.relative_to(ROOT)}.")
+        return decline()
+    return "auto"
+
+
+def decline() -> str:
+    if not unattended():
+        STATE.mkdir(exist_ok=True)
+        DECLINED.touch()
+    say("Going on without an engine: the pods will be SIMULATED.")
+    say("For real ones install Docker (https://docs.docker.com/engine/install/) or Podman, and")
+    say("see 'podtui doctor'.")
+    return "memory"
+
+
+def busybox() -> str | None:
+    """A static busybox of this machine, installed if it may be."""
+    for candidate in ("/bin/busybox", "/usr/bin/busybox"):
+        if Path(candidate).exists() and is_static(candidate):
+            return candidate
+    if shutil.which("apt-get") is None or not agreed(
+        "Install busybox-static, for the sample image?"
+    ):
+        return None
+    return "/bin/busybox" if install(["busybox-static"]) else None
+
+
+def is_static(path: str) -> bool:
+    """Whether an ELF file asks for no interpreter: true of static programs."""
+    data = Path(path).read_bytes()
+    return data[:4] == b"\x7fELF" and b"/ld-linux" not in data and b"/ld-musl" not in data
+
+
+def stop() -> None:
+    """End the engine that `start` started as a process, and wait for it."""
+    if not PID_FILE.exists():
+        return
+    pid = int(PID_FILE.read_text() or 0)
+    PID_FILE.unlink()
+    try:
+        if b"dockerd" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + 60
+        while (
+            time.monotonic() < deadline and b"dockerd" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ):
+            time.sleep(0.1)
+    except (ProcessLookupError, FileNotFoundError):
+        return
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=("ensure", "busybox", "stop"))
+    command = parser.parse_args().command
+    if command == "ensure":
+        print(ensure())
+    elif command == "busybox":
+        path = busybox()
+        if path is None:
+            return 1
+        print(path)
+    else:
+        stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

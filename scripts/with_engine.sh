@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Run a command with an engine, the sample image and tmux at hand; stop the engine if it was started
+# here, and only then.
+set -eu
+cd "$(dirname "$0")/.."
+had_engine=no
+test -s .cache/dockerd.pid && had_engine=yes
+cleanup() {
+  if [ "$had_engine" = no ]; then python3 scripts/engine.py stop; fi
+}
+trap cleanup EXIT
+engine=$(python3 scripts/engine.py ensure)
+if [ "$engine" = auto ]; then
+  .venv/bin/python scripts/sample_image.py --ensure busybox:1.36
+else
+  echo "The tests need a container engine: $0 can't go on without one." >&2
+  exit 1
+fi
+if ! command -v tmux >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq tmux >/dev/null
+  else
+    echo "The tests need tmux: install it." >&2
+    exit 1
+  fi
+fi
+"$@"

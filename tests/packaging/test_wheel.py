@@ -1,0 +1,53 @@
+"""A wheel in a clean environment finds what ships beside the code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBE = """
+import podtui.resources as resources
+from podtui.runtime.docker.pause import pause_binary
+assert "site-packages" in resources.__file__, resources.__file__
+print(*sorted(p.name for p in resources.shipped("themes").iterdir()))
+print(*sorted(p.name for p in resources.shipped("static_pods").iterdir()))
+print(*(len(pause_binary(arch)) for arch in ("amd64", "arm64")))
+"""
+
+
+@pytest.mark.timeout(180)
+def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    home = tmp_path / "clean"
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--no-deps", wheel],
+        check=True,
+        capture_output=True,
+    )
+    # The dependencies are those of this environment; a path file there is not followed, so the
+    # checkout itself stays out of sight.
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    shown = subprocess.run(
+        [python, "-c", PROBE], check=True, capture_output=True, text=True, cwd=tmp_path
+    ).stdout.splitlines()
+    assert "podtui-dark.yaml" in shown[0].split()
+    assert {"web.yaml", "counter.yaml", "pipeline.yaml", "gallery"} <= set(shown[1].split())
+    assert all(0 < int(size) < 4096 for size in shown[2].split())
+    version = subprocess.run(
+        [home / "bin" / "podtui", "--version"], check=True, capture_output=True, text=True
+    )
+    assert version.stdout.startswith("podtui ")
