@@ -1,0 +1,34 @@
+"""For every test: ``tests/`` on the import path (for ``virtual_time``) and virtual time by mark."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.append(HERE)
+
+from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "virtual_time: run on a loop whose time jumps to the next timer"
+    )
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return loop_factories(item.get_closest_marker("virtual_time") is not None)
+
+
+@pytest.fixture
+def virtual_clock() -> VirtualClock:
+    """The clock of a ``virtual_time`` test."""
+    return VirtualClock()

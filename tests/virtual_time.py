@@ -1,0 +1,173 @@
+"""Virtual time for asyncio: a loop whose clock jumps to the next timer when nothing is ready.
+
+An hour of back-off costs no time at all. Sockets and pipes work (they are polled before time moves)
+and so do executor jobs (time stands still until they are done), but nothing else holds time back:
+data that another process has yet to send will seem late.
+
+Three ways in:
+
+* ``pytestmark = pytest.mark.virtual_time`` (or on one test): pytest-asyncio runs the test and its
+  async fixtures on a `VirtualLoop`; the fixture ``virtual_clock`` is its `VirtualClock`.
+* ``@virtual()`` over one ``async def test_...``: the same for a test that uses no async fixture.
+* ``run_virtual(coroutine, timeout=...)``: from synchronous code, hypothesis examples among it.
+
+A run that takes more than ``timeout`` *real* seconds, or in which nothing can ever happen again,
+ends with `VirtualTimeError`, which says where every task waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import selectors
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+REAL_LIMIT: Final = 20.0
+# Something outside the loop (a thread that was not started through it) may still wake it.
+STALL_GRACE: Final = 1.0
+
+
+class VirtualTimeError(AssertionError):
+    """Raised when a run on virtual time hangs, or takes too much real time."""
+
+
+class VirtualClock:
+    """A `podtui.clock.Clock` on the running loop's time: ``now()`` is ``EPOCH`` plus that."""
+
+    def __init__(self, epoch: datetime = EPOCH) -> None:
+        self._epoch = epoch
+
+    def now(self) -> datetime:
+        return self._epoch + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class _VirtualSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+    """Polls for real, and hands a wait that would block to the loop."""
+
+    loop: VirtualLoop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.loop.check_real_time()
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if self.loop.executor_jobs:
+            return super().select(0.05)
+        if timeout is not None:
+            self.loop.advance(timeout)
+            return []
+        # No timer at all. The loop's own wake-up pipe is always registered.
+        if len(self.get_map()) > 1:
+            return super().select(0.05)
+        ready = super().select(STALL_GRACE)
+        if not ready:
+            self.loop.fail("nothing is left that could ever happen")
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that starts at second 0 and never waits for a timer."""
+
+    def __init__(self, *, real_limit: float = REAL_LIMIT) -> None:
+        self._now = 0.0
+        self._real_limit = real_limit
+        self._real_start: float | None = None
+        self._failed = False
+        self.executor_jobs = 0
+        selector = _VirtualSelector()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move time on to the next timer, which is ``seconds`` away."""
+        target = self._now + seconds
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        # The sum of differences misses the timer by rounding; nobody may wake early.
+        if scheduled and abs(scheduled[0].when() - target) < 1e-6:
+            target = scheduled[0].when()
+        self._now = max(self._now, target)
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+        future = super().run_in_executor(executor, func, *args)
+        self.executor_jobs += 1
+        future.add_done_callback(self._executor_job_done)
+        return future
+
+    def _executor_job_done(self, _future: asyncio.Future[Any]) -> None:
+        self.executor_jobs -= 1
+
+    def check_real_time(self) -> None:
+        """Raises `VirtualTimeError` when the run has taken its real seconds."""
+        if self._real_start is None:
+            self._real_start = time.monotonic()
+        elif time.monotonic() - self._real_start > self._real_limit:
+            self.fail(f"took more than {self._real_limit:g} real seconds")
+
+    def fail(self, reason: str) -> None:
+        """Raises `VirtualTimeError` once; the clean-up that follows gets the same time again."""
+        if self._failed:
+            self._real_start = time.monotonic()
+            if reason.startswith("took"):
+                return
+        self._failed = True
+        self._real_start = time.monotonic()
+        raise VirtualTimeError(f"at virtual second {self._now:.3f}: {reason}{_waiting(self)}")
+
+
+def _waiting(loop: asyncio.AbstractEventLoop) -> str:
+    lines = [""]
+    for task in sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name()):
+        frames = task.get_stack(limit=1)
+        place = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "?"
+        lines.append(f"{task.get_name()} waits at {place}")
+    return "\n  ".join(lines)
+
+
+def run_virtual(coroutine: Coroutine[Any, Any, T], *, timeout: float = REAL_LIMIT) -> T:
+    """Run to the end on a loop of its own; ``timeout`` is in real seconds."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(real_limit=timeout)) as runner:
+        return runner.run(coroutine)
+
+
+def virtual(
+    *, timeout: float = REAL_LIMIT
+) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, T]]:
+    """Make an async test a synchronous one that runs in `run_virtual`."""
+
+    def decorate(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            return run_virtual(function(*args, **kwargs), timeout=timeout)
+
+        return run
+
+    return decorate
+
+
+def loop_factories(is_virtual: bool) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What pytest-asyncio's hook wants for one test."""
+    if is_virtual:
+        return {"virtual": VirtualLoop}
+    return {"real": asyncio.new_event_loop}
+
+
+async def settle(rounds: int = 20) -> None:
+    """Let everything that is ready run, without moving time."""
+    for _ in range(rounds):
+        await asyncio.sleep(0)
