@@ -27,11 +27,16 @@ class WatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one object. ``object`` of a DELETED is its last state, of a BOOKMARK None."""
+    """One change of one object. ``object`` of a DELETED is its last state, of a BOOKMARK None.
+
+    ``previous`` is the state before, where the records know it: what selectors need to tell an
+    object that stopped matching from one that never did.
+    """
 
     type: WatchType
     object: Pod | Node | Event | Manifest | None
     resource_version: int
+    previous: Pod | Node | Event | Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)

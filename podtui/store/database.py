@@ -1,0 +1,210 @@
+"""The file behind the records: its schema, how it is opened, what is done when it is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Event, Node, Pod
+from podtui.errors import PodtuiError
+from podtui.store.protocol import Resource
+
+log = logging.getLogger(__name__)
+
+Object = Pod | Node | Event | Manifest
+Key = tuple[Resource, str, str]
+"""Resource, namespace, name."""
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x706F6474
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE records (
+    resource TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    rv INTEGER NOT NULL,
+    written REAL NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (resource, namespace, name)
+);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL);
+INSERT INTO meta VALUES ('rv', 0);
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+COMMIT;
+"""
+_SHORT_READ = 522
+_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+DECODERS: dict[Resource, msgspec.json.Decoder[Pod | Node | Event | Manifest]] = {
+    "pods": msgspec.json.Decoder(Pod),
+    "nodes": msgspec.json.Decoder(Node),
+    "events": msgspec.json.Decoder(Event),
+    "manifests": msgspec.json.Decoder(Manifest),
+}
+
+
+class _Damaged(Exception):
+    """The file is not what we wrote; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One change to write: ``object`` None deletes. ``written`` is Unix seconds."""
+
+    object: Object | None
+    resource_version: int
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the file held. ``recovered`` is empty unless something had to be given up."""
+
+    rows: dict[Key, Row] = field(default_factory=dict[Key, Row])
+    resource_version: int = 0
+    recovered: str = ""
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection in WAL mode with explicit transactions, usable from any one thread."""
+    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def load(path: str, now: datetime) -> Loaded:
+    """Read the file, made where there is none, 0600. One that is damaged is moved aside.
+
+    Raises `PodtuiError` when the place cannot be used at all (permissions, a directory, locked).
+    """
+    try:
+        _own(path)
+        try:
+            return _read(path)
+        except _Damaged as damage:
+            aside = _move_aside(path, now)
+            recovered = f"{path} was unusable ({damage}) and is kept as {aside}; begun afresh"
+            log.warning("%s", recovered)
+            _own(path)
+            _read(path)
+            return Loaded(recovered=recovered)
+    except (OSError, sqlite3.Error, _Damaged) as error:
+        raise PodtuiError(f"cannot use the records file {path}: {error}") from error
+
+
+def write(connection: sqlite3.Connection, rows: Iterable[tuple[Key, Row]], version: int) -> None:
+    """Write a batch in one transaction, with the counter's value at its end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for (resource, namespace, name), row in rows:
+            if row.object is None:
+                connection.execute(
+                    "DELETE FROM records WHERE resource = ? AND namespace = ? AND name = ?",
+                    (resource, namespace, name),
+                )
+            else:
+                connection.execute(
+                    "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        resource,
+                        namespace,
+                        name,
+                        row.resource_version,
+                        row.written,
+                        msgspec.json.encode(row.object),
+                    ),
+                )
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'rv'", (version,))
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _own(path: str) -> None:
+    """Make the file with mode 0600 before SQLite sees it: its WAL takes over the mode."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o600:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str) -> Loaded:
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            _check(connection)
+            return _rows(connection)
+    except sqlite3.Error as error:
+        code = error.sqlite_errorcode if hasattr(error, "sqlite_errorcode") else 0
+        if code & 0xFF in _DAMAGE or code == _SHORT_READ:
+            raise _Damaged(str(error)) from error
+        raise
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Make the schema in an empty file; raise `_Damaged` for any but ours."""
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables == 0 and version == 0:
+        connection.executescript(_SCHEMA)
+        return
+    if version != SCHEMA_VERSION:
+        raise _Damaged(f"schema version {version}, this podtui writes {SCHEMA_VERSION}")
+    problem: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if problem != "ok":
+        raise _Damaged(problem)
+
+
+def _rows(connection: sqlite3.Connection) -> Loaded:
+    rows: dict[Key, Row] = {}
+    unreadable: list[Key] = []
+    for resource, namespace, name, rv, written, data in connection.execute(
+        "SELECT resource, namespace, name, rv, written, data FROM records ORDER BY written, rv"
+    ):
+        key: Key = (resource, namespace, name)
+        try:
+            rows[key] = Row(DECODERS[key[0]].decode(data), rv, written)
+        except (msgspec.MsgspecError, KeyError, TypeError) as error:
+            log.warning("dropping the unreadable record %s: %s", "/".join(key), error)
+            unreadable.append(key)
+    for key in unreadable:
+        connection.execute(
+            "DELETE FROM records WHERE resource = ? AND namespace = ? AND name = ?", key
+        )
+    counter = connection.execute("SELECT value FROM meta WHERE key = 'rv'").fetchone()
+    if counter is None:
+        raise _Damaged("the counter is missing")
+    version = max((counter[0], *(row.resource_version for row in rows.values())))
+    words = ", ".join("/".join(key) for key in unreadable)
+    return Loaded(rows, version, f"dropped unreadable records: {words}" if words else "")
+
+
+def _move_aside(path: str, now: datetime) -> str:
+    stem = aside = f"{path}.damaged-{now:%Y%m%dT%H%M%SZ}"
+    attempt = 1
+    while os.path.lexists(aside):
+        attempt += 1
+        aside = f"{stem}-{attempt}"
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(path + suffix, aside + suffix)
+    return aside

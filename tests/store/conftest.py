@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from podtui.store import Store, open_store
+
+
+class HandClock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+        await asyncio.sleep(0)
+
+    def advance(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def memory(clock: HandClock) -> AsyncIterator[Store]:
+    store = open_store(None, clock=clock)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def opened(clock: HandClock, tmp_path: Path) -> AsyncIterator[Callable[..., Store]]:
+    """Opens the store of one file, as often as asked; closes each at the end."""
+    stores: list[Store] = []
+
+    def open_again(**options: object) -> Store:
+        store = open_store(str(tmp_path / "records.db"), clock=clock, **options)
+        stores.append(store)
+        return store
+
+    yield open_again
+    for store in stores:
+        await store.close()
