@@ -1,0 +1,131 @@
+"""A line of a log as styled text: colours kept, every other control sequence neutralised.
+
+Colour sequences (SGR) become styles. Whatever else could move the cursor, set a title, write the
+clipboard or turn the text direction is taken out or shown as a picture of itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+
+NO_STYLE: Final = Style.null()
+MAX_SHOWN: Final = 16 * 1024
+"""Characters of one line that are drawn; the buffer keeps the rest."""
+
+_SGR: Final = r"\x1b\[([0-9;:]*)m"
+_CONTROL: Final = re.compile(
+    _SGR
+    + r"|\x1b\[[0-?]*[ -/]*[@-~]?"  # other CSI
+    + r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS, SOS, PM, APC up to their end
+    + r"|\x1b[ -/]*[0-~]?"  # other escapes
+    + r"|\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d\x9e\x9f].*?(?:\x07|\x9c|$)"  # the same in C1
+    + r"|[\x00-\x1f\x7f-\x9f]"
+    + r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c\ufeff\u2028\u2029]"
+)
+_PLAIN: Final = re.compile(rb"[\x20-\x7e]*")
+_COLORS: Final = (
+    "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white",
+)  # fmt: skip
+
+
+def is_plain(line: bytes) -> bool:
+    """Whether a line is printable ASCII, one cell a byte."""
+    return _PLAIN.fullmatch(line) is not None
+
+
+def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
+    """Segments of one line; their text never contains a control character."""
+    text = line[: MAX_SHOWN * 4].decode(errors="replace")
+    cut = len(text) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
+    text = text[:MAX_SHOWN].expandtabs(8)
+    segments: list[Segment] = []
+    style = base
+    position = 0
+    for match in _CONTROL.finditer(text):
+        if match.start() > position:
+            segments.append(Segment(text[position : match.start()], style))
+        position = match.end()
+        sgr = match.group(1)
+        if sgr is not None:
+            style = apply_sgr(style, sgr, base)
+        elif len(match.group()) == 1 and ord(match.group()) < 0x20 and match.group() != "\x1b":
+            segments.append(Segment(chr(0x2400 + ord(match.group())), style))
+    if position < len(text):
+        segments.append(Segment(text[position:], style))
+    if cut:
+        segments.append(Segment(f" … ({len(line):,} bytes, cut)", base + Style(reverse=True)))
+    return segments
+
+
+def plain_text(line: bytes) -> str:
+    """What `parse` shows, without styles."""
+    return "".join(segment.text for segment in parse(line))
+
+
+def shown_cells(line: bytes) -> int:
+    """Terminal cells that a line takes when drawn on one row."""
+    if len(line) <= MAX_SHOWN and is_plain(line):
+        return len(line)
+    return sum(cell_len(segment.text) for segment in parse(line))
+
+
+def apply_sgr(style: Style, parameters: str, base: Style) -> Style:
+    """The style after one SGR sequence; unknown codes change nothing."""
+    codes = [int(code) if code else 0 for code in re.split("[;:]", parameters) if len(code) < 4]
+    index = 0
+    while index < len(codes):
+        code = codes[index]
+        index += 1
+        if code == 0:
+            style = base
+        elif code in _ATTRIBUTES:
+            style += _ATTRIBUTES[code]
+        elif 30 <= code <= 37 or 90 <= code <= 97:
+            style += Style(color=_named(code - 30 if code < 90 else code - 90, code >= 90))
+        elif 40 <= code <= 47 or 100 <= code <= 107:
+            style += Style(bgcolor=_named(code - 40 if code < 100 else code - 100, code >= 100))
+        elif code == 39:
+            style = style.without_color + Style(bgcolor=style.bgcolor, color=base.color)
+        elif code == 49:
+            style = style.without_color + Style(color=style.color, bgcolor=base.bgcolor)
+        elif code in (38, 48):
+            color, used = _extended(codes[index:])
+            index += used
+            if color is not None:
+                style += Style(color=color) if code == 38 else Style(bgcolor=color)
+    return style
+
+
+_ATTRIBUTES: Final = {
+    1: Style(bold=True),
+    2: Style(dim=True),
+    3: Style(italic=True),
+    4: Style(underline=True),
+    7: Style(reverse=True),
+    9: Style(strike=True),
+    21: Style(bold=False),
+    22: Style(bold=False, dim=False),
+    23: Style(italic=False),
+    24: Style(underline=False),
+    27: Style(reverse=False),
+    29: Style(strike=False),
+}
+
+
+def _named(number: int, bright: bool) -> str:
+    return ("bright_" if bright else "") + _COLORS[number]
+
+
+def _extended(codes: list[int]) -> tuple[Color | None, int]:
+    """The colour of ``38;5;N`` or ``38;2;R;G;B`` and how many codes it took."""
+    if len(codes) >= 2 and codes[0] == 5 and codes[1] <= 255:
+        return Color.from_ansi(codes[1]), 2
+    if len(codes) >= 4 and codes[0] == 2 and max(codes[1:4]) <= 255:
+        return Color.from_rgb(*codes[1:4]), 4
+    return None, len(codes)
