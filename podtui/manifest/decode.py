@@ -1,0 +1,269 @@
+"""A document's tree against the API's types: every mistake, and what is left without them.
+
+As the API does, null counts as absent, and a whole number may stand for a quantity. Enums and all
+other rules about values are validation's, not this module's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.api.quantity import canonical
+from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
+from podtui.manifest.scalars import number_text
+from podtui.manifest.shape import Form, Shape, empty, fields, required_names
+from podtui.manifest.unknown import closest, unknown_field
+
+_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_INT32: Final = 2**31
+_INT64: Final = 2**63
+_LONG: Final = frozenset(
+    """activeDeadlineSeconds terminationGracePeriodSeconds runAsUser runAsGroup fsGroup
+    supplementalGroups tolerationSeconds seconds expirationSeconds deletionGracePeriodSeconds
+    generation observedGeneration uid gid""".split()
+)
+_NOTHING: Final = object()
+_WORKLOADS: Final = frozenset(
+    "Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split()
+)
+
+
+def found_text(value: object) -> str:
+    """What a value is, for a message."""
+    if isinstance(value, str):
+        return f"the text {quoted(value, 60)}"
+    if isinstance(value, bool):
+        return quoted(value)
+    if isinstance(value, int | float):
+        return f"the number {printable(number_text(value), 40)}"
+    if isinstance(value, list):
+        return "a list"
+    return "a map" if isinstance(value, dict) else "nothing"
+
+
+class _Walker:
+    def __init__(self, document: Document, *, in_pod: bool) -> None:
+        self.document = document
+        self.in_pod = in_pod
+        self.problems: list[Problem] = []
+
+    def wrong_type(self, value: object, form: Form, path: Path) -> object:
+        fix = ""
+        raw = self.document.raw.get(path)
+        if form is Form.TEXT and isinstance(value, bool | int | float):
+            fix = f'write it in quotes: "{printable(raw or quoted(value), 60)}"'
+        elif form in {Form.INTEGER, Form.BOOLEAN} and isinstance(value, str):
+            if re.fullmatch(r"[+-]?\d{1,18}|true|false", value, re.ASCII):
+                fix = f"write it without quotes: {value}"
+        elif form is Form.LIST:
+            fix = "begin each item with '- '"
+            if isinstance(value, str):
+                fix = f"write a list: [{quoted(value, 60)}]"
+        elif form in {Form.OBJECT, Form.MAP} and isinstance(value, list):
+            fix = "write 'key: value' pairs here, without '- '"
+        found = found_text(cast(object, value))
+        if isinstance(value, bool) and raw is not None and raw != found:
+            found += f" (which is what {printable(raw, 20)} means in YAML)"
+        self.problems.append(
+            Problem(
+                code="FieldValueTypeInvalid",
+                message=f"found {found}, but {form.value} is expected",
+                path=path,
+                fix=fix,
+            )
+        )
+        return _NOTHING
+
+    def value(self, value: Any, shape: Shape, path: Path) -> Any:
+        form = shape.form
+        if isinstance(value, dict):
+            pairs = cast("dict[str, Any]", value)
+            if form is Form.OBJECT and shape.struct is not None:
+                return self.object_value(pairs, shape.struct, path)
+            if form is Form.MAP and shape.item is not None:
+                return self.map_value(pairs, shape.item, path)
+        elif isinstance(value, list) and form is Form.LIST and shape.item is not None:
+            return self.list_value(cast("list[Any]", value), shape.item, path)
+        return self.scalar(cast(object, value), form, path)
+
+    def scalar(self, value: object, form: Form, path: Path) -> object:
+        match form:
+            case Form.TEXT if isinstance(value, str):
+                return value
+            case Form.BOOLEAN if isinstance(value, bool):
+                return value
+            case Form.INTEGER | Form.PORT if isinstance(value, int) and not isinstance(value, bool):
+                return self.integer(value, form, path)
+            case Form.PORT if isinstance(value, str):
+                return value
+            case Form.QUANTITY if isinstance(value, str | int | float):
+                if not isinstance(value, bool):
+                    return self.quantity(value, path)
+            case Form.TIME if isinstance(value, str):
+                if _TIME.fullmatch(value):
+                    return value
+            case Form.ANY:
+                return value
+            case _:
+                pass
+        return self.wrong_type(value, form, path)
+
+    def integer(self, value: int, form: Form, path: Path) -> Any:
+        name = next((step for step in reversed(path) if isinstance(step, str)), "")
+        bound, bits = (_INT64, 64) if name in _LONG else (_INT32, 32)
+        if -bound <= value < bound:
+            return value
+        self.problems.append(
+            Problem(
+                code="FieldValueTypeInvalid",
+                message=f"found {found_text(value)}, which does not fit into {bits} bits",
+                path=path,
+            )
+        )
+        return _NOTHING
+
+    def quantity(self, value: str | int | float, path: Path) -> Any:
+        text = value.strip() if isinstance(value, str) else number_text(value)
+        try:
+            return canonical(text)
+        except ValueError as error:
+            self.problems.append(
+                Problem(
+                    code="FieldValueInvalid",
+                    message=f"Invalid value: {quoted(text)}: {error}",
+                    path=path,
+                    fix="write an amount such as 250m, 0.5, 64Mi or 1Gi",
+                )
+            )
+            return _NOTHING
+
+    def list_value(self, value: list[Any], item: Shape, path: Path) -> list[Any]:
+        items: list[Any] = []
+        for index, element in enumerate(value):
+            here = (*path, index)
+            if element is None:
+                clean = self.value({}, item, here) if item.form is Form.OBJECT else empty(item)
+            else:
+                clean = self.value(element, item, here)
+            # What is behind a bad item keeps its index, so that later messages point right.
+            items.append(empty(item) if clean is _NOTHING else clean)
+        return items
+
+    def map_value(self, value: dict[str, Any], item: Shape, path: Path) -> dict[str, Any]:
+        pairs: dict[str, Any] = {}
+        for key, element in value.items():
+            clean = (
+                empty(item) if element is None else self.value(element, item, (*path, MapKey(key)))
+            )
+            if clean is not _NOTHING:
+                pairs[key] = clean
+        return pairs
+
+    def object_value(
+        self, value: dict[str, Any], struct: type[v1.Struct], path: Path
+    ) -> dict[str, Any]:
+        known = fields(struct)
+        clean: dict[str, Any] = {}
+        for key, element in value.items():
+            field = known.get(key)
+            if field is None:
+                self.problems.append(unknown_field(key, path, known, in_pod=self.in_pod))
+            elif element is not None:
+                found = self.value(element, field.shape, (*path, key))
+                if found is not _NOTHING:
+                    clean[key] = found
+        for name in sorted(required_names(struct) - clean.keys()):
+            if known[name].required and value.get(name) is None:
+                self.problems.append(
+                    Problem(code="FieldValueRequired", message="Required value", path=(*path, name))
+                )
+            clean[name] = empty(known[name].shape)
+        return clean
+
+
+def _kind_problems(tree: dict[str, Any], kind: str, version: str) -> list[Problem]:
+    problems: list[Problem] = []
+    found = tree.get("kind")
+    for name, got, want in (("kind", found, kind), ("apiVersion", tree.get("apiVersion"), version)):
+        if got == want:
+            continue
+        if got is None:
+            guess = closest(name, (k for k in tree if k not in {"metadata", "spec", "status"}))
+            fix = f'"{printable(guess)}" should be "{name}"' if guess else f"add {name}: {want}"
+            problems.append(
+                Problem(code="FieldValueRequired", message="Required value", path=(name,), fix=fix)
+            )
+            continue
+        fix = f"write {name}: {want}"
+        if name == "kind" and isinstance(got, str) and got in _WORKLOADS:
+            fix = "take metadata and spec out of its spec.template into a Pod of their own"
+        elif name == "kind" and isinstance(got, str) and got.endswith("List"):
+            fix = "put each pod into a file of its own"
+        problems.append(
+            Problem(
+                code="FieldValueNotSupported",
+                message=f'Unsupported value: {quoted(got)}: supported values: "{want}"',
+                path=(name,),
+                fix=fix,
+            )
+        )
+    return problems
+
+
+def decode(
+    document: Document, struct: type[v1.Struct] = v1.Pod, *, strict: bool = False
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The tree ready for ``msgspec.convert`` to ``struct``, and everything wrong with the text.
+
+    The tree is None where the document is not such an object at all; otherwise it is complete, its
+    bad fields left out or empty. ``strict`` reads unknown fields as the kubelet does: they are
+    dropped, here with a warning.
+    """
+    name, tree = struct.__name__, document.value
+    if tree is None:
+        message = f"the file holds no object; a {name} is expected"
+        return None, [Problem(code="EmptyManifest", message=message, place=(1, 1))]
+    if not isinstance(tree, dict):
+        message = f"found {found_text(tree)}, but a {name} is expected"
+        return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
+    tree = cast("dict[str, Any]", tree)
+    problems = _kind_problems(tree, name, "v1")
+    if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
+        return None, problems
+    if struct is v1.Pod and (status := tree.get("status")):
+        message = "the kubelet writes the status; what the file says of it is ignored"
+        problems.append(
+            Problem(
+                code="IgnoredField",
+                message=message,
+                path=("status",),
+                fix="remove it" if isinstance(status, dict) else "",
+                severity=Severity.WARNING,
+                at_key=True,
+            )
+        )
+    walker = _Walker(document, in_pod=struct is v1.Pod)
+    if struct is v1.Pod:
+        tree = {key: value for key, value in tree.items() if key != "status"}
+    clean = walker.object_value(tree, struct, ())
+    clean["kind"], clean["apiVersion"] = name, "v1"
+    said = {problem.path for problem in problems}
+    for problem in walker.problems:
+        if problem.path in said:
+            continue
+        if strict and problem.code == "UnknownField":
+            problem = Problem(
+                code=problem.code,
+                message=problem.message,
+                path=problem.path,
+                fix=problem.fix,
+                severity=Severity.WARNING,
+                at_key=True,
+            )
+        problems.append(problem)
+    return clean, problems

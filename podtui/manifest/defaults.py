@@ -1,0 +1,246 @@
+"""What the API fills in (reference §1.5), on a decoded tree, in place.
+
+Two steps are the API's own and worth knowing: amounts in resource lists are rounded up to
+thousandths, and a limit stands for a request that is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from podtui.api.quantity import Quantity, parse_quantity
+
+Tree = dict[str, Any]
+
+_MODE: Final = 0o644
+_DIGEST: Final = re.compile(r"@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]+\Z")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS: Final = ("postStart", "preStop")
+
+
+def image_tag(image: str) -> str:
+    """The tag of an image's name; ``latest`` when it names neither tag nor digest."""
+    digest = _DIGEST.search(image)
+    name = image[: digest.start()] if digest else image
+    last = name.rpartition("/")[2]
+    _, colon, tag = last.partition(":")
+    if colon:
+        return tag if _TAG.fullmatch(tag) else ""
+    return "" if digest or not name else "latest"
+
+
+def _pull_policy(image: str) -> str:
+    return "Always" if image_tag(image) == "latest" else "IfNotPresent"
+
+
+def _fill(tree: Tree, **values: Any) -> None:
+    """Set each value whose field is absent or empty (``""`` or 0; false and ``{}`` stay)."""
+    for name, value in values.items():
+        if tree.get(name) in (None, "", 0) and tree.get(name) is not False:
+            tree[name] = value
+
+
+def _absent(tree: Tree, **values: Any) -> None:
+    for name, value in values.items():
+        tree.setdefault(name, value)
+
+
+def _round_up(amounts: Tree) -> None:
+    for name, text in amounts.items():
+        amounts[name] = str(parse_quantity(text).round_up_milli())
+
+
+def _http_get(tree: Tree) -> None:
+    if (action := tree.get("httpGet")) is not None:
+        _fill(action, path="/", scheme="HTTP")
+
+
+def _resources(tree: Tree) -> None:
+    for kind in ("limits", "requests"):
+        _round_up(tree.get(kind, {}))
+
+
+def _env_source(source: Tree) -> None:
+    if (field := source.get("fieldRef")) is not None:
+        _fill(field, apiVersion="v1")
+    if (resource := source.get("resourceFieldRef")) is not None:
+        _fill(resource, divisor="0")
+
+
+def _container(tree: Tree) -> None:
+    _fill(
+        tree,
+        imagePullPolicy=_pull_policy(tree.get("image", "")),
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+    )
+    for port in tree.get("ports", ()):
+        _fill(port, protocol="TCP")
+    for variable in tree.get("env", ()):
+        _env_source(variable.get("valueFrom", {}))
+    for name in _PROBES:
+        if (probe := tree.get(name)) is not None:
+            _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+            _http_get(probe)
+    for name in _HOOKS:
+        _http_get(tree.get("lifecycle", {}).get(name, {}))
+    _resources(tree.get("resources", {}))
+
+
+def _requests_from_limits(tree: Tree) -> None:
+    resources = tree.get("resources", {})
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **resources.get("requests", {})}
+
+
+def _host_ports(tree: Tree) -> None:
+    for port in tree.get("ports", ()):
+        _fill(port, hostPort=port.get("containerPort", 0))
+
+
+def _downward(tree: Tree) -> None:
+    for item in tree.get("items", ()):
+        _env_source(item)
+
+
+def _projected(tree: Tree) -> None:
+    _absent(tree, defaultMode=_MODE)
+    for source in tree.get("sources", ()):
+        _downward(source.get("downwardAPI", {}))
+        if (token := source.get("serviceAccountToken")) is not None:
+            _absent(token, expirationSeconds=3600)
+
+
+def _downward_volume(tree: Tree) -> None:
+    _absent(tree, defaultMode=_MODE)
+    _downward(tree)
+
+
+def _claim(tree: Tree) -> None:
+    if (template := tree.get("volumeClaimTemplate")) is not None:
+        _fill(template.get("spec", {}), volumeMode="Filesystem")
+
+
+_SOURCES: Final[dict[str, Callable[[Tree], None]]] = {
+    "secret": lambda tree: _absent(tree, defaultMode=_MODE),
+    "configMap": lambda tree: _absent(tree, defaultMode=_MODE),
+    "downwardAPI": _downward_volume,
+    "projected": _projected,
+    "ephemeral": _claim,
+    "image": lambda tree: _fill(tree, pullPolicy=_pull_policy(tree.get("reference", ""))),
+    "iscsi": lambda tree: _fill(tree, iscsiInterface="default"),
+    "rbd": lambda tree: _fill(tree, pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "azureDisk": lambda tree: _absent(
+        tree, cachingMode="ReadWrite", kind="Shared", fsType="ext4", readOnly=False
+    ),
+    "scaleIO": lambda tree: _fill(tree, storageMode="ThinProvisioned", fsType="xfs"),
+}
+
+
+def _volume(tree: Tree) -> None:
+    sources = tree.keys() - {"name"}
+    if not sources:
+        tree["emptyDir"] = {}
+    for name in sources & _SOURCES.keys():
+        _SOURCES[name](tree[name])
+
+
+# Pod-level resources: only these, and hugepages, can be asked for the pod as a whole.
+_OVERCOMMITTED: Final = frozenset({"cpu", "memory"})
+_HUGE: Final = "hugepages-"
+
+
+def _is_sidecar(tree: Tree) -> bool:
+    return tree.get("restartPolicy") == "Always"
+
+
+def _aggregate(spec: Tree, kind: str) -> dict[str, Quantity]:
+    """What the containers ask for together: the larger of the running set and each init step."""
+
+    def amounts(container: Tree) -> Iterator[tuple[str, Quantity]]:
+        for name, text in container.get("resources", {}).get(kind, {}).items():
+            yield name, parse_quantity(text)
+
+    total: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    sidecars: dict[str, Quantity] = {}
+
+    def add(into: dict[str, Quantity], name: str, amount: Quantity) -> None:
+        into[name] = into[name] + amount if name in into else amount
+
+    for container in spec["containers"]:
+        for name, amount in amounts(container):
+            add(total, name, amount)
+    for container in spec.get("initContainers", ()):
+        step = dict(amounts(container))
+        if _is_sidecar(container):
+            for name, amount in step.items():
+                add(total, name, amount)
+                add(sidecars, name, amount)
+            step = dict(sidecars)
+        else:
+            for name, amount in sidecars.items():
+                add(step, name, amount)
+        for name, amount in step.items():
+            peak[name] = max(peak.get(name, amount), amount)
+    return {
+        name: max(total.get(name, Quantity(0)), peak.get(name, Quantity(0)))
+        for name in total | peak
+    }
+
+
+def _pod_resources(spec: Tree) -> None:
+    resources: Tree | None = spec.get("resources")
+    if resources is None:
+        return
+    _resources(resources)
+    limits: Tree = resources.get("limits", {})
+    requests: Tree = resources.get("requests", {})
+    if not limits and not requests:
+        return
+    for name, amount in _aggregate(spec, "limits").items():
+        if name.startswith(_HUGE) and name not in requests:
+            limits.setdefault(name, str(amount))
+    if limits:
+        for name, amount in _aggregate(spec, "requests").items():
+            if name in _OVERCOMMITTED:
+                requests.setdefault(name, str(amount))
+        for name, text in limits.items():
+            if name in _OVERCOMMITTED or name.startswith(_HUGE):
+                requests.setdefault(name, text)
+    if not limits:
+        containers = [*spec["containers"], *spec.get("initContainers", ())]
+        for name, amount in _aggregate(spec, "limits").items():
+            if name in _OVERCOMMITTED and all(
+                name in c.get("resources", {}).get("limits", {}) for c in containers
+            ):
+                limits[name] = str(amount)
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        if amounts:
+            resources[kind] = amounts
+
+
+def apply_defaults(pod: Tree) -> None:
+    """Fill in what a decoded Pod leaves out. Quantities must be canonical already."""
+    spec: Tree = pod["spec"]
+    _fill(
+        spec,
+        dnsPolicy="ClusterFirst",
+        restartPolicy="Always",
+        schedulerName="default-scheduler",
+    )
+    _absent(spec, terminationGracePeriodSeconds=30, enableServiceLinks=True, securityContext={})
+    _round_up(spec.get("overhead", {}))
+    containers = [*spec["containers"], *spec.get("initContainers", ())]
+    for container in [*containers, *spec.get("ephemeralContainers", ())]:
+        _container(container)
+    for container in containers:
+        _requests_from_limits(container)
+        if spec.get("hostNetwork"):
+            _host_ports(container)
+    for volume in spec.get("volumes", ()):
+        _volume(volume)
+    _pod_resources(spec)

@@ -1,0 +1,189 @@
+"""A manifest's text as a tree of plain values in which every place is known.
+
+Paths are tuples of keys and list indexes; places are (line, column), both from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from podtui.api.local import Severity
+
+Path = tuple[str | int, ...]
+Place = tuple[int, int]
+
+MAX_BYTES: Final = 10 * 1024 * 1024
+MAX_DEPTH: Final = 100
+MAX_NODES: Final = 10_000
+MAX_CHARACTERS: Final = 2 * MAX_BYTES
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+# The line breaks of YAML 1.1, as libyaml counts them.
+_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+# What YAML admits as text, inverted.
+_UNPRINTABLE: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong at one path, not yet tied to a file.
+
+    ``place`` overrides where the path is; a problem with neither is about the whole file.
+    """
+
+    code: str
+    message: str
+    path: Path = ()
+    place: Place | None = None
+    fix: str = ""
+    severity: Severity = Severity.ERROR
+    at_key: bool = False
+    """Point at the key rather than at its value."""
+    stands_for: Path = ()
+    """The field that was probably meant: that it is missing need not be said again."""
+
+
+class UnreadableText(Exception):
+    """Raised when a text yields no tree at all; ``problem`` says why and where."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The first document of a manifest: its value, where things are, and what to say about it."""
+
+    value: Any
+    keys: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
+    values: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
+    problems: tuple[Problem, ...] = ()
+    raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    """How scalars that are not text were written (``yes``, ``0644``)."""
+
+    def place(self, path: Path, *, at_key: bool = False) -> Place | None:
+        """Where ``path`` is, or else the nearest of its ancestors that is in the text."""
+        exact = self.keys if at_key else self.values
+        if path in exact:
+            return exact[path]
+        for end in range(len(path), -1, -1):
+            found = self.keys.get(path[:end]) or self.values.get(path[:end])
+            if found is not None:
+                return found
+        return None
+
+
+class MapKey(str):
+    """A step of a path that is a key of a free map (a label, a resource): shown in brackets."""
+
+    __slots__ = ()
+
+
+def path_text(path: Path) -> str:
+    """The path as the API server writes it: ``spec.containers[0].env[2].name``."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif _PLAIN_KEY.fullmatch(step) and not isinstance(step, MapKey):
+            parts.append(f".{step}" if parts else step)
+        else:
+            parts.append(f"[{printable(step, 80)}]")
+    return "".join(parts)
+
+
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+
+
+def parse_path(text: str) -> Path:
+    """What `path_text` wrote, and the API server's own ``limits[cpu]`` for map keys."""
+    steps: list[str | int] = []
+    for match in _STEP.finditer(text):
+        name, index = match.groups()
+        if name is not None:
+            steps.append(name)
+        else:
+            steps.append(int(index) if index.isdecimal() and len(index) < 10 else index)
+    return tuple(steps)
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """A text that is safe to show: control characters escaped, cut at ``limit`` characters."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(
+        char
+        if char.isprintable()
+        else (f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")
+        for char in cut.replace("\n", "\\n").replace("\t", "\\t")
+    )
+
+
+def quoted(value: object, limit: int = 120) -> str:
+    """A value in a message: texts in double quotes, the rest as YAML writes it."""
+    if isinstance(value, str):
+        escaped = printable(value.replace("\\", "\\\\").replace('"', '\\"'), limit)
+        return f'"{escaped}"'
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return printable(str(value), limit)
+
+
+def source_lines(text: str) -> list[str]:
+    """The lines of a text, counted as the readers count them."""
+    return _BREAK.split(text)
+
+
+def place_at(text: str, offset: int) -> Place:
+    """Line and column of a character's offset."""
+    line, start = 1, 0
+    for match in _BREAK.finditer(text, 0, offset):
+        line, start = line + 1, match.end()
+    return line, offset - start + 1
+
+
+def decode_text(data: bytes) -> str:
+    """The text of a file. Raises `UnreadableText` for what is too large or not text."""
+    if len(data) > MAX_BYTES:
+        raise UnreadableText(
+            Problem(
+                code="FileTooLarge",
+                message=f"the file has {len(data)} bytes, more than the {MAX_BYTES} that are read",
+            )
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UnreadableText(
+            Problem(code="NotText", message="the file is UTF-16", fix="save it as UTF-8")
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # utf-8-sig counts from behind the mark when there is one.
+        body = data.removeprefix(b"\xef\xbb\xbf")
+        before = body[: error.start].decode("utf-8", "replace")
+        raise UnreadableText(
+            Problem(
+                code="NotText",
+                message=f"byte 0x{body[error.start]:02x} is not UTF-8 text",
+                place=place_at(before, len(before)),
+                fix="save the file as UTF-8; a manifest is a text file",
+            )
+        ) from None
+    bad = _UNPRINTABLE.search(text)
+    if bad is not None:
+        raise UnreadableText(
+            Problem(
+                code="ControlCharacter",
+                message=f"control character U+{ord(bad[0]):04X} is not allowed",
+                place=place_at(text, bad.start()),
+                fix="remove the character, or escape it in double quotes",
+            )
+        )
+    return text

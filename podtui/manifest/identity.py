@@ -1,0 +1,77 @@
+"""Who a static pod is: its UID, its name on the node, and the marks of where it comes from (§1.3).
+
+The UID is a hash of what the manifest means, not of how it is written: comments, blank lines, the
+order of keys and YAML against JSON make no difference; any field, the node and the path do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from podtui.api import names
+from podtui.api.v1 import Pod, PodStatus, Toleration
+
+_FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
+_FNV_PRIME: Final = 0x0000000001000000000000000000013B
+_FNV_MASK: Final = 2**128 - 1
+
+
+def fnv1a_128(data: bytes) -> str:
+    """The 128-bit FNV-1a hash of some bytes, 32 hexadecimal digits."""
+    state = _FNV_OFFSET
+    for byte in data:
+        state = ((state ^ byte) * _FNV_PRIME) & _FNV_MASK
+    return f"{state:032x}"
+
+
+def manifest_uid(pod: Pod, node_name: str, path: str) -> str:
+    """The UID of a defaulted pod that gives none, before anything of the node is put into it."""
+    content = msgspec.json.encode(pod, order="sorted")
+    return fnv1a_128(content + f"host:{node_name}file:{path}".encode("utf-8", "surrogateescape"))
+
+
+def identify(pod: Pod, *, node_name: str, path: str) -> Pod:
+    """The pod as the kubelet knows it. A pod without a name is returned with its name empty."""
+    meta = pod.metadata
+    uid = meta.uid or manifest_uid(pod, node_name, path)
+    annotations = {
+        **meta.annotations,
+        names.CONFIG_HASH: uid,
+        names.CONFIG_SOURCE: "file",
+        names.MANIFEST_PATH: path,
+    }
+    metadata = replace(
+        meta,
+        uid=uid,
+        name=f"{meta.name}-{node_name.lower()}" if meta.name else "",
+        namespace=meta.namespace or "default",
+        annotations=annotations,
+    )
+    toleration = Toleration(operator="Exists", effect="NoExecute")
+    tolerations = pod.spec.tolerations
+    if toleration not in tolerations:
+        tolerations = (*tolerations, toleration)
+    return replace(
+        pod,
+        metadata=metadata,
+        spec=replace(pod.spec, nodeName=node_name, tolerations=tolerations),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+def seen_text(moment: datetime, nanoseconds: int = 0) -> str:
+    """A moment as ``config.seen`` has it: RFC 3339 in UTC with nine fractional digits.
+
+    ``nanoseconds`` are those below the microsecond, which a datetime cannot hold.
+    """
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}{nanoseconds:03d}Z"
+
+
+def with_seen(pod: Pod, seen: str) -> Pod:
+    """The pod with the moment at which it was first seen."""
+    annotations = {**pod.metadata.annotations, names.CONFIG_SEEN: seen}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

@@ -1,0 +1,163 @@
+"""JSON with places, and bounded."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from podtui.manifest.document import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Document,
+    Path,
+    Place,
+    Problem,
+    UnreadableText,
+    quoted,
+)
+from podtui.manifest.scalars import plain_number
+
+# The standard library's own reader of one string; it is not in its type stubs.
+_scan: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["scanstring"]
+_BLANK: Final = re.compile(r"[ \t\n\r]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)")
+_WORDS: Final = (("true", True), ("false", False), ("null", None))
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONGEST_INTEGER: Final = 70
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.starts = [0] + [m.end() for m in re.finditer("\r\n|[\n\r]", text)]
+        self.keys: dict[Path, Place] = {}
+        self.values: dict[Path, Place] = {}
+        self.problems: list[Problem] = []
+        self.nodes = 0
+
+    def place(self, offset: int) -> Place:
+        line = bisect.bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def refuse(
+        self, message: str, offset: int, fix: str = "", code: str = "InvalidJSON"
+    ) -> NoReturn:
+        raise UnreadableText(Problem(code=code, message=message, place=self.place(offset), fix=fix))
+
+    def skip(self, offset: int) -> int:
+        match = _BLANK.match(self.text, offset)
+        return match.end() if match else offset
+
+    def value(self, offset: int, path: Path) -> tuple[Any, int]:
+        """The value at ``offset`` and the offset behind it."""
+        self.values[path] = self.place(offset)
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            self.refuse(f"more than {MAX_NODES} values", offset, code="TooLarge")
+        if len(path) > MAX_DEPTH:
+            self.refuse(f"nested deeper than {MAX_DEPTH} levels", offset, code="TooDeep")
+        char = self.text[offset : offset + 1]
+        if char == '"':
+            return self.string(offset)
+        if char == "{":
+            return self.object(offset, path)
+        if char == "[":
+            return self.array(offset, path)
+        for word, meaning in _WORDS:
+            if self.text.startswith(word, offset):
+                return meaning, offset + len(word)
+        return self.number(offset)
+
+    def string(self, offset: int) -> tuple[str, int]:
+        try:
+            text, end = _scan(self.text, offset + 1, True)
+        except json.JSONDecodeError as error:
+            said = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
+            self.refuse(said, min(error.pos, len(self.text)))
+        if _SURROGATE.search(text):
+            # Half of a pair is no character; a kubelet reads the replacement character too.
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text, end
+
+    def number(self, offset: int) -> tuple[int | float, int]:
+        match = _NUMBER.match(self.text, offset)
+        if match is None:
+            if offset >= len(self.text):
+                self.refuse("the text ends where a value is expected", offset)
+            self.refuse(f"a value is expected, found {quoted(self.text[offset])}", offset)
+        if not match["float"] and len(match[0]) < _LONGEST_INTEGER:
+            return int(match[0]), match.end()
+        number = float(match[0])
+        if math.isinf(number):
+            self.refuse("the number is out of range", offset)
+        return plain_number(number), match.end()
+
+    def array(self, offset: int, path: Path) -> tuple[list[Any], int]:
+        items: list[Any] = []
+        here = self.skip(offset + 1)
+        if self.text.startswith("]", here):
+            return items, here + 1
+        while True:
+            item, here = self.value(here, (*path, len(items)))
+            items.append(item)
+            here = self.skip(here)
+            if self.text.startswith("]", here):
+                return items, here + 1
+            here = self.comma(here, "]")
+
+    def object(self, offset: int, path: Path) -> tuple[dict[str, Any], int]:
+        found: dict[str, Any] = {}
+        here = self.skip(offset + 1)
+        if self.text.startswith("}", here):
+            return found, here + 1
+        while True:
+            if not self.text.startswith('"', here):
+                self.refuse("a key in double quotes is expected", here)
+            start = here
+            key, here = self.string(here)
+            here = self.skip(here)
+            if not self.text.startswith(":", here):
+                self.refuse("':' is expected after a key", here)
+            child = (*path, key)
+            here = self.skip(here + 1)
+            if key in found:
+                self.problems.append(
+                    Problem(
+                        code="DuplicateKey",
+                        message=f"the key {quoted(key)} is already given on line"
+                        f" {self.keys[child][0]}",
+                        path=child,
+                        place=self.place(start),
+                        fix="keep one of the two",
+                    )
+                )
+                # Read on to get behind it, under a path that nothing asks for.
+                said = len(self.problems)
+                _, here = self.value(here, (*path, f"{key}\0"))
+                del self.problems[said:]
+            else:
+                self.keys[child] = self.place(start)
+                found[key], here = self.value(here, child)
+            here = self.skip(here)
+            if self.text.startswith("}", here):
+                return found, here + 1
+            here = self.comma(here, "}")
+
+    def comma(self, offset: int, closing: str) -> int:
+        if not self.text.startswith(",", offset):
+            self.refuse(f"',' or '{closing}' is expected", offset)
+        return self.skip(offset + 1)
+
+
+def read_json(text: str) -> Document:
+    """The text's one value. Raises `UnreadableText` where it is not JSON or too much."""
+    reader = _Reader(text)
+    value, end = reader.value(reader.skip(0), ())
+    end = reader.skip(end)
+    if end < len(text):
+        reader.refuse("there is text behind the object", end, "remove it")
+    return Document(value, reader.keys, reader.values, tuple(reader.problems))

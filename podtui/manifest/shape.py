@@ -1,0 +1,150 @@
+"""What the API's types look like, read once from the generated structs.
+
+The structs' annotations are texts such as ``tuple[EnvVar, ...]`` or ``dict[str, Quantity]``; they
+still tell a quantity and a time from a plain text, which the resolved types do not.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from podtui.api import v1
+
+
+class Form(Enum):
+    """The forms that a field's value can have; the text is what a message asks for."""
+
+    TEXT = "a text"
+    INTEGER = "a whole number"
+    BOOLEAN = "true or false"
+    QUANTITY = "a quantity such as 100m or 1Gi"
+    TIME = "a time such as 2024-01-31T12:00:00Z"
+    PORT = "a number or a name"
+    ANY = "anything"
+    OBJECT = "a map"
+    LIST = "a list"
+    MAP = "a map of texts"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of one value: its form, the items of a list or map, the struct of an object."""
+
+    form: Form
+    item: Shape | None = None
+    struct: type[v1.Struct] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    shape: Shape
+    required: bool
+
+
+_SCALARS: Final = {
+    "str": Form.TEXT,
+    "int": Form.INTEGER,
+    "bool": Form.BOOLEAN,
+    "Quantity": Form.QUANTITY,
+    "Time": Form.TIME,
+    "IntOrString": Form.PORT,
+    "Any": Form.ANY,
+}
+_LIST: Final = re.compile(r"tuple\[(.+), \.\.\.\]")
+_MAP: Final = re.compile(r"dict\[str, (.+)\]")
+# Required by the schema, and yet the API takes their absence for an empty value.
+_MAY_BE_ABSENT: Final = frozenset(
+    {("HTTPHeader", "value"), ("Sysctl", "value"), ("SleepAction", "seconds")}
+)
+
+
+def _shape(annotation: str) -> Shape:
+    text = annotation.removesuffix(" | None")
+    if text in _SCALARS:
+        return Shape(_SCALARS[text])
+    if (match := _LIST.fullmatch(text)) is not None:
+        return Shape(Form.LIST, item=_shape(match[1]))
+    if (match := _MAP.fullmatch(text)) is not None:
+        return Shape(Form.MAP, item=_shape(match[1]))
+    struct: type[v1.Struct] = getattr(v1, text)
+    return Shape(Form.OBJECT, struct=struct)
+
+
+@functools.cache
+def fields(struct: type[v1.Struct]) -> Mapping[str, Field]:
+    """The fields of a struct by wire name."""
+    annotations: dict[str, str] = struct.__annotations__
+    return {
+        info.encode_name: Field(
+            info.encode_name,
+            _shape(annotations[info.name]),
+            info.required and (struct.__name__, info.name) not in _MAY_BE_ABSENT,
+        )
+        for info in msgspec.structs.fields(struct)
+    }
+
+
+@functools.cache
+def required_names(struct: type[v1.Struct]) -> frozenset[str]:
+    """What the struct cannot be built without."""
+    return frozenset(f.encode_name for f in msgspec.structs.fields(struct) if f.required)
+
+
+def empty(shape: Shape) -> Any:
+    """The value that stands for an absent one, complete enough to build the struct."""
+    match shape.form:
+        case Form.INTEGER | Form.PORT:
+            return 0
+        case Form.BOOLEAN:
+            return False
+        case Form.LIST:
+            return []
+        case Form.MAP:
+            return {}
+        case Form.OBJECT if shape.struct is not None:
+            known = fields(shape.struct)
+            return {name: empty(known[name].shape) for name in required_names(shape.struct)}
+        case Form.QUANTITY:
+            return "0"
+        case _:
+            return ""
+
+
+_SKIPPED: Final = frozenset({"status", "ephemeralContainers", "managedFields"})
+_DEEPEST: Final = 12
+LIST_STEP: Final = "[]"
+
+
+@functools.cache
+def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
+    """Every place in a Pod that has a field of a name, nearest to the root first.
+
+    A place is a tuple of keys, ``[]`` standing for an index; types do not nest in themselves.
+    """
+    found: dict[str, list[tuple[str, ...]]] = {}
+    level: list[tuple[type[v1.Struct], tuple[str, ...], frozenset[type[v1.Struct]]]]
+    level = [(v1.Pod, (), frozenset())]
+    while level:
+        following: list[tuple[type[v1.Struct], tuple[str, ...], frozenset[type[v1.Struct]]]] = []
+        for struct, path, above in level:
+            # `containers` goes first: it is what people mean.
+            for field in sorted(fields(struct).values(), key=lambda f: f.name != "containers"):
+                if field.name in _SKIPPED:
+                    continue
+                found.setdefault(field.name, []).append((*path, field.name))
+                inner, step = field.shape, (*path, field.name)
+                if inner.form is Form.LIST and inner.item is not None:
+                    inner, step = inner.item, (*step, LIST_STEP)
+                if inner.struct is None or inner.struct in above or len(step) > _DEEPEST:
+                    continue
+                following.append((inner.struct, step, above | {struct}))
+        level = following
+    return {name: tuple(places) for name, places in found.items()}

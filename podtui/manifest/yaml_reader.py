@@ -1,0 +1,312 @@
+"""YAML as Kubernetes reads it, with places, and bounded against hostile text.
+
+The tree is built from libyaml's events rather than from its nodes, so that depth, aliases and the
+number of values are checked while the text is read, and nothing behind the first document is built.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn, cast
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from podtui.api.local import Severity
+from podtui.manifest.document import (
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_NODES,
+    Document,
+    Path,
+    Place,
+    Problem,
+    UnreadableText,
+    printable,
+    quoted,
+)
+from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FIXES: Final = (
+    ("mapping values are not allowed", "check the indentation here, or put the text in quotes"),
+    ("did not find expected key", "check the indentation of this line and of the one before it"),
+    ("did not find expected '-'", "check the indentation of this line and of the one before it"),
+    ("could not find expected ':'", "end the key with ':' and a space"),
+    ("did not find expected ',' or '}'", "close the map with '}'"),
+    ("did not find expected ',' or ']'", "close the list with ']'"),
+    ("found unexpected end of stream", "close the quotes"),
+    ("did not find expected node content", "write a value here"),
+    ("cannot start any token", "put the text in quotes"),
+)
+
+
+def _place(mark: Any) -> Place:
+    return (mark.line + 1, mark.column + 1)
+
+
+def _refuse(code: str, message: str, place: Place, fix: str = "") -> NoReturn:
+    raise UnreadableText(Problem(code=code, message=message, place=place, fix=fix))
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
+    mark: Any = getattr(error, "problem_mark", None)
+    said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+    place = _place(mark) if mark is not None else (1, 1)
+    fix = next((fix for start, fix in _FIXES if start in said), "")
+    if "tab character" in said:
+        said, fix = "a tab cannot indent YAML", "indent with spaces"
+    elif "cannot start any token" in said:
+        lines = text.splitlines()
+        line = lines[place[0] - 1] if place[0] <= len(lines) else ""
+        if "\t" in line[: place[1]]:
+            said, fix = "a tab cannot indent YAML", "indent with spaces"
+    context: str | None = getattr(error, "context", None)
+    begin: Any = getattr(error, "context_mark", None)
+    if context and begin is not None and begin.line + 1 != place[0]:
+        said += f" ({context} that begins on line {begin.line + 1})"
+    elif context:
+        said += f" ({context})"
+    return Problem(code="InvalidYAML", message=printable(said), place=place, fix=fix)
+
+
+@dataclass(slots=True)
+class _Anchor:
+    value: Any
+    nodes: int
+    characters: int
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Turns the events of one document into values, places and problems."""
+
+    events: Generator[Event, None, None]
+    keys: dict[Path, Place] = field(default_factory=dict[Path, Place])
+    values: dict[Path, Place] = field(default_factory=dict[Path, Place])
+    raw: dict[Path, str] = field(default_factory=dict[Path, str])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    anchors: dict[str, _Anchor] = field(default_factory=dict[str, _Anchor])
+    open_anchors: set[str] = field(default_factory=set[str])
+    nodes: int = 0
+    characters: int = 0
+
+    def spend(self, nodes: int, characters: int, place: Place) -> None:
+        self.nodes += nodes
+        self.characters += characters
+        if self.nodes > MAX_NODES:
+            message = f"more than {MAX_NODES} values, counted with aliases written out"
+            _refuse("TooLarge", message, place)
+        if self.characters > MAX_CHARACTERS:
+            message = f"more than {MAX_CHARACTERS} characters, counted with aliases written out"
+            _refuse("TooLarge", message, place)
+
+    def node(self, event: Event, path: Path, depth: int) -> Any:
+        place = _place(event.start_mark)
+        self.values[path] = place
+        if depth > MAX_DEPTH:
+            _refuse("TooDeep", f"nested deeper than {MAX_DEPTH} levels", place)
+        if isinstance(event, AliasEvent):
+            return self.alias(event, place)
+        nodes, characters = self.nodes, self.characters
+        anchor: str | None = getattr(event, "anchor", None)
+        if anchor is not None:
+            self.open_anchors.add(anchor)
+        if isinstance(event, ScalarEvent):
+            value = self.scalar(event, path, place)
+            self.spend(1, len(event.value), place)
+        elif isinstance(event, MappingStartEvent):
+            self.spend(1, 0, place)
+            value = self.mapping(path, depth)
+        elif isinstance(event, SequenceStartEvent):
+            self.spend(1, 0, place)
+            value = self.sequence(path, depth)
+        else:
+            _refuse("InvalidYAML", "a value is missing here", place)
+        if anchor is not None:
+            self.open_anchors.discard(anchor)
+            self.anchors[anchor] = _Anchor(value, self.nodes - nodes, self.characters - characters)
+        return value
+
+    def alias(self, event: AliasEvent, place: Place) -> Any:
+        name = event.anchor or ""
+        shown = printable(name, 60)
+        if name in self.open_anchors:
+            _refuse("InvalidAlias", f"the alias *{shown} contains itself", place)
+        anchor = self.anchors.get(name)
+        if anchor is None:
+            _refuse(
+                "InvalidAlias",
+                f"the alias *{shown} has no anchor &{shown} before it",
+                place,
+                "quote the text if it is meant to begin with '*'",
+            )
+        self.spend(anchor.nodes, anchor.characters, place)
+        return anchor.value
+
+    def scalar(self, event: ScalarEvent, path: Path, place: Place) -> Any:
+        text = event.value
+        tag = event.tag
+        if tag is not None and tag != "!":
+            try:
+                value = resolve_tagged(tag, text)
+            except ValueError as error:
+                self.problems.append(
+                    Problem(code="InvalidYAML", message=str(error), path=path, place=place)
+                )
+                return text
+        elif tag is None and event.implicit[0] and not event.style:
+            value = resolve(text)
+        else:
+            return text
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                message = f"{quoted(text)} is no number that JSON can hold"
+                self.problems.append(
+                    Problem(
+                        code="InvalidYAML",
+                        message=message,
+                        path=path,
+                        place=place,
+                        fix=f"write {quoted(text)} in quotes",
+                    )
+                )
+                return text
+            value = plain_number(value)
+        if not isinstance(value, str):
+            self.raw[path] = text
+        return value
+
+    def sequence(self, path: Path, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self.events), SequenceEndEvent):
+            items.append(self.node(event, (*path, len(items)), depth + 1))
+        return items
+
+    def mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        merged: dict[str, tuple[Any, Place]] = {}
+        while not isinstance(event := next(self.events), MappingEndEvent):
+            place = _place(event.start_mark)
+            if isinstance(event, ScalarEvent) and _is_merge(event):
+                value = self.node(next(self.events), (*path, "<<"), depth + 1)
+                for key, item in self.merge(value, place):
+                    merged.setdefault(key, (item, place))
+                continue
+            key = self.key(event, path, place)
+            child = (*path, key)
+            if key in found:
+                line = self.keys[child][0]
+                self.problems.append(
+                    Problem(
+                        code="DuplicateKey",
+                        message=f"the key {quoted(key)} is already given on line {line}",
+                        path=child,
+                        place=place,
+                        fix="keep one of the two",
+                    )
+                )
+                # Read on to get behind it, under a path that nothing asks for.
+                said = len(self.problems)
+                self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
+                del self.problems[said:]
+                continue
+            self.keys[child] = place
+            found[key] = self.node(next(self.events), child, depth + 1)
+        for key, (item, place) in merged.items():
+            if key not in found:
+                found[key] = item
+                self.keys[(*path, key)] = self.values[(*path, key)] = place
+        return found
+
+    def merge(self, value: Any, place: Place) -> list[tuple[str, Any]]:
+        """The pairs that ``<<`` brings in; of several maps the first has the say."""
+        maps = cast("list[Any]", value if isinstance(value, list) else [value])
+        pairs: list[tuple[str, Any]] = []
+        for item in maps:
+            if not isinstance(item, dict):
+                _refuse("InvalidYAML", "the merge key << wants a map or a list of maps", place)
+            pairs.extend(cast("dict[str, Any]", item).items())
+        return pairs
+
+    def key(self, event: Event, path: Path, place: Place) -> str:
+        if not isinstance(event, ScalarEvent | AliasEvent):
+            _refuse("InvalidYAML", "a key must be a text, not a list or a map", place)
+        value = self.node(event, (*path, ""), MAX_DEPTH)
+        del self.values[(*path, "")]
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, int | float):
+            return number_text(value)
+        _refuse("InvalidYAML", "a key must be a text", place, "put the key in quotes")
+
+
+def _is_merge(event: ScalarEvent) -> bool:
+    return event.value == "<<" and not event.style and event.tag is None
+
+
+def read_yaml(text: str) -> Document:
+    """The first document. Raises `UnreadableText` where the text is not YAML or too much."""
+    loader = _LOADER(text)
+    events = _events(loader)
+    try:
+        builder = _Builder(events)
+        value: Any = None
+        for event in events:
+            if isinstance(event, DocumentStartEvent):
+                value = builder.node(next(events), (), 0)
+                break
+        problems = builder.problems
+        further = _further_document(events)
+    except yaml.YAMLError as error:
+        raise UnreadableText(_syntax_problem(error, text)) from None
+    finally:
+        loader.dispose()
+    if further is not None:
+        problems.append(further)
+    return Document(value, builder.keys, builder.values, tuple(problems), builder.raw)
+
+
+def _events(loader: Any) -> Generator[Event, None, None]:
+    while loader.check_event():
+        yield loader.get_event()
+
+
+def _further_document(events: Generator[Event, None, None]) -> Problem | None:
+    """What to say of text behind the first document, which a kubelet does not even parse."""
+    try:
+        for event in itertools.islice(events, 100):
+            if isinstance(event, DocumentStartEvent):
+                content = next(events)
+                if isinstance(content, ScalarEvent) and not content.value:
+                    continue
+                return Problem(
+                    code="FurtherDocument",
+                    message="only the first document of a manifest is read; this one is not",
+                    place=_place(event.start_mark),
+                    fix="put each pod into a file of its own",
+                    severity=Severity.WARNING,
+                )
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        return Problem(
+            code="FurtherDocument",
+            message="the text behind the first document is not YAML; it is not read",
+            place=_place(mark) if mark is not None else None,
+            severity=Severity.WARNING,
+        )
+    return None
