@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from re import Pattern
+from time import perf_counter
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -35,8 +36,8 @@ from podtui.tui.line_buffer import (
 from podtui.tui.row_index import RowIndex
 
 FRAME: Final = 1 / 15
-SEARCH_SLICE: Final = 4
-"""Chunks searched, or counted for wrapping, between two looks at the keyboard."""
+SLICE: Final = 0.008
+"""Seconds of searching, or of counting wrapped rows, between two looks at the keyboard."""
 STAMP_LENGTH: Final = len("12:34:56.789 ")
 
 
@@ -196,13 +197,14 @@ class LogView(ScrollView, can_focus=True):
         if self._pattern is None or self._searched >= self.buffer.end:
             return
         before = len(self._matches)
-        for _ in range(SEARCH_SLICE):
-            if self._searched >= self.buffer.end:
-                break
+        until = perf_counter() + SLICE
+        while self._searched < self.buffer.end and perf_counter() < until:
             self._searched = max(self._searched, self.buffer.first)
             chunk = self.buffer.chunk_of(self._searched)
             self._matches.extend(matching_lines(chunk, self._pattern, self._searched))
             self._searched = chunk.first + len(chunk)
+        if self._searched < self.buffer.end:
+            self.call_later(self._search_slice)
         if len(self._matches) != before:
             self.match_count = len(self._matches)
             self.post_message(self.SearchChanged(self))
@@ -221,10 +223,13 @@ class LogView(ScrollView, can_focus=True):
         if self._stale:
             self._stale = False
             self._take_in()
-        self._search_slice()
+            self._search_slice()
         if self._rows is not None:
             anchor = self._rows.line_at(round(self.scroll_y))
-            counted = sum(self._rows.count_more() for _ in range(SEARCH_SLICE))
+            until = perf_counter() + SLICE
+            counted = False
+            while perf_counter() < until and self._rows.count_more():
+                counted = True
             if counted:
                 self._resize()
                 if self.follow:

@@ -1,0 +1,109 @@
+"""An agent of our own to measure, as users run it: ``podtui agent`` on a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+    - name: app
+      image: busybox:1.36
+      imagePullPolicy: IfNotPresent
+      command: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+      env:
+        - name: VERSION
+          value: "{version}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A running agent; ``folder`` is what it watches."""
+
+    folder: Path
+    root: Path
+    process: subprocess.Popen[bytes]
+    environment: dict[str, str]
+
+    def drop(self, name: str, version: str = "1") -> int:
+        """Move a manifest in; returns the time of it in nanoseconds."""
+        hidden = self.folder / f".{name}"
+        hidden.write_text(MANIFEST.format(name=name, version=version))
+        now = time.time_ns()
+        hidden.rename(self.folder / f"{name}.yaml")
+        return now
+
+    def remove(self, name: str) -> int:
+        now = time.time_ns()
+        (self.folder / f"{name}.yaml").unlink()
+        return now
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "podtui", *arguments],
+            env=self.environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    def pods(self) -> list[dict[str, object]]:
+        done = self.command("status", "-o", "json")
+        items = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+        return [item for item in items if item["kind"] == "Pod"]
+
+    def cpu_and_memory(self, seconds: float) -> tuple[float, float]:
+        """(percent of one core over ``seconds``, RSS in MB at their end)."""
+        process = psutil.Process(self.process.pid)
+        before = process.cpu_times()
+        begin = time.monotonic()
+        time.sleep(seconds)
+        after = process.cpu_times()
+        spent = after.user + after.system - before.user - before.system
+        return 100 * spent / (time.monotonic() - begin), process.memory_info().rss / 1e6
+
+
+@contextlib.contextmanager
+def running(engine: str = "auto", max_pods: int = 1200) -> Iterator[Agent]:
+    """A fresh agent with an empty folder; its containers are removed at the end."""
+    with tempfile.TemporaryDirectory() as base:
+        folder, root = Path(base, "static_pods"), Path(base, "root")
+        folder.mkdir()
+        environment = {
+            **os.environ,
+            "PODTUI_ROOT_DIR": str(root),
+            "PODTUI_STATIC_POD_PATH": str(folder),
+            "PODTUI_NODE_NAME": "bench",
+            "PODTUI_ENGINE": engine,
+            "PODTUI_MAX_PODS": str(max_pods),
+            "XDG_CONFIG_HOME": base,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "podtui", "agent"],
+            env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        agent = Agent(folder, root, process, environment)
+        try:
+            deadline = time.monotonic() + 60
+            while agent.command("status").returncode != 0:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the agent does not answer")
+                time.sleep(0.1)
+            yield agent
+        finally:
+            agent.command("down", "--yes")
+            process.wait(60)

@@ -1,0 +1,206 @@
+"""File to process, edit to new version, removal: podtui against the bare calls and podman."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import agent as agents
+from benchmarks import engine
+from benchmarks.report import Row, row
+
+
+def _app_starts(events: list[tuple[str, str, int]], name: str) -> list[int]:
+    return [
+        when
+        for action, container, when in events
+        if action == "start" and container.startswith(f"k8s_app_{name}")
+    ]
+
+
+def _gone(events: list[tuple[str, str, int]], name: str) -> list[int]:
+    return [
+        when
+        for action, container, when in events
+        if action == "destroy" and f"_{name}" in container and container.startswith("k8s_")
+    ]
+
+
+def podtui_start_and_remove(agent: agents.Agent, count: int) -> engine.Bare:
+    """Drop ``count`` manifests at once, wait for all, remove them at once, wait for none."""
+    batch = f"b{time.monotonic_ns()}"
+    names = [f"{batch}-{index}" for index in range(count)]
+    with engine.watching() as watcher:
+        begin = min(agent.drop(name) for name in names)
+        watcher.wait(lambda events: len(_app_starts(events, batch)) >= count, 300)
+        started = max(_app_starts(watcher.events, batch))
+        _settle(agent, count)
+        stop_begin = min(agent.remove(name) for name in names)
+        watcher.wait(lambda events: len(_gone(events, batch)) >= 2 * count, 300)
+        gone = max(_gone(watcher.events, batch))
+    return engine.Bare((started - begin) / 1e9, (gone - stop_begin) / 1e9)
+
+
+def _settle(agent: agents.Agent, count: int) -> None:
+    """Wait until the records, too, say that all run."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        running = [pod for pod in agent.pods() if pod["status"]["phase"] == "Running"]  # type: ignore[index]
+        if len(running) >= count:
+            return
+        time.sleep(0.2)
+    raise TimeoutError(f"{count} pods are not all Running")
+
+
+def podtui_edit(agent: agents.Agent) -> float:
+    """Seconds from an edit's rename to the new version's process; the old one ends at SIGTERM."""
+    name = f"e{time.monotonic_ns()}"
+    with engine.watching() as watcher:
+        agent.drop(name)
+        watcher.wait(lambda events: len(_app_starts(events, name)) >= 1, 60)
+        _settle(agent, 1)
+        begin = agent.drop(name, version="2")
+        watcher.wait(lambda events: len(_app_starts(events, name)) >= 2, 60)
+        seconds = (_app_starts(watcher.events, name)[1] - begin) / 1e9
+        agent.remove(name)
+        watcher.wait(lambda events: len(_gone(events, name)) >= 4, 60)
+    return seconds
+
+
+def podman() -> dict[str, str] | None:
+    """The environment to run podman in, None where it is not installed."""
+    if shutil.which("podman") is None:
+        return None
+    folder = Path(tempfile.gettempdir(), "podtui-bench-podman")
+    folder.mkdir(exist_ok=True)
+    settings = folder / "containers.conf"
+    settings.write_text(
+        "[containers]\ndefault_ulimits = []\n"
+        "[engine]\nruntime = 'runc'\ncgroup_manager = 'cgroupfs'\n"
+    )
+    environment = {**os.environ, "CONTAINERS_CONF": str(settings)}
+    images = subprocess.run(
+        ["podman", "images", "--format", "json"], env=environment, capture_output=True, check=False
+    )
+    if images.returncode != 0:
+        return None
+    if not any("busybox:1.36" in str(image) for image in json.loads(images.stdout or b"[]")):
+        archive = folder / "image.tar"
+        with archive.open("wb") as file:
+            for part in engine.client().get_image(engine.IMAGE):
+                file.write(part)
+        subprocess.run(
+            ["podman", "load", "-i", archive], env=environment, capture_output=True, check=True
+        )
+        subprocess.run(
+            ["podman", "tag", "docker.io/library/busybox:1.36", "localhost/busybox:1.36"],
+            env=environment, capture_output=True, check=False,
+        )  # fmt: skip
+    return environment
+
+
+def podman_play(environment: dict[str, str], count: int) -> float:
+    """Seconds that ``podman kube play`` takes for ``count`` pods in one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = Path(folder, "pods.yaml")
+        name = f"p{time.monotonic_ns()}"
+        manifest.write_text(
+            "---\n".join(
+                agents.MANIFEST.format(name=f"{name}-{index}", version="1")
+                for index in range(count)
+            )
+        )
+        begin = time.monotonic()
+        subprocess.run(
+            ["podman", "kube", "play", manifest], env=environment, capture_output=True, check=True
+        )
+        seconds = time.monotonic() - begin
+        subprocess.run(
+            ["podman", "kube", "down", manifest], env=environment, capture_output=True, check=False
+        )
+    return seconds
+
+
+def measure(*, quick: bool) -> list[Row]:
+    """Pairs in turn, floor then podtui, so that a noisy neighbour troubles both alike."""
+    from podtui.runtime.docker.pause import PAUSE_IMAGE
+
+    engine.clear()
+    plan = [(1, 1, 3 if quick else 7), (10, 4, 1 if quick else 3), (50, 4, 0 if quick else 2)]
+    rows: list[Row] = []
+    environment = podman()
+    with agents.running() as agent:
+        podtui_start_and_remove(agent, 1)
+        for count, workers, runs in plan:
+            pairs: list[tuple[engine.Bare, engine.Bare]] = []
+            played: list[float] = []
+            for _ in range(runs):
+                bare = engine.bare(count, workers, PAUSE_IMAGE)
+                pairs.append((bare, podtui_start_and_remove(agent, count)))
+                if environment is not None:
+                    played.append(podman_play(environment, count))
+            if not pairs:
+                continue
+            start = [ours.start for _, ours in pairs]
+            floor = [bare.start for bare, _ in pairs]
+            rows.append(
+                row(
+                    f"file → running, {count} pod{'s' * (count > 1)}", start, "s",
+                    floor=floor, floor_name=f"bare calls, {workers} at a time",
+                    bound={1: 1.10, 50: 1.05}.get(count),
+                )
+            )  # fmt: skip
+            if played:
+                rows.append(
+                    row(f"the same against podman kube play, {count}", start, "s",
+                        floor=played, floor_name="podman kube play", bound=1.0)
+                )  # fmt: skip
+            rows.append(
+                row(
+                    f"{count} manifest{'s' * (count > 1)} removed → containers gone",
+                    [ours.remove for _, ours in pairs], "s",
+                    floor=[bare.remove for bare, _ in pairs],
+                    floor_name=f"bare calls, {workers} at a time",
+                    bound=1.10 if count == 50 else None,
+                )
+            )  # fmt: skip
+        edits, floors = [], []
+        for _ in range(3 if quick else 7):
+            one = engine.bare(1, 1, PAUSE_IMAGE)
+            floors.append(one.start + one.remove)
+            edits.append(podtui_edit(agent))
+        rows.append(
+            row("edit → new version running", edits, "s",
+                floor=floors, floor_name="bare stop + bare start", bound=1.3)
+        )  # fmt: skip
+    engine.clear()
+    return rows
+
+
+def idle(*, quick: bool) -> list[Row]:
+    """What an agent costs while nothing happens."""
+    rows: list[Row] = []
+    seconds = 10.0 if quick else 60.0
+    with agents.running() as agent:
+        have = 0
+        for count in (0, 10) if quick else (0, 10, 50):
+            for index in range(have, count):
+                agent.drop(f"idle-{index}")
+            have = count
+            _settle(agent, count)
+            time.sleep(5)
+            cpu, memory = agent.cpu_and_memory(seconds)
+            rows.append(
+                row(f"agent idle, {count} pods: CPU", [cpu], "% of a core",
+                    bound=1.0 if count == 50 else None)
+            )  # fmt: skip
+            rows.append(
+                row(f"agent idle, {count} pods: RSS", [memory], "MB",
+                    bound=90.0 if count == 50 else None)
+            )  # fmt: skip
+    return rows
