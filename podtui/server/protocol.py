@@ -31,6 +31,11 @@ class KubeletEndpoints(Protocol):
 
     async def node_metrics(self) -> NodeMetrics | None: ...
 
+    async def retry(self, namespace: str, pod: str) -> None:
+        """Admit a rejected pod afresh (departure 6). Raises `LookupError` where there is no such
+        pod, with a text for the user."""
+        ...
+
     def healthy(self) -> tuple[bool, str]:
         """``syncloop`` health and the reason where it fails."""
         ...

@@ -1,0 +1,54 @@
+"""Lengths of time in as few characters as kubectl's tables spend on them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def short_duration(seconds: float) -> str:
+    """Two units at most, the smaller only while it matters: ``45s``, ``3m10s``, ``2d4h``, ``3y``.
+
+    A moment in the future by more than a clock's slack is ``<invalid>``.
+    """
+    if seconds < -1:
+        return "<invalid>"
+    whole = max(0, int(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return _pair(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def since(moment: str | None, now: datetime) -> str:
+    """How long ago an RFC 3339 time was; ``<unknown>`` where there is none."""
+    parsed = parse_time(moment)
+    return "<unknown>" if parsed is None else short_duration((now - parsed).total_seconds())
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An aware datetime, or None for what is not an RFC 3339 time."""
+    if not text:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else None
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

@@ -1,0 +1,60 @@
+"""The application: every route of the API, with nothing said about how it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from podtui.clock import Clock, SystemClock
+from podtui.server import discovery
+from podtui.server.kubelet import Kubelet
+from podtui.server.logs import Logs
+from podtui.server.protocol import KubeletEndpoints
+from podtui.server.reading import Reading
+from podtui.server.resources import sources
+from podtui.server.status import errors_as_status
+from podtui.server.stream import Streams
+from podtui.store.protocol import Records
+
+BOOKMARK_SECONDS = 45.0
+STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
+
+
+def build_app(
+    records: Records,
+    kubelet: KubeletEndpoints,
+    *,
+    version: str,
+    clock: Clock | None = None,
+    bookmark_seconds: float = BOOKMARK_SECONDS,
+    extra_routes: Iterable[web.AbstractRouteDef] = (),
+    middlewares: Iterable[Middleware] = (),
+) -> web.Application:
+    """The API over ``records`` and ``kubelet``; ``version`` is podtui's own.
+
+    ``middlewares`` run inside the one that turns errors into ``Status``: a transport that needs a
+    token checks it there and raises `podtui.server.status.StatusError` 401. Every stream ends when
+    the app shuts down. Run it with ``handler_cancellation`` so that a client that leaves a silent
+    watch is noticed before the next bookmark.
+    """
+    clock = clock or SystemClock()
+    streams = Streams()
+    app = web.Application(middlewares=[errors_as_status, *middlewares])
+    app[STREAMS] = streams
+
+    async def end_streams(app: web.Application) -> None:
+        streams.close()
+
+    app.on_shutdown.append(end_streams)
+    app.add_routes(discovery.routes(version))
+    for resource, source in sources(records, kubelet):
+        reading = Reading(
+            resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds
+        )
+        app.add_routes(reading.routes())
+    app.add_routes(Logs(records, kubelet, clock=clock, streams=streams).routes())
+    app.add_routes(Kubelet(records, kubelet).routes())
+    app.add_routes(extra_routes)
+    return app

@@ -1,0 +1,56 @@
+"""The kubelet's own endpoints (reference §16), and the one command it takes over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from podtui.api.names import GROUP_VERSION
+from podtui.server.objects import encode
+from podtui.server.protocol import KubeletEndpoints
+from podtui.server.status import StatusError, json_response, success
+from podtui.store.protocol import Records
+
+CHECKS = ("ping", "log", "syncloop")
+
+
+class Kubelet:
+    def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
+        self._records = records
+        self._kubelet = kubelet
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            *(web.get(path, self.health) for path in ("/healthz", "/livez", "/readyz")),
+            web.get("/healthz/{check}", self.health),
+            web.get("/pods", self.pods),
+            web.post(
+                f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/retry", self.retry
+            ),
+        ]
+
+    async def health(self, request: web.Request) -> web.Response:
+        """``ok``, or 500 with a line per check that says which failed and why."""
+        check = request.match_info.get("check", "")
+        if check and check not in CHECKS:
+            raise web.HTTPNotFound
+        well, reason = self._kubelet.healthy()
+        if well or check in ("ping", "log"):
+            return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
+        lines = ["[+]ping ok", "[+]log ok", f"[-]syncloop failed: {reason}", "healthz check failed"]
+        return web.Response(text="\n".join([*lines, ""]), status=500)
+
+    async def pods(self, request: web.Request) -> web.Response:
+        pods = (await self._records.list("pods")).items
+        items = b",".join(encode(pod, "v1", "Pod") for pod in pods)
+        return json_response(
+            b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}' % items
+        )
+
+    async def retry(self, request: web.Request) -> web.Response:
+        namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        try:
+            await self._kubelet.retry(namespace, pod)
+        except LookupError as error:
+            words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
+            raise StatusError(404, words) from error
+        return success()

@@ -1,0 +1,149 @@
+"""Container logs over HTTP: the pod's ``log`` subresource and the kubelet's own path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from aiohttp import web
+
+from podtui.api.names import MANIFEST_PATH
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.server.age import parse_time
+from podtui.server.protocol import KubeletEndpoints, LogError
+from podtui.server.query import flag
+from podtui.server.status import StatusError, bad_request, invalid, not_found
+from podtui.server.stream import Outflow, Streams, closed_after
+from podtui.store.protocol import Records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """``limit`` is in bytes of what is written, None for no limit."""
+
+    namespace: str
+    pod: str
+    container: str
+    previous: bool
+    timestamps: bool
+    limit: int | None
+    options: LogOptions
+
+
+class Logs:
+    def __init__(
+        self, records: Records, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
+    ) -> None:
+        self._records = records
+        self._kubelet = kubelet
+        self._clock = clock
+        self._streams = streams
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", self.of_api),
+            web.get("/containerLogs/{namespace}/{pod}/{container}", self.of_kubelet),
+            web.delete("/api/v1/namespaces/{namespace}/pods/{pod}", self.refuse_delete),
+        ]
+
+    async def of_api(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        if await self._records.get("pods", namespace, name) is None:
+            raise not_found("pods", name)
+        return await self.of_kubelet(request)
+
+    async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
+        asked = parse_log_request(request, self._clock)
+        try:
+            lines = await self._kubelet.container_logs(
+                asked.namespace,
+                asked.pod,
+                asked.container,
+                previous=asked.previous,
+                options=asked.options,
+            )
+        except LogError as error:
+            raise StatusError(error.code, str(error)) from error
+
+        async def produce(outflow: Outflow) -> None:
+            async with closed_after(lines):
+                await copy(lines, outflow, timestamps=asked.timestamps, limit=asked.limit)
+
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        return await self._streams.run(request, response, produce)
+
+    async def refuse_delete(self, request: web.Request) -> web.StreamResponse:
+        """A static pod is deleted by deleting its manifest; say which file that is."""
+        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        pod = await self._records.get("pods", namespace, name)
+        if not isinstance(pod, Pod):
+            raise not_found("pods", name)
+        manifest = pod.metadata.annotations.get(MANIFEST_PATH, "")
+        which = (
+            f"its manifest {manifest}" if manifest else "its manifest from the static-pod folder"
+        )
+        raise StatusError(405, f'pod "{name}" is a static pod: remove {which} to delete it')
+
+
+def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
+    """Raises `StatusError` 400 or 422."""
+    match, query = request.match_info, request.query
+    pod = match["pod"]
+
+    def number(name: str, least: int) -> int | None:
+        text = query.get(name, "")
+        if not text:
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            raise bad_request(f"invalid value for {name}: {text!r}") from None
+        if value < least:
+            bound = "greater than or equal to 0" if least == 0 else "greater than 0"
+            raise invalid("PodLogOptions", pod, f"{name}: Invalid value: {value}: must be {bound}")
+        return value
+
+    tail = number("tailLines", 0)
+    if tail is None and query.get("tail", "all") != "all":
+        tail = number("tail", 0)
+    seconds, moment = number("sinceSeconds", 1), query.get("sinceTime", "")
+    if seconds is not None and moment:
+        problem = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+        raise invalid("PodLogOptions", pod, problem)
+    since = clock.now() - timedelta(seconds=seconds) if seconds is not None else parse_time(moment)
+    if moment and since is None:
+        raise bad_request(f"invalid value for sinceTime: {moment!r}")
+    return LogRequest(
+        namespace=match["namespace"],
+        pod=pod,
+        container=match.get("container") or query.get("container", ""),
+        previous=flag(request, "previous"),
+        timestamps=flag(request, "timestamps"),
+        limit=number("limitBytes", 1),
+        options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since),
+    )
+
+
+async def copy(
+    lines: AsyncIterator[LogLine], outflow: Outflow, *, timestamps: bool, limit: int | None
+) -> None:
+    """Write lines out as they come. A line that the engine cut is put together again: the cut ends
+    with no line feed, and only the first piece carries the time."""
+    whole = True
+    async for line in lines:
+        data = line.content if line.partial else line.content + b"\n"
+        if timestamps and whole:
+            data = line.timestamp.encode() + b" " + data
+        whole = not line.partial
+        if limit is not None:
+            data = data[:limit]
+            limit -= len(data)
+        room = outflow.add(data)
+        if limit == 0:
+            break
+        if not room:
+            await outflow.room()
+    outflow.end()

@@ -1,0 +1,118 @@
+"""What the server serves: where objects come from and how they are written.
+
+The records are one source, figures from the kubelet another, and namespaces, which nobody records,
+are read off the pods.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import msgspec
+from msgspec import structs
+
+from podtui.api.v1 import ObjectMeta
+from podtui.server.status import StatusError
+from podtui.store.protocol import Records, Resource, WatchType
+
+
+class ApiObject(Protocol):
+    """A struct with an identity; never without metadata."""
+
+    @property
+    def apiVersion(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class ObjectChange(Protocol):
+    """`podtui.store.protocol.Change`, of any kind of object."""
+
+    @property
+    def type(self) -> WatchType: ...
+    @property
+    def object(self) -> ApiObject | None: ...
+    @property
+    def previous(self) -> ApiObject | None: ...
+    @property
+    def resource_version(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A consistent list; ``resource_version`` None where there is no history to watch."""
+
+    items: Sequence[ApiObject]
+    resource_version: int | None
+
+
+class Source(Protocol):
+    async def get(self, namespace: str, name: str) -> ApiObject | None: ...
+
+    async def list(self, namespace: str) -> Objects: ...
+
+    def watch(self, since: int) -> AsyncIterator[ObjectChange]:
+        """Of all namespaces. Raises `podtui.errors.StoreGone`."""
+        ...
+
+
+class RecordedObjects:
+    """A resource of the records."""
+
+    def __init__(self, records: Records, resource: Resource) -> None:
+        self._records = records
+        self._resource: Resource = resource
+
+    async def get(self, namespace: str, name: str) -> ApiObject | None:
+        return await self._records.get(self._resource, namespace, name)
+
+    async def list(self, namespace: str) -> Objects:
+        listing = await self._records.list(self._resource, namespace)
+        return Objects(listing.items, listing.resource_version)
+
+    def watch(self, since: int) -> AsyncIterator[ObjectChange]:
+        return self._records.watch(self._resource, since=since)
+
+
+class LiveObjects:
+    """Figures asked of the kubelet at each request; they have no history."""
+
+    def __init__(self, read: Callable[[], Awaitable[Sequence[ApiObject]]]) -> None:
+        self._read = read
+
+    async def get(self, namespace: str, name: str) -> ApiObject | None:
+        for item in await self._read():
+            if (item.metadata.namespace, item.metadata.name) == (namespace, name):
+                return item
+        return None
+
+    async def list(self, namespace: str) -> Objects:
+        items = await self._read()
+        mine = [o for o in items if not namespace or o.metadata.namespace == namespace]
+        return Objects(mine, None)
+
+    def watch(self, since: int) -> AsyncIterator[ObjectChange]:
+        raise StatusError(405, "the server does not allow this method on the requested resource")
+
+
+def encode(item: ApiObject, api_version: str, kind: str) -> bytes:
+    """JSON with ``apiVersion`` and ``kind``, which the types leave out where they are defaults."""
+    body = msgspec.json.encode(item)
+    default_version, default_kind = _identity_defaults(type(item))
+    head = b"{"
+    if item.kind == default_kind:
+        head += f'"kind":"{item.kind or kind}",'.encode()
+    if item.apiVersion == default_version:
+        head += f'"apiVersion":"{item.apiVersion or api_version}",'.encode()
+    return head + body[1:]
+
+
+@functools.cache
+def _identity_defaults(kind: type[ApiObject]) -> tuple[str, str]:
+    defaults = {f.name: f.default for f in structs.fields(cast("type[msgspec.Struct]", kind))}
+    return defaults["apiVersion"], defaults["kind"]

@@ -1,0 +1,146 @@
+"""Every refusal as a Kubernetes ``Status``, so that clients always have words to show."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import web
+
+from podtui.api.v1 import Status, StatusCause, StatusDetails
+from podtui.errors import EngineUnavailable, StoreGone
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class StatusError(Exception):
+    """Raised by handlers to answer with a ``Status``; its text is the message."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: StatusDetails | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason or _REASONS.get(code, "Unknown")
+        self.details = details
+        self.headers = headers
+
+    def status(self) -> Status:
+        return Status(
+            kind="Status",
+            apiVersion="v1",
+            status="Failure",
+            message=str(self),
+            reason=self.reason,
+            details=self.details,
+            code=self.code,
+        )
+
+    def response(self) -> web.Response:
+        return json_response(
+            msgspec.json.encode(self.status()), code=self.code, headers=self.headers
+        )
+
+
+def json_response(
+    body: bytes, *, code: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
+    """JSON without a charset: clients of aggregated discovery compare the type as it stands."""
+    return web.Response(
+        body=body, status=code, headers={"Content-Type": "application/json", **(headers or {})}
+    )
+
+
+def success(message: str = "") -> web.Response:
+    status = Status(kind="Status", apiVersion="v1", status="Success", message=message, code=200)
+    return json_response(msgspec.json.encode(status))
+
+
+def not_found(plural: str, name: str, group: str = "") -> StatusError:
+    resource = f"{plural}.{group}" if group else plural
+    return StatusError(
+        404,
+        f'{resource} "{name}" not found',
+        details=StatusDetails(name=name, kind=plural, group=group),
+    )
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, message)
+
+
+def expired(message: str) -> StatusError:
+    return StatusError(410, message, reason="Expired")
+
+
+def too_large_version(asked: int, current: int) -> StatusError:
+    """For a list that must not be older than something that has not happened yet."""
+    message = f"Too large resource version: {asked}, current: {current}"
+    cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+    details = StatusDetails(causes=(cause,), retryAfterSeconds=1)
+    return StatusError(504, f"Timeout: {message}", details=details, headers={"Retry-After": "1"})
+
+
+def invalid(kind: str, name: str, problem: str) -> StatusError:
+    return StatusError(
+        422, f'{kind} "{name}" is invalid: {problem}', details=StatusDetails(name=name, kind=kind)
+    )
+
+
+@web.middleware
+async def errors_as_status(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The outermost middleware: whatever goes wrong in a request ends here, as a ``Status``."""
+    try:
+        return await handler(request)
+    except StatusError as error:
+        return error.response()
+    except StoreGone as error:
+        return expired(str(error)).response()
+    except EngineUnavailable as error:
+        return StatusError(503, str(error)).response()
+    except web.HTTPException as error:
+        return _of_http(error).response()
+    except Exception as error:
+        log.exception("%s %s failed", request.method, request.path)
+        details = StatusDetails(causes=(StatusCause(message=str(error)),))
+        message = f"Internal error occurred: {error}"
+        return StatusError(500, message, details=details).response()
+
+
+def _of_http(error: web.HTTPException) -> StatusError:
+    if isinstance(error, web.HTTPNotFound):
+        return StatusError(404, "the server could not find the requested resource")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        return StatusError(
+            405,
+            "the server does not allow this method on the requested resource",
+            headers={"Allow": ", ".join(sorted(error.allowed_methods))},
+        )
+    return StatusError(error.status, error.text or HTTPStatus(error.status).phrase)

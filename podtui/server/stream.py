@@ -1,0 +1,147 @@
+"""Answers without an end: watches and followed logs.
+
+Producers add bytes to an `Outflow`, one task writes them: whatever has come while the last write
+was under way goes out as one chunk. A full outflow makes producers wait, a closed one ends the
+answer cleanly. The server's `Streams` own them all, so that shutting down waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+LIMIT = 256 * 1024
+T = TypeVar("T")
+
+
+class Outflow:
+    """Bytes on their way to one client. At most about ``LIMIT`` wait."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._ended = False
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def add(self, data: bytes) -> bool:
+        """Take the bytes; whether there is room for more (else await `room` first)."""
+        self._buffer += data
+        self._changed.set()
+        if len(self._buffer) < LIMIT:
+            return True
+        self._room.clear()
+        return False
+
+    async def room(self) -> None:
+        await self._room.wait()
+
+    def end(self) -> None:
+        """Write what is here and end the answer. Idempotent."""
+        self._ended = True
+        self._changed.set()
+
+    async def write_to(self, response: web.StreamResponse) -> None:
+        while True:
+            if self._buffer:
+                data, self._buffer = self._buffer, bytearray()
+                self._room.set()
+                await response.write(data)
+            elif self._ended:
+                return
+            else:
+                await self._changed.wait()
+                self._changed.clear()
+
+
+@asynccontextmanager
+async def closed_after(items: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
+    """Close an iterator that can be closed, however its reader ends."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()
+
+
+Producer = Callable[[Outflow], Awaitable[None]]
+
+
+class Streams:
+    """Every open stream of one server."""
+
+    def __init__(self) -> None:
+        self._open: set[Outflow] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def close(self) -> None:
+        """End them all, and at once any that begins after this."""
+        self._closed = True
+        for outflow in self._open:
+            outflow.end()
+
+    async def run(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        *producers: Producer,
+        timeout: float | None = None,
+    ) -> web.StreamResponse:
+        """Answer until a producer ends the outflow, ``timeout`` seconds pass, the client leaves or
+        the server closes. A producer that fails cuts the connection, so that the client can tell
+        a break from an end."""
+        outflow = Outflow()
+        if self._closed:
+            outflow.end()
+        self._open.add(outflow)
+        try:
+            await response.prepare(request)
+            await _flow(outflow, response, producers, timeout)
+        except* ConnectionError:
+            log.debug("the client of %s left", request.path)
+        except* Exception:
+            log.exception("%s broke off", request.path)
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._open.discard(outflow)
+        return response
+
+
+async def _flow(
+    outflow: Outflow,
+    response: web.StreamResponse,
+    producers: tuple[Producer, ...],
+    timeout: float | None,
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_produce(producer, outflow)) for producer in producers]
+        if timeout is not None:
+            tasks.append(group.create_task(_end_after(timeout, outflow)))
+        await outflow.write_to(response)
+        for task in tasks:
+            task.cancel()
+    await response.write_eof()
+
+
+async def _produce(producer: Producer, outflow: Outflow) -> None:
+    await producer(outflow)
+
+
+async def _end_after(seconds: float, outflow: Outflow) -> None:
+    await asyncio.sleep(seconds)
+    outflow.end()

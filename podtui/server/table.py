@@ -1,0 +1,181 @@
+"""``meta.k8s.io`` Tables: the columns kubectl shows, per resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
+from podtui.api.v1 import Event, Node
+from podtui.server.age import since
+from podtui.server.objects import ApiObject
+from podtui.server.pod_row import NONE, pod_row
+
+Cell = str | int
+Row = Callable[[Any, datetime], list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Column names and how to fill them; ``wide`` are shown with ``-o wide`` alone."""
+
+    names: tuple[str, ...]
+    row: Row
+    wide: tuple[str, ...] = ()
+    integers: frozenset[str] = frozenset()
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": name,
+                "type": "integer" if name in self.integers else "string",
+                "format": "name" if name == "Name" else "",
+                "description": "",
+                "priority": int(name in self.wide),
+            }
+            for name in self.names + self.wide
+        ]
+
+
+def table(
+    columns: Columns,
+    objects: Iterable[tuple[ApiObject, msgspec.Raw]],
+    *,
+    now: datetime,
+    version: str = "v1",
+    resource_version: str = "",
+    include: str = "Metadata",
+    definitions: bool = True,
+) -> bytes:
+    """A Table of objects and their JSON. ``include`` is the request's ``includeObject``."""
+    rows: list[dict[str, Any]] = []
+    for item, encoded in objects:
+        row: dict[str, Any] = {"cells": columns.row(item, now)}
+        if include == "Object":
+            row["object"] = encoded
+        elif include == "Metadata":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": f"meta.k8s.io/{version}",
+                "metadata": item.metadata,
+            }
+        rows.append(row)
+    return msgspec.json.encode(
+        {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": {"resourceVersion": resource_version} if resource_version else {},
+            "columnDefinitions": columns.definitions() if definitions else None,
+            "rows": rows,
+        }
+    )
+
+
+def _named(item: ApiObject, now: datetime) -> list[Cell]:
+    return [item.metadata.name, since(item.metadata.creationTimestamp, now)]
+
+
+def _namespace(item: ApiObject, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, "Active", age]
+
+
+def _node(node: Node, now: datetime) -> list[Cell]:
+    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "Unknown")
+    status = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
+    if node.spec.unschedulable:
+        status += ",SchedulingDisabled"
+    prefix = "node-role.kubernetes.io/"
+    roles = [key.removeprefix(prefix) for key in node.metadata.labels if key.startswith(prefix)]
+    addresses = {address.type: address.address for address in reversed(node.status.addresses)}
+    info = node.status.nodeInfo
+    return [
+        node.metadata.name,
+        status,
+        ",".join(sorted(roles)) or NONE,
+        since(node.metadata.creationTimestamp, now),
+        info.kubeletVersion if info else "",
+        addresses.get("InternalIP", NONE),
+        addresses.get("ExternalIP", NONE),
+        (info and info.osImage) or "<unknown>",
+        (info and info.kernelVersion) or "<unknown>",
+        (info and info.containerRuntimeVersion) or "<unknown>",
+    ]
+
+
+def _event(event: Event, now: datetime) -> list[Cell]:
+    involved, source = event.involvedObject, event.source
+    series = event.series
+    first = event.firstTimestamp or event.eventTime
+    last = (series and series.lastObservedTime) or event.lastTimestamp or first
+    count = (series and series.count) or event.count or 1
+    component = source.component or event.reportingComponent
+    host = source.host or event.reportingInstance
+    return [
+        since(last, now),
+        event.type,
+        event.reason,
+        f"{involved.kind.lower()}/{involved.name}" if involved.kind else involved.name,
+        event.message.strip(),
+        involved.fieldPath,
+        f"{component}, {host}" if host else component,
+        since(first, now),
+        count,
+        event.metadata.name,
+    ]
+
+
+def _manifest(manifest: Manifest, now: datetime) -> list[Cell]:
+    status = manifest.status
+    found = [diagnostic.severity for diagnostic in status.diagnostics]
+    pod = f"{status.podNamespace}/{status.podName}" if status.podName else NONE
+    return [
+        manifest.metadata.name,
+        status.state.value,
+        pod,
+        found.count(Severity.ERROR),
+        found.count(Severity.WARNING),
+        since(manifest.metadata.creationTimestamp, now),
+        manifest.spec.path,
+    ]
+
+
+def _pod_metrics(metrics: PodMetrics, now: datetime) -> list[Cell]:
+    return [metrics.metadata.name, metrics.window, since(metrics.timestamp, now)]
+
+
+def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
+    usage = metrics.usage
+    cells: list[Cell] = [metrics.metadata.name, usage.get("cpu", ""), usage.get("memory", "")]
+    return [*cells, metrics.window]
+
+
+PODS = Columns(
+    ("Name", "Ready", "Status", "Restarts", "Age"),
+    lambda pod, now: [*pod_row(pod, now)],
+    ("IP", "Node", "Nominated Node", "Readiness Gates"),
+)
+NODES = Columns(
+    ("Name", "Status", "Roles", "Age", "Version"),
+    _node,
+    ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+)
+EVENTS = Columns(
+    ("Last Seen", "Type", "Reason", "Object", "Message"),
+    _event,
+    ("Subobject", "Source", "First Seen", "Count", "Name"),
+    frozenset({"Count"}),
+)
+NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
+MANIFESTS = Columns(
+    ("Name", "State", "Pod", "Errors", "Warnings", "Age"),
+    _manifest,
+    ("Path",),
+    frozenset({"Errors", "Warnings"}),
+)
+POD_METRICS = Columns(("Name", "Window", "Age"), _pod_metrics)
+NODE_METRICS = Columns(("Name", "CPU", "Memory", "Window"), _node_metrics)

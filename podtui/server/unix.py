@@ -1,0 +1,84 @@
+"""The server's end of a unix socket: made for its owner alone, in one step."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+
+from aiohttp import web
+
+from podtui.errors import PodtuiError
+
+SHUTDOWN_SECONDS = 2.0
+"""How long requests under way may take to finish once the streams have been ended."""
+
+
+@asynccontextmanager
+async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[web.AppRunner]:
+    """Serve while the context lasts; gives the runner, for further sites of the same app.
+
+    The socket is 0600 from its first moment, and a stale one is replaced. Raises `PodtuiError`
+    where another server listens, or where the path cannot hold a socket.
+    """
+    path = Path(path)
+    listener = await asyncio.to_thread(bind, path)
+    mine = os.stat(path).st_ino
+    runner = web.AppRunner(
+        app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+    )
+    try:
+        await runner.setup()
+        await web.SockSite(runner, listener).start()
+        yield runner
+    finally:
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_ino == mine:
+                os.unlink(path)
+        await runner.cleanup()
+        listener.close()
+
+
+def bind(path: Path) -> socket.socket:
+    """A listening socket at ``path``. Blocks for as long as a connect to a stale one takes."""
+    try:
+        _refuse_taken(path)
+        # Bound where nobody else can reach it, then moved: no moment with a wider mode.
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as private:
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                first = f"{private}/s"
+                listener.bind(first)
+                os.chmod(first, 0o600)
+                listener.listen(128)
+                listener.setblocking(False)
+                os.rename(first, path)
+            except BaseException:
+                listener.close()
+                raise
+        return listener
+    except OSError as error:
+        raise PodtuiError(f"cannot listen on {path}: {error}") from error
+
+
+def _refuse_taken(path: Path) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise PodtuiError(f"{path} is in the way: it is not a socket")
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+        except TimeoutError:
+            pass
+    raise PodtuiError(f"another server listens on {path}")

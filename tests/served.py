@@ -1,0 +1,198 @@
+"""A server over real records and a kubelet of straw, for the tests of both ends of the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+
+from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
+from podtui.api.v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    Event,
+    EventSource,
+    Node,
+    NodeCondition,
+    NodeStatus,
+    NodeSystemInfo,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
+from podtui.clock import SystemClock
+from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.server import build_app, serve_unix
+from podtui.server.protocol import LogError
+from podtui.store import Store, open_store
+
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+def pod(name: str, namespace: str = "default", phase: str = "Running", **labels: str) -> Pod:
+    running = ContainerState(running=ContainerStateRunning(startedAt=LONG_AGO))
+    up = phase == "Running"
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels, uid=f"uid-{name}"),
+        spec=PodSpec(containers=(Container(name="c", image="busybox:1"),), nodeName="node"),
+        status=PodStatus(
+            phase=phase,
+            podIP="10.0.0.7" if up else "",
+            startTime=LONG_AGO,
+            conditions=(PodCondition(type="Ready", status=str(up)),),
+            containerStatuses=(
+                ContainerStatus(
+                    name="c",
+                    image="busybox:1",
+                    imageID="sha256:1",
+                    ready=up,
+                    restartCount=0,
+                    state=running if up else ContainerState(),
+                ),
+            ),
+        ),
+    )
+
+
+def node(name: str = "node") -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name),
+        status=NodeStatus(
+            capacity={"cpu": "2", "memory": "1Gi", "pods": "110"},
+            allocatable={"cpu": "2", "memory": "1Gi", "pods": "110"},
+            conditions=(NodeCondition(type="Ready", status="True", reason="KubeletReady"),),
+            nodeInfo=NodeSystemInfo(
+                architecture="amd64",
+                bootID="b",
+                containerRuntimeVersion="docker://20.10.24",
+                kernelVersion="6.1",
+                kubeProxyVersion="",
+                kubeletVersion="v1.36.0+podtui",
+                machineID="m",
+                operatingSystem="linux",
+                osImage="Debian",
+                systemUUID="s",
+            ),
+        ),
+    )
+
+
+def event(name: str, involved: str = "web", reason: str = "Started") -> Event:
+    return Event(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        involvedObject=ObjectReference(
+            apiVersion="v1",
+            kind="Pod",
+            namespace="default",
+            name=involved,
+            uid=f"uid-{involved}",
+            fieldPath="spec.containers{c}",
+        ),
+        reason=reason,
+        message=f"Container {reason.lower()}",
+        source=EventSource(component="kubelet", host="node"),
+        type="Normal",
+        count=1,
+        firstTimestamp=LONG_AGO,
+        lastTimestamp=LONG_AGO,
+    )
+
+
+def line(text: bytes, *, partial: bool = False) -> LogLine:
+    return LogLine(f"{LONG_AGO[:-1]}.000000001Z", "stdout", text, partial)
+
+
+@dataclass
+class FakeKubelet:
+    """Answers with what the test put in. ``more`` feeds followed logs; None ends them."""
+
+    lines: list[LogLine] = field(default_factory=list)
+    more: asyncio.Queue[LogLine | None] = field(default_factory=asyncio.Queue)
+    asked: list[tuple[str, str, str, bool, LogOptions]] = field(default_factory=list)
+    retried: list[tuple[str, str]] = field(default_factory=list)
+    health: tuple[bool, str] = (True, "")
+    closed_logs: int = 0
+
+    async def container_logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
+    ) -> AsyncIterator[LogLine]:
+        self.asked.append((namespace, pod, container, previous, options))
+        if container == "waiting":
+            raise LogError(
+                400,
+                f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating',
+            )
+        if container == "missing":
+            raise LogError(404, f'container "{container}" not found in pod "{pod}"')
+        return self._read(options)
+
+    async def _read(self, options: LogOptions) -> AsyncIterator[LogLine]:
+        try:
+            tail = len(self.lines) if options.tail is None else options.tail
+            for item in self.lines[len(self.lines) - tail :]:
+                yield item
+            while options.follow and (item := await self.more.get()) is not None:
+                yield item
+        finally:
+            self.closed_logs += 1
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        usage = {"cpu": "12m", "memory": "3Mi"}
+        return (
+            PodMetrics(
+                metadata=ObjectMeta(name="web", namespace="default"),
+                timestamp=LONG_AGO,
+                window="10s",
+                containers=(ContainerMetrics(name="c", usage=usage),),
+            ),
+        )
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        return NodeMetrics(
+            metadata=ObjectMeta(name="node"),
+            timestamp=LONG_AGO,
+            window="10s",
+            usage={"cpu": "250m", "memory": "512Mi"},
+        )
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        if pod == "missing":
+            raise LookupError(f'pod "{pod}" not found')
+        self.retried.append((namespace, pod))
+
+    def healthy(self) -> tuple[bool, str]:
+        return self.health
+
+
+@dataclass
+class Served:
+    store: Store
+    kubelet: FakeKubelet
+    app: web.Application
+    runner: web.AppRunner
+    socket: Path
+
+
+@asynccontextmanager
+async def serving(
+    socket: Path, store: Store | None = None, **options: object
+) -> AsyncGenerator[Served]:
+    """Records in memory (unless given) behind a unix socket."""
+    records = store or open_store(None, clock=SystemClock())
+    kubelet = FakeKubelet()
+    app = build_app(records, kubelet, version="0.0.test", **options)
+    try:
+        async with serve_unix(app, socket) as runner:
+            yield Served(records, kubelet, app, runner, socket)
+    finally:
+        if store is None:
+            await records.close()
