@@ -1,0 +1,224 @@
+"""The formats of names, keys and numbers. Each check answers with what is wrong, in words.
+
+Lengths are counted in bytes. The words are the API server's, since people search for them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+INT31: Final = 2**31 - 1
+Check = Callable[[str], list[str]]
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LOOSE_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SYSCTL: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_EDGES: Final = "must start and end with an alphanumeric character"
+
+
+def size(text: str) -> int:
+    """The bytes of the text in UTF-8, lone surrogates included."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A pattern, how to say that a text does not match it, and the longest text allowed."""
+
+    pattern: str
+    words: str
+    examples: tuple[str, ...]
+    limit: int = 0
+    unit: str = "characters"
+    compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compiled", re.compile(self.pattern))
+
+    def matches(self, text: str) -> bool:
+        return self.compiled.fullmatch(text) is not None
+
+    def mismatch(self) -> str:
+        examples = " or ".join(f"'{example}', " for example in self.examples)
+        return f"{self.words} (e.g. {examples}regex used for validation is '{self.pattern}')"
+
+    def length_problems(self, text: str) -> list[str]:
+        if self.limit and size(text) > self.limit:
+            return [f"must be no more than {self.limit} {self.unit}"]
+        return []
+
+    def problems(self, text: str) -> list[str]:
+        found = self.length_problems(text)
+        if not self.matches(text):
+            found.append(self.mismatch())
+        return found
+
+
+LABEL_NAME: Final = Format(
+    _LABEL,
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    + _EDGES,
+    ("my-name", "123-abc"),
+    63,
+)
+SUBDOMAIN: Final = Format(
+    rf"{_LABEL}(\.{_LABEL})*",
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
+    f" '-' or '.', and {_EDGES}",
+    ("example.com",),
+    253,
+)
+KEY_PREFIX: Final = replace(SUBDOMAIN, unit="bytes")
+SEARCH_DOMAIN: Final = Format(
+    rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*",
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
+    f" '_', '-' or '.', and {_EDGES}",
+    ("example.com",),
+    253,
+)
+KEY_NAME: Final = Format(
+    _KEY,
+    f"must consist of alphanumeric characters, '-', '_' or '.', and {_EDGES}",
+    ("MyName", "my.name", "123-abc"),
+    63,
+    "bytes",
+)
+LABEL_VALUE: Final = Format(
+    f"({_KEY})?",
+    "a valid label must be an empty string or consist of alphanumeric characters,"
+    f" '-', '_' or '.', and {_EDGES}",
+    ("MyValue", "my_value", "12345"),
+    63,
+    "bytes",
+)
+CONFIG_KEY: Final = Format(
+    "[-._a-zA-Z0-9]+",
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    ("key.name", "KEY_NAME", "key-name"),
+    253,
+)
+HEADER_NAME: Final = Format(
+    "[-A-Za-z0-9]+",
+    "a valid HTTP header must consist of alphanumeric characters or '-'",
+    ("X-Header-Name",),
+)
+_SYSCTL_NAME: Final = re.compile(rf"({_SYSCTL}[\./])*{_SYSCTL}")
+SYSCTL_WORDS: Final = (
+    rf"must have at most 253 characters and match regex ^({_SYSCTL}[\./])*{_SYSCTL}$"
+)
+
+
+def between(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
+def in_range(number: int, low: int, high: int) -> list[str]:
+    return [] if low <= number <= high else [between(low, high)]
+
+
+def dns_label(text: str) -> list[str]:
+    if LABEL_NAME.matches(text) or not SUBDOMAIN.matches(text):
+        return LABEL_NAME.problems(text)
+    return [*LABEL_NAME.length_problems(text), "must not contain dots"]
+
+
+def dns_subdomain(text: str) -> list[str]:
+    return SUBDOMAIN.problems(text)
+
+
+def name_prefix(text: str) -> list[str]:
+    """A subdomain to which more will be appended, so that it may end in a dash."""
+    if len(text) > 1 and text.endswith("-"):
+        text = text[:-2] + "a"
+    return SUBDOMAIN.problems(text)
+
+
+def qualified_name(text: str) -> list[str]:
+    """A label key: an optional ``DOMAIN/`` and a name."""
+    parts = text.split("/")
+    if len(parts) > 2:
+        hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {KEY_NAME.mismatch()}{hint}"]
+    found: list[str] = []
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part must be non-empty")
+        else:
+            found += [f"prefix part {problem}" for problem in KEY_PREFIX.problems(parts[0])]
+    name = parts[-1]
+    if not name:
+        found.append("name part must be non-empty")
+    found += [f"name part {problem}" for problem in KEY_NAME.problems(name)]
+    return found
+
+
+def label_value(text: str) -> list[str]:
+    return LABEL_VALUE.problems(text)
+
+
+def config_key(text: str) -> list[str]:
+    """A key of a ConfigMap or a Secret, which becomes a file's name."""
+    found = CONFIG_KEY.problems(text)
+    if text in (".", ".."):
+        found.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        found.append("must not start with '..'")
+    return found
+
+
+def env_name(text: str) -> list[str]:
+    if not text:
+        return ["environment variable name must be non-empty"]
+    if all(" " <= char <= "~" and char != "=" for char in text):
+        return []
+    why = "a valid environment variable name must consist only of printable ASCII characters"
+    return [f"{why} other than '='"]
+
+
+def port_number(port: int) -> list[str]:
+    return in_range(port, 1, 65535)
+
+
+def port_name(text: str) -> list[str]:
+    """An IANA service name."""
+    rules = (
+        (size(text) > 15, "must be no more than 15 characters"),
+        (
+            re.fullmatch("[-a-z0-9]+", text) is None,
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (re.search("[a-z]", text) is None, "must contain at least one letter (a-z)"),
+        ("--" in text, "must not contain consecutive hyphens"),
+        (text[:1] == "-" or text[-1:] == "-", "must not begin or end with a hyphen"),
+    )
+    return [words for broken, words in rules if broken]
+
+
+def sysctl_name(text: str) -> bool:
+    return size(text) <= 253 and _SYSCTL_NAME.fullmatch(text) is not None
+
+
+def owner_id(number: int) -> list[str]:
+    """A user's or a group's number."""
+    return in_range(number, 0, INT31)
+
+
+def ip_address(text: str) -> list[str]:
+    """An IPv4 or IPv6 address, without zone, leading zeros or a mapped IPv4 address."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text) and all(
+            int(part[-4:]) < 256 and not part[:-4].strip("0") for part in text.split(".")
+        ):
+            return ["must not have leading 0s"]
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if "%" in text:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return ["must not be an IPv4-mapped IPv6 address"]
+    return []

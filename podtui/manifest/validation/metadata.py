@@ -1,0 +1,170 @@
+"""Rules for metadata: names, labels, annotations, owners, finalizers; label selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from podtui.api.v1 import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    ManagedFieldsEntry,
+    ObjectMeta,
+    OwnerReference,
+)
+from podtui.manifest.validation import formats
+from podtui.manifest.validation.errors import (
+    Errors,
+    forbidden,
+    invalid,
+    invalid_each,
+    required,
+    too_long,
+)
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+_FOREGROUND: Final = "foregroundDeletion"
+_ORPHAN: Final = "orphan"
+
+
+def label_name(name: str, path: str, *, at: str = "") -> Errors:
+    yield from invalid_each(path, name, formats.qualified_name(name), at=at)
+
+
+def labels(entries: Mapping[str, str], path: str) -> Errors:
+    """The API server names the map alone; the exact place is the entry."""
+    for key, value in entries.items():
+        at = f"{path}[{key}]"
+        yield from label_name(key, path, at=at)
+        yield from invalid_each(path, value, formats.label_value(value), at=at)
+
+
+def annotation_map(entries: Mapping[str, str], path: str) -> Errors:
+    for key in entries:
+        problems = formats.qualified_name(key.lower())
+        yield from invalid_each(path, key, problems, at=f"{path}[{key}]")
+    yield from annotations_size(entries, path)
+
+
+def annotations_size(entries: Mapping[str, str], path: str) -> Errors:
+    total = sum(formats.size(key) + formats.size(value) for key, value in entries.items())
+    if total > ANNOTATIONS_LIMIT:
+        yield too_long(path, ANNOTATIONS_LIMIT)
+
+
+def label_selector(selector: LabelSelector | None, path: str) -> Errors:
+    if selector is None:
+        return
+    yield from labels(selector.matchLabels, f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.matchExpressions):
+        yield from _label_requirement(requirement, f"{path}.matchExpressions[{index}]")
+
+
+def set_operator(operator: str, values: tuple[str, ...], path: str) -> Errors:
+    """The four set operators and how many values each wants."""
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden(
+                f"{path}.values",
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )
+    else:
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+
+
+def label_values(values: tuple[str, ...], path: str) -> Errors:
+    for index, value in enumerate(values):
+        yield from invalid_each(f"{path}[{index}]", value, formats.label_value(value))
+
+
+def _label_requirement(requirement: LabelSelectorRequirement, path: str) -> Errors:
+    yield from set_operator(requirement.operator, requirement.values, path)
+    yield from label_name(requirement.key, f"{path}.key")
+    yield from label_values(requirement.values, f"{path}.values")
+
+
+def object_meta(meta: ObjectMeta, path: str) -> Errors:
+    """A namespaced object's metadata, its name already made."""
+    if meta.generateName:
+        problems = formats.name_prefix(meta.generateName)
+        yield from invalid_each(f"{path}.generateName", meta.generateName, problems)
+    if meta.name:
+        yield from invalid_each(f"{path}.name", meta.name, formats.dns_subdomain(meta.name))
+    else:
+        yield required(f"{path}.name", "name or generateName is required")
+    if meta.namespace:
+        problems = formats.dns_label(meta.namespace)
+        yield from invalid_each(f"{path}.namespace", meta.namespace, problems)
+    else:
+        yield required(f"{path}.namespace")
+    if (meta.generation or 0) < 0:
+        yield invalid(f"{path}.generation", meta.generation, "must be greater than or equal to 0")
+    yield from labels(meta.labels, f"{path}.labels")
+    yield from annotation_map(meta.annotations, f"{path}.annotations")
+    yield from _owners(meta.ownerReferences, f"{path}.ownerReferences")
+    yield from _finalizers(meta.finalizers, f"{path}.finalizers")
+    yield from _managed_fields(meta.managedFields, f"{path}.managedFields")
+
+
+def _owners(owners: tuple[OwnerReference, ...], path: str) -> Errors:
+    controller = ""
+    for index, owner in enumerate(owners):
+        here = f"{path}[{index}]"
+        version = owner.apiVersion.rpartition("/")[2]
+        # More than one slash is no group and version at all.
+        if not version or owner.apiVersion.count("/") > 1:
+            yield invalid(
+                f"{path}.apiVersion",
+                owner.apiVersion,
+                "version must not be empty",
+                at=f"{here}.apiVersion",
+            )
+        for name, text in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
+            if not text:
+                yield invalid(f"{path}.{name}", text, "must not be empty", at=f"{here}.{name}")
+        if (owner.apiVersion, owner.kind) == ("v1", "Event"):
+            yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner", at=here)
+        if owner.controller:
+            this = f"{owner.kind}/{owner.name}"
+            if controller:
+                yield invalid(
+                    path,
+                    owners,
+                    "Only one reference can have Controller set to true."
+                    f' Found "true" in references for {controller} and {this}',
+                    at=here,
+                )
+            else:
+                controller = this
+
+
+def _finalizers(finalizers: tuple[str, ...], path: str) -> Errors:
+    for index, name in enumerate(finalizers):
+        yield from label_name(name, path, at=f"{path}[{index}]")
+    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
+        yield invalid(path, finalizers, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")
+
+
+def _managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: str) -> Errors:
+    for index, entry in enumerate(entries):
+        here = f"{path}[{index}]"
+        if entry.operation not in ("Apply", "Update"):
+            yield invalid(f"{here}.operation", entry.operation, "must be `Apply` or `Update`")
+        if entry.fieldsType not in ("", "FieldsV1"):
+            yield invalid(f"{here}.fieldsType", entry.fieldsType, "must be `FieldsV1`")
+        if formats.size(entry.manager) > 128:
+            yield too_long(f"{here}.manager", 128)
+        position = 0
+        for char in entry.manager:
+            if not char.isprintable():
+                yield invalid(
+                    f"{here}.manager",
+                    entry.manager,
+                    f"invalid character U+{ord(char):04X} (at position {position})",
+                )
+            position += formats.size(char)
+        if formats.size(entry.subresource) > 256:
+            yield too_long(f"{here}.subresource", 256)

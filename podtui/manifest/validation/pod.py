@@ -1,0 +1,142 @@
+"""All of a pod's rules, in the order in which the API server asks them at creation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtui.api.v1 import Pod, PodSpec
+from podtui.manifest.validation import (
+    claims,
+    containers,
+    formats,
+    images,
+    metadata,
+    network,
+    pod_annotations,
+    profiles,
+    projected,
+    resources,
+    restarts,
+    scheduling,
+    security,
+    volumes,
+    windows,
+)
+from podtui.manifest.validation.context import Surroundings
+from podtui.manifest.validation.environment import file_key_volumes
+from podtui.manifest.validation.errors import (
+    Errors,
+    FieldError,
+    forbidden,
+    invalid,
+    invalid_each,
+    not_supported,
+    required,
+)
+
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+# Fields that name objects; an empty one is left out.
+_NAMES: Final = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName")
+
+
+def validate_pod(pod: Pod) -> list[FieldError]:
+    """Every rule of creation that a decoded and defaulted pod breaks (reference §1.4).
+
+    Empty for a valid pod. The pod is to have its node name, as a static pod has.
+    """
+    return list(_pod(pod))
+
+
+def _pod(pod: Pod) -> Errors:
+    spec = pod.spec
+    yield from metadata.object_meta(pod.metadata, "metadata")
+    yield from pod_annotations.known_annotations(pod, "metadata.annotations")
+    yield from _spec(pod)
+    yield from projected.account_tokens(spec)
+    for index, container in enumerate(spec.containers):
+        yield from images.unpadded(container.image, f"spec.containers[{index}].image")
+    for index, container in enumerate(spec.initContainers):
+        yield from images.unpadded(container.image, f"spec.initContainers[{index}].image")
+    if spec.ephemeralContainers:
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if spec.nodeName and spec.schedulingGates:
+        yield forbidden(
+            "spec.nodeName",
+            "cannot be set until all schedulingGates have been cleared",
+            at="spec.schedulingGates",
+        )
+    yield from profiles.agreement(pod)
+
+
+def _spec(pod: Pod) -> Errors:
+    spec = pod.spec
+    if spec.terminationGracePeriodSeconds is None:
+        yield required("spec.terminationGracePeriodSeconds")
+    sound, broken = volumes.volumes(spec.volumes, pod.metadata, "spec.volumes")
+    yield from broken
+    around = Surroundings(
+        volumes=sound,
+        claim_names=frozenset(claim.name for claim in spec.resourceClaims if claim.name),
+        restart_policy=spec.restartPolicy,
+        host_users=spec.hostUsers is not False,
+        grace_seconds=spec.terminationGracePeriodSeconds,
+        os_name=spec.os.name if spec.os is not None else None,
+    )
+    yield from claims.pod_claims(spec.resourceClaims, pod.metadata, "spec.resourceClaims")
+    yield from containers.regular(spec, around, "spec.containers")
+    yield from containers.init(spec, around, "spec.initContainers")
+    yield from containers.ephemeral(spec, around, "spec.ephemeralContainers")
+    yield from resources.pod_resources(spec, around.claim_names, "spec.resources")
+    yield from network.host_network_ports(spec)
+    yield from restarts.pod_policy(spec.restartPolicy, "spec.restartPolicy")
+    yield from network.dns_policy(spec.dnsPolicy, "spec.dnsPolicy")
+    yield from metadata.labels(spec.nodeSelector, "spec.nodeSelector")
+    yield from security.pod_context(spec.securityContext, spec, "spec.securityContext")
+    yield from _placement(spec)
+    yield from windows.host_process(spec)
+    yield from security.user_namespace(spec)
+    yield from network.hostnames(spec)
+    yield from _names_and_numbers(spec)
+    yield from network.host_aliases(spec.hostAliases, "spec.hostAliases")
+    yield from resources.overhead(spec.overhead, "spec.overhead")
+    yield from windows.operating_system(spec)
+    if spec.schedulingGroup is not None:
+        yield from _group(spec.schedulingGroup.podGroupName, "spec.schedulingGroup.podGroupName")
+    yield from file_key_volumes(spec)
+
+
+def _placement(spec: PodSpec) -> Errors:
+    yield from scheduling.affinity(spec.affinity, "spec.affinity")
+    yield from network.dns_config(spec, "spec.dnsConfig")
+    yield from scheduling.readiness_gates(spec.readinessGates, "spec.readinessGates")
+    yield from scheduling.scheduling_gates(spec.schedulingGates, "spec.schedulingGates")
+    constraints = spec.topologySpreadConstraints
+    yield from scheduling.spread(constraints, "spec.topologySpreadConstraints")
+    yield from scheduling.tolerations(spec.tolerations, "spec.tolerations")
+
+
+def _names_and_numbers(spec: PodSpec) -> Errors:
+    for field in _NAMES:
+        name: str = getattr(spec, field)
+        if name:
+            yield from invalid_each(f"spec.{field}", name, formats.dns_subdomain(name))
+    if spec.serviceAccount and not spec.serviceAccountName:
+        yield from invalid_each(
+            "spec.serviceAccountName",
+            spec.serviceAccount,
+            formats.dns_subdomain(spec.serviceAccount),
+            at="spec.serviceAccount",
+        )
+    deadline = spec.activeDeadlineSeconds
+    if deadline is not None and not 1 <= deadline <= formats.INT31:
+        why = formats.between(1, formats.INT31)
+        yield invalid("spec.activeDeadlineSeconds", deadline, why)
+    if spec.preemptionPolicy not in ("", *PREEMPTION_POLICIES):
+        yield not_supported("spec.preemptionPolicy", spec.preemptionPolicy, PREEMPTION_POLICIES)
+
+
+def _group(name: str, path: str) -> Errors:
+    if name:
+        yield from invalid_each(path, name, formats.dns_subdomain(name))
+    else:
+        yield invalid(path, None, "must specify one of: `podGroupName`")
