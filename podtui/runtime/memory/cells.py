@@ -1,0 +1,113 @@
+"""The simulated engine's own books: one mutable cell per sandbox and per container."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from podtui.runtime.memory.behaviour import Actor, Behaviour
+from podtui.runtime.memory.files import ContainerFiles, PodVolumes
+from podtui.runtime.memory.process import Process
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerRecord,
+    ContainerState,
+    ContainerStatus,
+    SandboxConfig,
+    SandboxRecord,
+    SandboxState,
+)
+
+
+class Signal:
+    """Wakes everybody who waits for something to change."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        before, self._event = self._event, asyncio.Event()
+        before.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+@dataclass(slots=True)
+class SandboxCell:
+    root: str
+    config: SandboxConfig
+    record: SandboxRecord
+    ip: str
+    pid: int | None
+
+    @property
+    def ready(self) -> bool:
+        return self.record.state is SandboxState.READY
+
+    def set_not_ready(self) -> None:
+        self.record = replace(self.record, state=SandboxState.NOT_READY)
+        self.pid = None
+
+
+@dataclass(slots=True)
+class ContainerCell:
+    root: str
+    config: ContainerConfig
+    record: ContainerRecord
+    image_id: str
+    files: ContainerFiles
+    actor: Actor
+    behaviour: Behaviour | None
+    """What a test gave; None for a program of our own."""
+    process: Process | None = None
+    started_mono: float = 0.0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    pid: int | None = None
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    timer: asyncio.TimerHandle | None = None
+    signal: Signal = field(default_factory=Signal)
+    removed: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.record.state is ContainerState.RUNNING
+
+    @property
+    def over(self) -> bool:
+        """Whether it will never run (again)."""
+        return self.removed or self.record.state is ContainerState.EXITED
+
+    def set_state(self, state: ContainerState) -> None:
+        self.record = replace(self.record, state=state)
+
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        """Replace the one alarm a container has."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = timer
+
+    def status(self) -> ContainerStatus:
+        return ContainerStatus(
+            record=self.record,
+            image_id=self.image_id,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            exit_code=self.exit_code,
+            reason=self.reason,
+            message=self.message,
+            pid=self.pid,
+        )
+
+
+@dataclass(slots=True)
+class PodCell:
+    """Everything of one pod of one root, oldest first."""
+
+    volumes: PodVolumes = field(default_factory=PodVolumes)
+    sandboxes: dict[str, SandboxCell] = field(default_factory=dict[str, SandboxCell])
+    containers: dict[str, ContainerCell] = field(default_factory=dict[str, ContainerCell])

@@ -1,0 +1,429 @@
+"""The simulated engine: what exists, and how it changes. Nothing in here waits.
+
+One engine may serve several `MemoryRuntime` objects: other roots, or a later agent of the same
+root. Time comes from the clock, whose ``monotonic`` must be the running loop's time; a container
+costs at most one timer, and none while it runs endlessly and nobody reads its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from podtui.clock import Clock
+from podtui.errors import (
+    ContainerStartError,
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+)
+from podtui.runtime.memory.behaviour import KILLED, Actor, Behaviour, BehaviourActor
+from podtui.runtime.memory.cells import ContainerCell, PodCell, SandboxCell, Signal
+from podtui.runtime.memory.faults import Faults
+from podtui.runtime.memory.files import ContainerFiles, new_tree
+from podtui.runtime.memory.images import ImageShelf
+from podtui.runtime.memory.process import Process
+from podtui.runtime.memory.program import actor_of
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerRecord,
+    ContainerState,
+    ImageRecord,
+    NamespaceMode,
+    RuntimeEvent,
+    SandboxConfig,
+    SandboxRecord,
+    SandboxState,
+)
+
+Behave = Callable[[ContainerConfig], Behaviour | None]
+EVENTS_KEPT: Final = 20_000
+
+
+class EventQueue:
+    """One subscription; the oldest events go when it is full (they only wake somebody)."""
+
+    def __init__(self) -> None:
+        self.events: deque[RuntimeEvent] = deque(maxlen=EVENTS_KEPT)
+        self.signal = Signal()
+        self.broken = ""
+        """Why it ended; empty while it lives."""
+
+
+class MemoryEngine:
+    """Pods, images and time of one simulated machine.
+
+    ``behave`` may give a container's behaviour; None from it, or none given, means that its command
+    is interpreted (see ``program``).
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        images: Mapping[str, ImageRecord] | None = None,
+        behave: Behave | None = None,
+    ) -> None:
+        self.clock = clock
+        self.images = ImageShelf(images or {})
+        self.faults = Faults()
+        self._behave = behave
+        self._pods: dict[tuple[str, str], PodCell] = {}
+        self._sandboxes: dict[str, SandboxCell] = {}
+        self._containers: dict[str, ContainerCell] = {}
+        self._names: set[str] = set()
+        self._host = new_tree()
+        self._queues: list[tuple[str, EventQueue]] = []
+        self._serial = 0
+        self._addresses = 0
+
+    # --- looking things up
+
+    def sandbox(self, root: str, sandbox_id: str) -> SandboxCell:
+        """Raises `EngineNotFound`."""
+        cell = self._sandboxes.get(sandbox_id)
+        if cell is None or cell.root != root:
+            raise EngineNotFound(f"No such sandbox: {sandbox_id}")
+        return cell
+
+    def container(self, root: str, container_id: str) -> ContainerCell:
+        """Raises `EngineNotFound`."""
+        cell = self._containers.get(container_id)
+        if cell is None or cell.root != root:
+            raise EngineNotFound(f"No such container: {container_id}")
+        return cell
+
+    def pods(self, root: str, pod_uid: str | None) -> list[PodCell]:
+        if pod_uid is not None:
+            pod = self._pods.get((root, pod_uid))
+            return [] if pod is None else [pod]
+        return [pod for (owner, _), pod in self._pods.items() if owner == root]
+
+    def pod(self, root: str, pod_uid: str) -> PodCell:
+        return self._pods.setdefault((root, pod_uid), PodCell())
+
+    # --- sandboxes
+
+    def run_sandbox(self, root: str, config: SandboxConfig) -> SandboxCell:
+        """Raises `EngineConflict` when its name or a host port of its is taken."""
+        name = f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
+        if name in self._names:
+            raise EngineConflict(f'The name "/{name}" is in use by another sandbox')
+        self._claim_ports(config)
+        self._names.add(name)
+        pod = self.pod(root, config.uid)
+        pod.volumes.prepare(config.volumes)
+        host = config.network is NamespaceMode.NODE
+        record = SandboxRecord(
+            id=self._new_id(name),
+            name=config.name,
+            namespace=config.namespace,
+            uid=config.uid,
+            attempt=config.attempt,
+            state=SandboxState.READY,
+            created_at=self.clock.now(),
+            labels=dict(config.labels),
+            annotations=dict(config.annotations),
+        )
+        cell = SandboxCell(root, config, record, "" if host else self._new_ip(), self._new_pid())
+        pod.sandboxes[record.id] = self._sandboxes[record.id] = cell
+        self.emit(root, config.uid, "create")
+        self.emit(root, config.uid, "start")
+        return cell
+
+    def stop_sandbox(self, cell: SandboxCell) -> None:
+        for container in self._inside(cell):
+            self.kill(container)
+        if cell.ready:
+            cell.set_not_ready()
+            self.emit(cell.root, cell.record.uid, "die")
+
+    def remove_sandbox(self, cell: SandboxCell) -> None:
+        self.stop_sandbox(cell)
+        for container in self._inside(cell):
+            self.remove_container(container)
+        config = cell.config
+        self._names.discard(
+            f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
+        )
+        self._sandboxes.pop(cell.record.id, None)
+        self.pod(cell.root, config.uid).sandboxes.pop(cell.record.id, None)
+        self.emit(cell.root, config.uid, "destroy")
+
+    def remove_pod_data(self, root: str, pod_uid: str) -> None:
+        """Raises `EngineConflict` while a sandbox of the pod is left."""
+        pod = self._pods.get((root, pod_uid))
+        if pod is None:
+            return
+        if pod.sandboxes or pod.containers:
+            raise EngineConflict(f"the volumes of pod {pod_uid} are in use")
+        del self._pods[root, pod_uid]
+
+    def _inside(self, cell: SandboxCell) -> list[ContainerCell]:
+        pod = self.pod(cell.root, cell.record.uid)
+        return [c for c in pod.containers.values() if c.record.sandbox_id == cell.record.id]
+
+    def _claim_ports(self, config: SandboxConfig) -> None:
+        wanted = {(p.host_port, p.protocol) for p in config.ports if p.host_port}
+        if not wanted:
+            return
+        for other in self._sandboxes.values():
+            if not other.ready:
+                continue
+            for port in other.config.ports:
+                if (port.host_port, port.protocol) in wanted:
+                    raise EngineConflict(
+                        f"Bind for 0.0.0.0:{port.host_port} failed: port is already allocated"
+                    )
+
+    # --- containers
+
+    def create_container(
+        self, root: str, sandbox: SandboxCell, config: ContainerConfig
+    ) -> ContainerCell:
+        """Raises `EngineNotFound` without the image, `EngineConflict` when the name is taken."""
+        image = self.images.find(config.image_id)
+        if image is None:
+            raise EngineNotFound(f"No such image: {config.image_id}")
+        name = _container_name(config)
+        if name in self._names:
+            raise EngineConflict(f'The container name "/{name}" is already in use')
+        self._names.add(name)
+        pod = self.pod(root, sandbox.record.uid)
+        files = ContainerFiles(config, pod.volumes, self._host)
+        behaviour = None if self._behave is None else self._behave(config)
+        actor: Actor
+        actor = actor_of(config, files) if behaviour is None else BehaviourActor(behaviour)
+        record = ContainerRecord(
+            id=self._new_id(name),
+            name=config.name,
+            attempt=config.attempt,
+            sandbox_id=sandbox.record.id,
+            pod_name=config.pod_name,
+            pod_namespace=config.pod_namespace,
+            pod_uid=config.pod_uid,
+            state=ContainerState.CREATED,
+            created_at=self.clock.now(),
+            image=config.image,
+            labels=dict(config.labels),
+            annotations=dict(config.annotations),
+        )
+        cell = ContainerCell(root, config, record, image.id, files, actor, behaviour)
+        pod.containers[record.id] = self._containers[record.id] = cell
+        self.emit(root, config.pod_uid, "create")
+        return cell
+
+    def start_container(self, cell: ContainerCell) -> None:
+        """Raises `ContainerStartError`; the container then is exited, ``ContainerCannotRun``."""
+        if cell.running:
+            return
+        if cell.record.state is not ContainerState.CREATED:
+            raise ContainerStartError(f"container {cell.record.id[:12]} has run before")
+        problem = self._start_problem(cell)
+        if problem:
+            cell.set_state(ContainerState.EXITED)
+            cell.exit_code, cell.reason, cell.message = 127, "ContainerCannotRun", problem
+            cell.signal.notify()
+            raise ContainerStartError(problem)
+        behaviour = cell.behaviour
+        if behaviour is not None and behaviour.termination_message:
+            path = cell.config.termination_message_path
+            cell.files.write(path or "/dev/termination-log", behaviour.termination_message)
+        cell.started_at = self.clock.now()
+        cell.started_mono = self.clock.monotonic()
+        cell.process = Process(cell.actor, cell.started_at)
+        cell.pid = self._new_pid()
+        cell.set_state(ContainerState.RUNNING)
+        self.emit(cell.root, cell.record.pod_uid, "start")
+        self._advance(cell, 0.0)
+
+    def _start_problem(self, cell: ContainerCell) -> str:
+        if cell.behaviour is not None and cell.behaviour.start_error:
+            return cell.behaviour.start_error
+        sandbox = self._sandboxes.get(cell.record.sandbox_id)
+        if sandbox is None or not sandbox.ready:
+            return f"cannot join the network of a sandbox that is not running: {cell.record.name}"
+        command = (*(cell.config.command or ()), *(cell.config.args or ()))
+        if cell.behaviour is None and command and "nosuch" in command[0].replace("-", ""):
+            return f'exec: "{command[0]}": executable file not found in $PATH: unknown'
+        return ""
+
+    def terminate(self, cell: ContainerCell) -> None:
+        """Deliver the stop signal; what it does may take its time."""
+        if cell.process is None or not cell.running:
+            return
+        self.catch_up(cell)
+        cell.process.terminate(self._elapsed(cell))
+        self._after_step(cell)
+
+    def kill(self, cell: ContainerCell, code: int = KILLED, *, oom: bool = False) -> None:
+        """End it at once, as the kernel or an operator does."""
+        if cell.process is None or not cell.running:
+            return
+        self.catch_up(cell)
+        cell.process.kill(self._elapsed(cell), code, oom=oom)
+        self._after_step(cell)
+
+    def remove_container(self, cell: ContainerCell) -> None:
+        self.kill(cell)
+        cell.set_timer(None)
+        cell.removed = True
+        self._names.discard(_container_name(cell.config))
+        self._containers.pop(cell.record.id, None)
+        self.pod(cell.root, cell.record.pod_uid).containers.pop(cell.record.id, None)
+        cell.signal.notify()
+        self.emit(cell.root, cell.record.pod_uid, "destroy")
+
+    def image_in_use(self, image_id: str) -> bool:
+        return any(cell.image_id == image_id for cell in self._containers.values())
+
+    # --- time
+
+    def catch_up(self, cell: ContainerCell) -> None:
+        """Advance a container, and its pod's others in step with it, to the present."""
+        now = self.clock.monotonic()
+        pod = self.pod(cell.root, cell.record.pod_uid)
+        while True:
+            soonest, which = math.inf, None
+            for other in pod.containers.values():
+                if other.process is not None and other.running:
+                    at = other.started_mono + other.process.wakes_at
+                    if at < soonest:
+                        soonest, which = at, other
+            if which is None or which.process is None or soonest > now:
+                return
+            which.process.step(max(now - which.started_mono, which.process.wakes_at))
+            self._after_step(which)
+
+    def next_output(self, cell: ContainerCell) -> float:
+        """Seconds until something may happen in the container's pod without a timer of its own."""
+        now = self.clock.monotonic()
+        pod = self.pod(cell.root, cell.record.pod_uid)
+        return min(
+            (
+                max(0.0, other.started_mono + other.process.wakes_at - now)
+                for other in pod.containers.values()
+                if other.process is not None and other.running
+            ),
+            default=math.inf,
+        )
+
+    def _elapsed(self, cell: ContainerCell) -> float:
+        return max(0.0, self.clock.monotonic() - cell.started_mono)
+
+    def _advance(self, cell: ContainerCell, due: float) -> None:
+        """A timer rang: ``due`` is what it rang for, in the container's own seconds."""
+        if cell.process is None or not cell.running:
+            return
+        elapsed = max(self._elapsed(cell), due)
+        while cell.process.due is not None and cell.process.due <= elapsed:
+            cell.process.step(elapsed)
+        self._after_step(cell)
+
+    def _after_step(self, cell: ContainerCell) -> None:
+        process = cell.process
+        if process is None or not cell.running:
+            return
+        cell.signal.notify()
+        if process.exit is None:
+            due = process.due
+            if due is None:
+                cell.set_timer(None)
+            else:
+                wait = max(0.0, due - self._elapsed(cell))
+                loop = asyncio.get_running_loop()
+                cell.set_timer(loop.call_later(wait, self._advance, cell, due))
+            return
+        cell.set_timer(None)
+        cell.set_state(ContainerState.EXITED)
+        cell.pid = None
+        cell.exit_code = process.exit.code
+        cell.finished_at = self.clock.now()
+        if process.exit.oom:
+            cell.reason = "OOMKilled"
+            self.emit(cell.root, cell.record.pod_uid, "oom")
+        else:
+            cell.reason = "Completed" if process.exit.code == 0 else "Error"
+        self.emit(cell.root, cell.record.pod_uid, "die")
+
+    # --- events, and the engine's own life
+
+    def emit(self, root: str, pod_uid: str, action: str) -> None:
+        if self.faults.drop_events or not self.faults.available:
+            return
+        for owner, queue in self._queues:
+            if owner == root:
+                queue.events.append(RuntimeEvent(pod_uid=pod_uid, action=action))
+                queue.signal.notify()
+
+    def subscribe(self, root: str) -> EventQueue:
+        queue = EventQueue()
+        self._queues.append((root, queue))
+        return queue
+
+    def unsubscribe(self, queue: EventQueue) -> None:
+        self._queues = [entry for entry in self._queues if entry[1] is not queue]
+
+    def break_streams(self, reason: str, root: str | None = None) -> None:
+        """End event and log streams, one root's or all."""
+        for owner, queue in self._queues:
+            if root is None or owner == root:
+                queue.broken = reason
+                queue.signal.notify()
+        for cell in self._containers.values():
+            if root is None or cell.root == root:
+                cell.signal.notify()
+
+    def stop(self, *, containers_die: bool = False) -> None:
+        """The engine goes away; its containers with it, or running on."""
+        text = "Cannot connect to the simulated engine. Is it running?"
+        self.faults.make_unavailable(text)
+        self.break_streams(text)
+        if containers_die:
+            for cell in list(self._sandboxes.values()):
+                self.stop_sandbox(cell)
+
+    def start(self) -> None:
+        """The engine answers again."""
+        self.faults.make_available()
+
+    def crash(self, container_id: str, exit_code: int = KILLED, *, oom: bool = False) -> None:
+        """End one container from outside. Raises `EngineNotFound`."""
+        cell = self._containers.get(container_id)
+        if cell is None:
+            raise EngineNotFound(f"No such container: {container_id}")
+        self.kill(cell, exit_code, oom=oom)
+
+    def write_log(self, container_id: str, text: str) -> None:
+        """Put a line into a running container's log. Raises `EngineError` when it doesn't run."""
+        cell = self._containers.get(container_id)
+        if cell is None or cell.process is None or not cell.running:
+            raise EngineError(f"container {container_id} is not running")
+        self.catch_up(cell)
+        cell.process.say(text, "stdout", self._elapsed(cell))
+        cell.signal.notify()
+
+    # --- numbers
+
+    def _new_id(self, name: str) -> str:
+        self._serial += 1
+        return hashlib.sha256(f"{self._serial}/{name}".encode()).hexdigest()
+
+    def _new_pid(self) -> int:
+        self._serial += 1
+        return 1000 + self._serial
+
+    def _new_ip(self) -> str:
+        """From 198.18.0.0/15, which no network routes; unique until the range is through."""
+        self._addresses += 1
+        number = (198 << 24) + (18 << 16) + 1 + self._addresses % ((1 << 17) - 2)
+        return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def _container_name(config: ContainerConfig) -> str:
+    pod = f"{config.pod_name}_{config.pod_namespace}_{config.pod_uid}"
+    return f"k8s_{config.name}_{pod}_{config.attempt}"

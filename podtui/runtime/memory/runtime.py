@@ -1,0 +1,396 @@
+"""The `Runtime` protocol on a `MemoryEngine`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from podtui.clock import Clock
+from podtui.errors import (
+    EngineConflict,
+    EngineNotFound,
+    EngineUnavailable,
+    ExecTimeout,
+)
+from podtui.runtime.memory.behaviour import Behaviour
+from podtui.runtime.memory.cells import ContainerCell
+from podtui.runtime.memory.engine import Behave, MemoryEngine
+from podtui.runtime.memory.faults import Faults
+from podtui.runtime.memory.images import invent, progress_of, refuse_absent
+from podtui.runtime.memory.process import Process, rfc3339
+from podtui.runtime.memory.program import exec_actor
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerStats,
+    ContainerStatus,
+    EngineInfo,
+    ExecResult,
+    ImageRecord,
+    LogLine,
+    LogOptions,
+    PullProgress,
+    RegistryAuth,
+    RuntimeEvent,
+    RuntimeSnapshot,
+    SandboxConfig,
+    SandboxStatus,
+    Started,
+)
+
+ExecBehave = Callable[[ContainerConfig, tuple[str, ...]], Behaviour | None]
+MEBIBYTE: Final = 1 << 20
+_FOREVER: Final = 1e9
+_CLOSED: Final = "the connection to the simulated engine was closed"
+
+
+class MemoryRuntime:
+    """Simulated containers (``--engine memory``).
+
+    ``start_delay`` is how many seconds a sandbox and a container each take to start; ``pull_delay``
+    how long a pull takes. ``behave`` and ``exec_behave`` let tests say what containers and commands
+    in them do; None from them means that the command is interpreted. ``engine`` is given to share
+    one machine between several runtimes (then ``images`` and ``behave`` are the engine's affair).
+    """
+
+    def __init__(
+        self,
+        *,
+        root: str = "memory",
+        clock: Clock,
+        images: Mapping[str, ImageRecord] | None = None,
+        start_delay: float = 0.0,
+        pull_delay: float = 0.0,
+        behave: Behave | None = None,
+        exec_behave: ExecBehave | None = None,
+        engine: MemoryEngine | None = None,
+    ) -> None:
+        self.engine = engine or MemoryEngine(clock=clock, images=images, behave=behave)
+        self._root = root
+        self._clock = clock
+        self._start_delay = start_delay
+        self._pull_delay = pull_delay
+        self._exec_behave = exec_behave
+        self._closed = False
+
+    @property
+    def faults(self) -> Faults:
+        """What is to go wrong, for tests."""
+        return self.engine.faults
+
+    # --- for tests: what happens without anybody asking the engine for it
+
+    def kill(self, container_id: str, exit_code: int = 137, *, oom: bool = False) -> None:
+        """End a container from outside. Raises `EngineNotFound`."""
+        self.engine.crash(container_id, exit_code, oom=oom)
+
+    def stop_engine(self, *, containers_die: bool = False) -> None:
+        """The engine goes away: every verb raises `EngineUnavailable`, event streams end."""
+        self.engine.stop(containers_die=containers_die)
+
+    def start_engine(self) -> None:
+        """The engine answers again."""
+        self.engine.start()
+
+    def write_log(self, container_id: str, text: str) -> None:
+        """Put a line into a running container's log."""
+        self.engine.write_log(container_id, text)
+
+    # --- connection
+
+    async def connect(self) -> EngineInfo:
+        self._closed = False
+        await self._enter("connect")
+        return EngineInfo(
+            name="memory",
+            version="SIMULATED",
+            api_version="1.0",
+            os="linux",
+            architecture="amd64",
+            kernel="0.0.0-simulated",
+            cgroup_version=2,
+            cgroup_driver="systemd",
+            rootless=False,
+            local=False,
+            cpus=8,
+            memory=32 * 1024 * MEBIBYTE,
+            root_dir="",
+            operating_system="SIMULATED: no container really runs",
+            routable_pods=False,
+            lacking=("real processes: every container is simulated, none can be dialled",),
+        )
+
+    async def close(self) -> None:
+        self._closed = True
+        self.engine.break_streams(_CLOSED, self._root)
+
+    async def ping(self) -> None:
+        await self._enter("ping")
+
+    async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        await self._enter("list")
+        pods = self.engine.pods(self._root, pod_uid)
+        return RuntimeSnapshot(
+            sandboxes=tuple(c.record for pod in pods for c in reversed(pod.sandboxes.values())),
+            containers=tuple(c.record for pod in pods for c in reversed(pod.containers.values())),
+        )
+
+    # --- sandboxes
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+        await self._enter("sandbox_status")
+        cell = self.engine.sandbox(self._root, sandbox_id)
+        return SandboxStatus(
+            record=cell.record,
+            ips=(cell.ip,) if cell.ip and cell.ready else (),
+            host_network=not cell.ip,
+            pid=cell.pid,
+        )
+
+    async def run_sandbox(self, config: SandboxConfig) -> Started:
+        await self._enter("run_sandbox", self._start_delay)
+        return Started(id=self.engine.run_sandbox(self._root, config).record.id)
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        await self._enter("stop_sandbox")
+        try:
+            self.engine.stop_sandbox(self.engine.sandbox(self._root, sandbox_id))
+        except EngineNotFound:
+            return
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        await self._enter("remove_sandbox")
+        try:
+            self.engine.remove_sandbox(self.engine.sandbox(self._root, sandbox_id))
+        except EngineNotFound:
+            return
+
+    async def remove_pod_data(self, pod_uid: str) -> None:
+        await self._enter("remove_pod_data")
+        self.engine.remove_pod_data(self._root, pod_uid)
+
+    # --- containers
+
+    async def container_status(self, container_id: str) -> ContainerStatus:
+        await self._enter("container_status")
+        return self.engine.container(self._root, container_id).status()
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
+        await self._enter("create_container")
+        sandbox = self.engine.sandbox(self._root, sandbox_id)
+        return Started(id=self.engine.create_container(self._root, sandbox, config).record.id)
+
+    async def start_container(self, container_id: str) -> Started:
+        await self._enter("start_container", self._start_delay)
+        self.engine.start_container(self.engine.container(self._root, container_id))
+        return Started(id=container_id)
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        await self._enter("stop_container")
+        try:
+            cell = self.engine.container(self._root, container_id)
+        except EngineNotFound:
+            return
+        if grace > 0 and cell.running:
+            self.engine.terminate(cell)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    while cell.running:
+                        await cell.signal.wait()
+        self.engine.kill(cell)
+
+    async def remove_container(self, container_id: str) -> None:
+        await self._enter("remove_container")
+        try:
+            self.engine.remove_container(self.engine.container(self._root, container_id))
+        except EngineNotFound:
+            return
+
+    async def termination_message(self, container_id: str, limit: int) -> bytes:
+        await self._enter("termination_message")
+        cell = self.engine.container(self._root, container_id)
+        path = cell.config.termination_message_path
+        content = cell.files.read(path) if path else None
+        return (content or b"")[-limit:] if limit > 0 else b""
+
+    # --- images
+
+    async def image_status(self, image: str) -> ImageRecord | None:
+        await self._enter("image_status")
+        return self.engine.images.find(image)
+
+    async def pull_image(
+        self,
+        image: str,
+        *,
+        auth: RegistryAuth | None = None,
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> ImageRecord:
+        await self._enter("pull_image")
+        refuse_absent(image)
+        record = self.engine.images.find(image) or invent(image)
+        steps = progress_of(record)
+        for step in steps:
+            await asyncio.sleep(self._pull_delay / len(steps))
+            self._check()
+            if on_progress is not None:
+                on_progress(step)
+        self.engine.images.add(record, image)
+        return record
+
+    async def list_images(self) -> tuple[ImageRecord, ...]:
+        await self._enter("list_images")
+        return self.engine.images.all()
+
+    async def remove_image(self, image_id: str) -> None:
+        await self._enter("remove_image")
+        record = self.engine.images.find(image_id)
+        if record is None:
+            return
+        if self.engine.image_in_use(record.id):
+            raise EngineConflict(f"image {image_id} is in use by a container")
+        self.engine.images.remove(record.id)
+
+    # --- looking inside
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
+    ) -> ExecResult:
+        await self._enter("exec")
+        cell = self.engine.container(self._root, container_id)
+        if not cell.running:
+            raise EngineConflict(f"container {container_id} is not running")
+        self.engine.catch_up(cell)
+        words = tuple(command)
+        behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
+        process = Process(exec_actor(cell.config, cell.files, words, behaviour), self._clock.now())
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                while process.exit is None:
+                    wait = process.wakes_at - (self._clock.monotonic() - started)
+                    if wait <= 0:
+                        process.step(process.wakes_at)
+                    elif cell.running:
+                        await _wait(cell, wait)
+                    else:
+                        process.kill(self._clock.monotonic() - started)
+        except TimeoutError as error:
+            text = f'command "{" ".join(words)}" timed out after {timeout:g}s'
+            raise ExecTimeout(text) from error
+        output = b"".join(line.content + b"\n" for line in process.lines_from(0))
+        return ExecResult(exit_code=process.exit.code, output=output[:limit])
+
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+        await self._enter("logs")
+        cell = self.engine.container(self._root, container_id)
+        self.engine.catch_up(cell)
+        number = 0 if cell.process is None else cell.process.written
+        for line in _kept(cell, options):
+            yield line
+        while options.follow and await self._more(cell, options, number):
+            process = cell.process
+            if process is not None:
+                lines, number = tuple(process.lines_from(number)), process.written
+                for line in lines:
+                    if _within(line, options):
+                        yield line
+
+    async def _more(self, cell: ContainerCell, options: LogOptions, number: int) -> bool:
+        """Wait for a line after the ``number``-th; False when there will be none."""
+        while True:
+            self._check()
+            self.engine.catch_up(cell)
+            if cell.process is not None and cell.process.written > number:
+                return True
+            if cell.over:
+                return False
+            wait = self.engine.next_output(cell)
+            if options.until is not None:
+                left = (options.until - self._clock.now()).total_seconds()
+                if left < 0:
+                    return False
+                wait = min(wait, left + 1e-6)
+            await _wait(cell, wait)
+
+    async def stats(self) -> tuple[ContainerStats, ...]:
+        await self._enter("stats")
+        now, mono = self._clock.now(), self._clock.monotonic()
+        return tuple(
+            _stats(cell, now, mono - cell.started_mono)
+            for pod in self.engine.pods(self._root, None)
+            for cell in pod.containers.values()
+            if cell.running
+        )
+
+    async def events(self) -> AsyncIterator[RuntimeEvent]:
+        queue = self.engine.subscribe(self._root)
+        try:
+            await self._enter("events")
+            while True:
+                while queue.events:
+                    yield queue.events.popleft()
+                if queue.broken:
+                    raise EngineUnavailable(queue.broken)
+                await queue.signal.wait()
+        finally:
+            self.engine.unsubscribe(queue)
+
+    # --- every verb
+
+    async def _enter(self, verb: str, delay: float = 0.0) -> None:
+        self._check()
+        await self.faults.enter(verb)
+        if delay > 0:
+            await asyncio.sleep(delay)
+            self.faults.check_available()
+        self._check()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise EngineUnavailable(_CLOSED)
+        self.faults.check_available()
+
+
+async def _wait(cell: ContainerCell, seconds: float) -> None:
+    """Until something changes about the container, or the seconds are over."""
+    try:
+        async with asyncio.timeout(min(seconds, _FOREVER)):
+            await cell.signal.wait()
+    except TimeoutError:
+        return
+
+
+def _kept(cell: ContainerCell, options: LogOptions) -> list[LogLine]:
+    """The lines that are there now, as the options want them."""
+    if cell.process is None:
+        return []
+    lines = [line for line in cell.process.lines_from(0) if _within(line, options)]
+    return lines if options.tail is None else lines[max(0, len(lines) - options.tail) :]
+
+
+def _within(line: LogLine, options: LogOptions) -> bool:
+    # RFC 3339 texts of one length and zone compare as their times do.
+    if options.since is not None and line.timestamp < rfc3339(options.since):
+        return False
+    return options.until is None or line.timestamp <= rfc3339(options.until)
+
+
+def _stats(cell: ContainerCell, now: datetime, elapsed: float) -> ContainerStats:
+    """Plausible, and the same for the same container and time: 0.1 to 5 % of a core."""
+    seed = zlib.crc32(cell.record.id.encode())
+    rate = 1_000_000 + seed % 49_000_000
+    ceiling = cell.config.resources.memory or 256 * MEBIBYTE
+    memory = min(ceiling * 3 // 4, 2 * MEBIBYTE + seed % (30 * MEBIBYTE))
+    wobble = (seed + int(elapsed)) % 64 * 4096
+    return ContainerStats(
+        id=cell.record.id,
+        name=cell.record.name,
+        pod_uid=cell.record.pod_uid,
+        timestamp=now,
+        cpu=int(max(elapsed, 0.0) * rate),
+        memory=max(4096, memory - wobble),
+    )
