@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ from podtui.manifest.unknown import closest
 from podtui.manifest.validation import validate_pod
 from podtui.manifest.validation.errors import FieldError
 from podtui.manifest.validation.static import validate_static
+
+_log = logging.getLogger(__name__)
 
 MAX_TEXT: Final = 256 * 1024
 MAX_DIAGNOSTICS: Final = 100
@@ -174,6 +177,21 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     ``path`` is absolute: it is part of the pod's identity. ``strict`` is ``kubeletStrict``: unknown
     fields are warnings and only pods are read. Never raises for anything that ``data`` holds.
     """
+    try:
+        return _read(path, data, node_name=node_name, strict=strict)
+    except Exception as error:  # noqa: BLE001 - one file's bug must not stop the other files
+        _log.exception("Reading %s failed", path)
+        problem = Problem(
+            code="InternalError",
+            message=f"podtui failed on this file: {type(error).__name__}: {printable(str(error))}",
+            fix="please report this with the file",
+        )
+        return ReadResult(
+            diagnostics=_diagnostics([problem], Document(None), path), text=_text(data)
+        )
+
+
+def _read(path: str, data: bytes, *, node_name: str, strict: bool) -> ReadResult:
     try:
         document = read_document(data)
     except UnreadableText as error:

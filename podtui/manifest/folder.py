@@ -1,0 +1,281 @@
+"""The static-pod folder over time: one whole `Folder` after the other (reference §1.1, §1.2).
+
+Level-triggered: changes only wake; each look lists the names and reads the files whose stamp is
+new. What must not be acted on at once waits with a deadline: a file that is being written until it
+is quiet, a name that is gone until no editor is going to bring it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from podtui.api.local import Diagnostic, Severity
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.identity import seen_text
+from podtui.manifest.ignore import being_edited
+from podtui.manifest.ledger import Ledger
+from podtui.manifest.listing import (
+    FolderStamp,
+    Listed,
+    Listing,
+    Stamp,
+    folder_stamp,
+    list_path,
+    read_file,
+    shown_path,
+)
+from podtui.manifest.types import Folder
+from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
+
+SETTLE_SECONDS: Final = 0.15
+"""A file written in place is read when it has been quiet for so long."""
+BOUND_SECONDS: Final = 1.0
+"""A file that never gets quiet is read after so long."""
+GONE_SECONDS: Final = 0.05
+GONE_EDITED_SECONDS: Final = 0.25
+_POLL_SECONDS: Final = 1.0
+_BATCH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One file read in a thread; without a result its content is what it was."""
+
+    name: str
+    stamp: Stamp | None
+    digest: bytes = b""
+    result: ReadResult | None = None
+    vanished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Unquiet:
+    """A file that is being written: its latest stamp, when that and the first one were seen."""
+
+    stamp: Stamp
+    first: float
+    latest: float
+
+    def due(self) -> float:
+        return min(self.latest + SETTLE_SECONDS, self.first + BOUND_SECONDS)
+
+
+class ManifestFolder:
+    """Reads ``path``, a folder or one file, and keeps reading it.
+
+    ``last_good`` are pods of an earlier run by manifest path: a file that is broken when the agent
+    starts keeps the pod it had (departure 1). ``strict`` is ``kubeletStrict``.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        node_name: str,
+        clock: Clock,
+        strict: bool = False,
+        last_good: Mapping[str, Pod] | None = None,
+        full_list_seconds: float = 20.0,
+    ) -> None:
+        self._path = os.path.abspath(path)
+        self._node_name = node_name
+        self._clock = clock
+        self._strict = strict
+        self._full_seconds = full_list_seconds
+        self._ledger = Ledger(strict=strict, previous=last_good or {})
+        self._looks = 0
+        self._single = False
+        self._unquiet: dict[str, _Unquiet] = {}
+        self._gone: dict[str, float] = {}
+        self._recheck: dict[str, float] = {}
+        self._deadlines: list[float] = []
+
+    async def snapshots(self) -> AsyncGenerator[Folder, None]:
+        """The folder now, and again whenever it has changed; endless. To be iterated once."""
+        watch = FolderWatch(self._path, self._clock)
+        try:
+            changes: Changes = {}
+            last: Folder | None = None
+            next_full = self._clock.monotonic()
+            while True:
+                now = self._clock.monotonic()
+                full = now >= next_full
+                if full:
+                    next_full = now + self._full_seconds
+                # The watch first, then the listing: nothing falls between the two.
+                stamp = await asyncio.to_thread(folder_stamp, self._path)
+                watch.follow(stamp, single=await self._is_single(stamp))
+                listing = await asyncio.to_thread(list_path, self._path, strict=self._strict)
+                self._deadlines = [next_full]
+                await self._look(listing, changes, full=full)
+                folder = self._ledger.folder(seen_text(self._clock.now()), listing.error)
+                if folder != last:
+                    last = folder
+                    yield folder
+                changes = await self._rest(watch, listing.folder)
+        finally:
+            watch.close()
+
+    async def _is_single(self, stamp: FolderStamp | None) -> bool:
+        if stamp is not None:
+            self._single = not await asyncio.to_thread(os.path.isdir, self._path)
+        return self._single
+
+    async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> Changes:
+        """Wait for a change or for the next deadline."""
+        while True:
+            left = min(self._deadlines) - self._clock.monotonic()
+            if left <= 0:
+                return {}
+            changes = await watch.wait(min(left, _POLL_SECONDS))
+            if changes is not None:
+                return changes
+            if await asyncio.to_thread(folder_stamp, self._path) != stamp:
+                return {}
+
+    async def _look(self, listing: Listing, changes: Changes, *, full: bool) -> None:
+        """Take in one listing: read what is due, set deadlines for what is not."""
+        now = self._clock.monotonic()
+        self._looks += 1
+        if listing.error and not self._single:
+            # The folder cannot be seen, which says nothing about what is in it.
+            return
+        self._ledger_gone(listing, changes, now)
+        due: list[Listed] = []
+        for name, listed in listing.files.items():
+            if listed.stamp is None:
+                self._ledger.ignore(name, self._shown(name), self._looks, listed.ignored)
+            elif self._is_due(name, listed.stamp, changes.get(name, frozenset()), now):
+                due.append(listed)
+        for start in range(0, len(due), _BATCH):
+            batch = due[start : start + _BATCH]
+            for read in await asyncio.to_thread(self._read_batch, batch):
+                self._take(read)
+        if full and self._strict:
+            self._ledger.drop_broken()
+
+    def _shown(self, name: str) -> str:
+        return shown_path(self._file_path(name))
+
+    def _file_path(self, name: str) -> str:
+        return self._path if self._single else os.path.join(self._path, name)
+
+    def _ledger_gone(self, listing: Listing, changes: Changes, now: float) -> None:
+        """Forget the files that are gone for good; give the others a moment to come back."""
+        arrived = {
+            listed.stamp.inode
+            for name, listed in listing.files.items()
+            if listed.stamp is not None and self._ledger.stamp(name) is None
+        }
+        around = listing.hidden | listing.files.keys() | changes.keys()
+        for name in self._ledger.names():
+            if name in listing.files:
+                self._gone.pop(name, None)
+                continue
+            stamp = self._ledger.stamp(name)
+            since = self._gone.setdefault(name, now)
+            grace = GONE_SECONDS
+            if self._single or being_edited(name, around):
+                grace = GONE_EDITED_SECONDS
+            if stamp is None or stamp.inode in arrived or now - since >= grace:
+                self._ledger.forget(name)
+                for pending in (self._gone, self._unquiet, self._recheck):
+                    pending.pop(name, None)
+            else:
+                self._deadlines.append(since + grace)
+
+    def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
+        """Whether to read the file in this look; sets a deadline where it is to wait."""
+        known = self._ledger.stamp(name)
+        if known == stamp:
+            self._unquiet.pop(name, None)
+            again = self._recheck.get(name)
+            if again is None:
+                return False
+            if now >= again:
+                return True
+            self._deadlines.append(again)
+            return False
+        unquiet = self._unquiet.get(name)
+        if unquiet is None or unquiet.stamp != stamp:
+            unquiet = _Unquiet(stamp, unquiet.first if unquiet is not None else now, now)
+            self._unquiet[name] = unquiet
+        moved_in = said and ADDED in said and MODIFIED not in said and stamp.size > 0
+        if self._looks == 1 or moved_in or self._age(stamp) >= SETTLE_SECONDS:
+            return True
+        if now >= unquiet.due():
+            return True
+        self._deadlines.append(unquiet.due())
+        return False
+
+    def _age(self, stamp: Stamp) -> float:
+        """Seconds since the file was written, by the wall clock; below 0 where clocks differ."""
+        return self._clock.now().timestamp() - stamp.mtime_ns / 1e9
+
+    def _read_batch(self, batch: list[Listed]) -> list[_Read]:
+        return [self._read(listed.name, listed.stamp) for listed in batch]
+
+    def _read(self, name: str, listed: Stamp | None) -> _Read:
+        """Read and parse one file. Runs in a thread."""
+        path = self._file_path(name)
+        shown = shown_path(path)
+        try:
+            data, stamp = read_file(path)
+        except FileNotFoundError:
+            return _Read(name, None, vanished=True)
+        except OSError as error:
+            unreadable = Diagnostic(
+                severity=Severity.ERROR,
+                path=shown,
+                code="Unreadable",
+                message=f"the file cannot be read: {error.strerror or error}",
+                fix="give the user that runs podtui the right to read it",
+            )
+            return _Read(name, listed, b"", ReadResult(diagnostics=(unreadable,)))
+        digest = hashlib.blake2b(data, digest_size=16).digest()
+        if digest == self._ledger.digest(name):
+            return _Read(name, stamp, digest)
+        result = read_manifest(shown, data, node_name=self._node_name, strict=self._strict)
+        return _Read(name, stamp, digest, result)
+
+    def _take(self, read: _Read) -> None:
+        """Enter what was read into the ledger, unless the file is still being written."""
+        now = self._clock.monotonic()
+        name, stamp = read.name, read.stamp
+        if read.vanished or stamp is None:
+            self._deadlines.append(now + GONE_SECONDS)
+            return
+        first_look = self._looks == 1
+        unquiet = self._unquiet.get(name)
+        if (
+            unquiet is not None
+            and not first_look
+            and read.result is not None
+            and (read.result.broken or stamp != unquiet.stamp)
+            and now < unquiet.first + BOUND_SECONDS
+            and (stamp != unquiet.stamp or now < unquiet.latest + SETTLE_SECONDS)
+            and self._age(stamp) < SETTLE_SECONDS
+        ):
+            latest = unquiet.latest if stamp == unquiet.stamp else now
+            self._unquiet[name] = _Unquiet(stamp, unquiet.first, latest)
+            self._deadlines.append(self._unquiet[name].due())
+            return
+        self._unquiet.pop(name, None)
+        self._recheck.pop(name, None)
+        if 0 <= self._age(stamp) < SETTLE_SECONDS:
+            # A second write within one tick of the file system's clock leaves no new stamp.
+            self._recheck[name] = now + SETTLE_SECONDS
+            self._deadlines.append(now + SETTLE_SECONDS)
+        if read.result is None:
+            self._ledger.touched(name, stamp)
+        else:
+            path = self._shown(name)
+            self._ledger.read(name, path, self._looks, stamp, read.digest, read.result)

@@ -1,0 +1,135 @@
+"""The folder on disk: one look at its names, one read of a file. Blocking; called in threads."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from podtui.manifest.document import MAX_BYTES
+from podtui.manifest.ignore import ignore_reason, is_hidden
+
+_SUBFOLDER: Final = "a folder; folders inside the folder are not entered"
+_KINDS: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What changes when a file does, its rights included."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One name: with a stamp it is to be read, with a reason it is ignored."""
+
+    name: str
+    stamp: Stamp | None = None
+    ignored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStamp:
+    """Which folder it is, and when a name in it changed last."""
+
+    device: int
+    inode: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The names at one moment; ``error`` is why there are none to be had."""
+
+    files: Mapping[str, Listed] = field(default_factory=dict[str, Listed])
+    hidden: frozenset[str] = frozenset()
+    folder: FolderStamp | None = None
+    single: bool = False
+    """The path is one file, not a folder."""
+    error: str = ""
+
+
+def shown_path(path: str) -> str:
+    """A path as text that can be stored and shown: bytes that are not UTF-8 escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _stamp(info: os.stat_result) -> Stamp:
+    return Stamp(info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+
+
+def _kind(mode: int) -> str:
+    return f"{_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}; only regular files are read"
+
+
+def folder_stamp(path: str) -> FolderStamp | None:
+    """The path's stamp, None when nothing is there."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return FolderStamp(info.st_dev, info.st_ino, info.st_mtime_ns)
+
+
+def list_path(path: str, *, strict: bool = False) -> Listing:
+    """What is at ``path``: a folder's entries sorted by name, or the one file that it is."""
+    try:
+        info = os.stat(path)
+        folder = FolderStamp(info.st_dev, info.st_ino, info.st_mtime_ns)
+        if stat.S_ISREG(info.st_mode):
+            name = os.path.basename(path)
+            return Listing({name: Listed(name, _stamp(info))}, folder=folder, single=True)
+        if not stat.S_ISDIR(info.st_mode):
+            return Listing(error=f"{shown_path(path)} is not a directory or file")
+        with os.scandir(path) as entries:
+            found = list(entries)
+    except OSError as error:
+        return Listing(error=f"{shown_path(path)}: {error.strerror or error}")
+    hidden = frozenset(entry.name for entry in found if is_hidden(entry.name))
+    files = {
+        entry.name: listed
+        for entry in sorted(found, key=lambda e: e.name)
+        if entry.name not in hidden and (listed := _look(entry, strict=strict)) is not None
+    }
+    return Listing(files, hidden, folder)
+
+
+def _look(entry: os.DirEntry[str], *, strict: bool) -> Listed | None:
+    """One entry; None when it is gone already."""
+    reason = ignore_reason(entry.name, strict=strict)
+    try:
+        info = entry.stat()
+    except FileNotFoundError:
+        return Listed(entry.name, ignored="a link to nothing") if entry.is_symlink() else None
+    except OSError as error:
+        return Listed(entry.name, ignored=f"cannot be looked at: {error.strerror or error}")
+    if stat.S_ISDIR(info.st_mode):
+        reason = _SUBFOLDER
+    elif not stat.S_ISREG(info.st_mode):
+        reason = _kind(info.st_mode)
+    return Listed(entry.name, None if reason else _stamp(info), reason)
+
+
+def read_file(path: str) -> tuple[bytes, Stamp]:
+    """A file's bytes, at most one more than are accepted, and its stamp before they were read.
+
+    Raises OSError, also for what is no regular file (any more).
+    """
+    # Without O_NONBLOCK a pipe that took the file's place would hold the thread.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(handle, "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(0, "not a regular file")
+        return file.read(MAX_BYTES + 1), _stamp(info)
