@@ -108,7 +108,9 @@ def event(name: str, involved: str = "web", reason: str = "Started") -> Event:
 
 
 def line(text: bytes, *, partial: bool = False) -> LogLine:
-    return LogLine(f"{LONG_AGO[:-1]}.000000001Z", "stdout", text, partial)
+    return LogLine(
+        timestamp=f"{LONG_AGO[:-1]}.000000001Z", stream="stdout", content=text, partial=partial
+    )
 
 
 @dataclass

@@ -1,0 +1,101 @@
+"""HTTP to one agent: requests, streams, and what their failures mean."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from podtui.client.simple import refusal
+from podtui.errors import AgentUnavailable
+
+ANSWER_SECONDS = 10.0
+CONNECT_SECONDS = 3.0
+_READ_BUFFER = 256 * 1024
+
+
+class Connection:
+    """A session that is opened with the first request, since that needs a running loop.
+
+    ``headers`` go with every request (a token); ``connector`` makes what carries them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        connector: Callable[[], aiohttp.BaseConnector],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._base_url = base_url
+        self._connector = connector
+        self._headers = dict(headers or {})
+        self._session: aiohttp.ClientSession | None = None
+        self.closed = False
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Raises `AgentUnavailable` and `podtui.errors.ApiError`, as all here do."""
+        async with self.stream("GET", path, params, total=ANSWER_SECONDS) as response:
+            return await response.read()
+
+    async def post(self, path: str) -> bytes:
+        async with self.stream("POST", path, total=ANSWER_SECONDS) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        total: float | None = None,
+        silence: float | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """An answer to read within ``total`` seconds, never silent for ``silence`` seconds."""
+        timeout = aiohttp.ClientTimeout(
+            total=total, sock_connect=CONNECT_SECONDS, sock_read=silence
+        )
+        try:
+            async with self._open().request(
+                method, path, params=params, timeout=timeout
+            ) as response:
+                if response.status >= 400:
+                    raise refusal(response.status, response.reason or "", await response.read())
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise AgentUnavailable(_words(error)) from error
+
+    async def close(self) -> None:
+        """Idempotent; what is under way ends with `AgentUnavailable`."""
+        self.closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self.closed:
+            raise AgentUnavailable("the client is closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                self._base_url,
+                connector=self._connector(),
+                headers={"Accept": "application/json", **self._headers},
+                read_bufsize=_READ_BUFFER,
+            )
+        return self._session
+
+
+def _words(error: Exception) -> str:
+    """For a user: aiohttp's own texts carry addresses and class names."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
+        return "no agent is running"
+    if isinstance(cause, PermissionError):
+        return "the agent's socket is another user's"
+    if isinstance(cause, TimeoutError):
+        return "the agent does not answer"
+    if isinstance(
+        cause, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionError
+    ):
+        return "the agent closed the connection"
+    return str(cause) or type(cause).__name__

@@ -1,0 +1,61 @@
+"""Where each type of object is found in the API, and how it is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from podtui.api.local import Manifest
+from podtui.api.names import GROUP_VERSION
+from podtui.api.v1 import Event, ListMeta, Node, Pod
+from podtui.client.protocol import T
+
+Object = Pod | Node | Event | Manifest
+
+
+class ObjectList(msgspec.Struct, frozen=True):
+    """A list of any kind."""
+
+    items: tuple[msgspec.Raw, ...]
+    metadata: ListMeta = ListMeta()
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One line of a watch; what ``object`` is depends on ``type``."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Versioned(msgspec.Struct, frozen=True):
+    """All that is read of a bookmark."""
+
+    metadata: ListMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    root: str
+    plural: str
+    namespaced: bool
+    decoder: msgspec.json.Decoder[Any]
+
+    def collection(self, namespace: str) -> str:
+        if namespace and self.namespaced:
+            return f"{self.root}/namespaces/{namespace}/{self.plural}"
+        return f"{self.root}/{self.plural}"
+
+
+_KINDS: Mapping[type[Object], Kind] = {
+    Pod: Kind("/api/v1", "pods", True, msgspec.json.Decoder(Pod)),
+    Node: Kind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
+    Event: Kind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
+    Manifest: Kind(f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)),
+}
+
+
+def kind_of(kind: type[T]) -> Kind:
+    return _KINDS[cast("type[Object]", kind)]

@@ -1,0 +1,56 @@
+"""One question to the agent, for programs that end after it: nothing heavy is imported."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from podtui.errors import AgentUnavailable, ApiError
+
+MAX_BODY = 256 * 1024 * 1024
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("podtui", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def get_json(socket_path: Path | str, path: str, timeout: float = 5.0) -> Any:
+    """The JSON at ``path`` of the agent behind a unix socket; ``timeout`` seconds for each wait.
+
+    Raises `AgentUnavailable` when nobody answers, `ApiError` for a refusal.
+    """
+    connection = _UnixConnection(str(socket_path), timeout)
+    try:
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        body = response.read(MAX_BODY)
+    except (OSError, http.client.HTTPException) as error:
+        raise AgentUnavailable(f"no agent answers on {socket_path}: {error}") from error
+    finally:
+        connection.close()
+    if response.status >= 400:
+        raise refusal(response.status, response.reason, body)
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ApiError(response.status, "InternalError", f"{path}: not JSON") from error
+
+
+def refusal(code: int, reason: str, body: bytes) -> ApiError:
+    """The error for an answer of 400 or more: the ``Status`` where there is one."""
+    try:
+        status = json.loads(body)
+        return ApiError(code, str(status["reason"]), str(status["message"]))
+    except (ValueError, KeyError, TypeError):
+        text = body[:500].decode(errors="replace").strip()
+        return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}")

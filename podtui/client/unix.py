@@ -1,0 +1,104 @@
+"""The client of an agent on this machine, through its socket."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.client.connection import Connection
+from podtui.client.following import Following
+from podtui.client.kinds import kind_of
+from podtui.client.lines import LineSplitter
+from podtui.client.protocol import Delta, LogQuery, T
+from podtui.clock import Clock, SystemClock
+from podtui.errors import ApiError
+
+MAX_LINE = 1024 * 1024
+_METRICS = f"/apis/{METRICS_GROUP_VERSION}"
+_Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
+
+
+class UnixClient:
+    """`podtui.client.protocol.Client` over the agent's unix socket. Belongs to one event loop."""
+
+    def __init__(self, socket_path: Path | str, *, clock: Clock | None = None) -> None:
+        self._target = f"unix:{socket_path}"
+        self._clock = clock or SystemClock()
+        # The pool must not bound how many streams a screen may hold open.
+        connector = functools.partial(aiohttp.UnixConnector, str(socket_path), limit=0)
+        self._connection = Connection("http://podtui", connector)
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
+        return Following(self._connection, kind_of(kind), namespace, self._clock).run()
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        where = kind_of(kind)
+        path = f"{where.collection(namespace)}/{quote(name, safe='')}"
+        return where.decoder.decode(await self._connection.get(path))
+
+    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
+        """See `Client.logs`. A line longer than 1 MiB comes in pieces."""
+        splitter = LineSplitter(MAX_LINE)
+        async with self._connection.stream(
+            "GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", _log_params(query)
+        ) as response:
+            while chunk := await response.content.readany():
+                if lines := splitter.feed(chunk):
+                    yield lines
+        if lines := splitter.finish():
+            yield lines
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await self._metrics("pods", PodMetrics)
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        found = await self._metrics("nodes", NodeMetrics)
+        return found[0] if found else None
+
+    async def version(self) -> str:
+        """The agent's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
+        document: dict[str, Any] = msgspec.json.decode(await self._connection.get("/version"))
+        return str(document.get("gitVersion", ""))
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        """Have a rejected pod admitted afresh. Raises `ApiError` 404 where there is none."""
+        await self._connection.post(
+            f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/retry"
+        )
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _metrics(self, plural: str, kind: type[_Metrics]) -> tuple[_Metrics, ...]:
+        try:
+            body = await self._connection.get(f"{_METRICS}/{plural}")
+        except ApiError as error:
+            if error.code in (404, 503):
+                return ()
+            raise
+        document = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(document["items"], type=tuple[kind, ...])
+
+
+def _log_params(query: LogQuery) -> dict[str, str]:
+    wishes = {
+        "container": query.container,
+        "follow": "true" if query.follow else "",
+        "previous": "true" if query.previous else "",
+        "timestamps": "true" if query.timestamps else "",
+        "tailLines": "" if query.tail is None else str(query.tail),
+        "sinceSeconds": "" if query.since_seconds is None else str(query.since_seconds),
+    }
+    return {name: value for name, value in wishes.items() if value}

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from served import pod, serving
+
+from podtui.client.simple import get_json, refusal
+from podtui.errors import AgentUnavailable, ApiError
+
+
+async def test_one_question(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s") as served:
+        await served.store.put("pods", pod("web"))
+        found = await asyncio.to_thread(get_json, served.socket, "/api/v1/pods")
+        assert [item["metadata"]["name"] for item in found["items"]] == ["web"]
+        with pytest.raises(ApiError, match='pods "x" not found') as refused:
+            await asyncio.to_thread(get_json, served.socket, "/api/v1/namespaces/default/pods/x")
+        assert (refused.value.code, refused.value.reason) == (404, "NotFound")
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(AgentUnavailable, match="no agent"):
+        get_json(tmp_path / "none", "/version")
+
+
+async def test_silence_is_bounded(tmp_path: Path) -> None:
+    silent = await asyncio.start_unix_server(lambda r, w: w.close(), tmp_path / "s")
+    async with silent:
+        with pytest.raises(AgentUnavailable):
+            await asyncio.to_thread(get_json, tmp_path / "s", "/version", 0.1)
+
+
+def test_refusals_that_are_no_status_still_have_words() -> None:
+    error = refusal(502, "Bad Gateway", b"<html>no</html>")
+    assert (error.code, error.reason, str(error)) == (502, "BadGateway", "<html>no</html>")
+    assert str(refusal(500, "X", b"")) == "500 X"
+    assert str(refusal(500, "X", b"[]")) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("podtui.client.simple", {"aiohttp", "asyncio", "msgspec", "textual", "docker"}),
+        ("podtui.client.protocol", {"aiohttp", "textual", "docker", "yaml"}),
+        ("podtui.client.unix", {"textual", "docker", "yaml", "podtui.store", "podtui.server"}),
+    ],
+)
+def test_what_importing_costs(module: str, heavy: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert not heavy & set(done.stdout.split())
+
+
+def test_the_client_is_found_in_its_package() -> None:
+    import podtui.client
+
+    assert podtui.client.UnixClient.__name__ == "UnixClient"
+    assert not hasattr(podtui.client, "TcpClient")
