@@ -53,6 +53,7 @@ class _Read:
     stamp: Stamp | None
     digest: bytes = b""
     result: ReadResult | None = None
+    complete: bool = True
     vanished: bool = False
 
 
@@ -208,8 +209,9 @@ class ManifestFolder:
         if unquiet is None or unquiet.stamp != stamp:
             unquiet = _Unquiet(stamp, unquiet.first if unquiet is not None else now, now)
             self._unquiet[name] = unquiet
-        moved_in = said and ADDED in said and MODIFIED not in said and stamp.size > 0
-        if self._looks == 1 or moved_in or self._age(stamp) >= SETTLE_SECONDS:
+        # What is new may have been moved in whole, which reading it will tell.
+        arrived = ADDED in said and MODIFIED not in said
+        if self._looks == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
             return True
         if now >= unquiet.due():
             return True
@@ -228,7 +230,7 @@ class ManifestFolder:
         path = self._file_path(name)
         shown = shown_path(path)
         try:
-            data, stamp = read_file(path)
+            content = read_file(path)
         except FileNotFoundError:
             return _Read(name, None, vanished=True)
         except OSError as error:
@@ -240,11 +242,13 @@ class ManifestFolder:
                 fix="give the user that runs podtui the right to read it",
             )
             return _Read(name, listed, b"", ReadResult(diagnostics=(unreadable,)))
-        digest = hashlib.blake2b(data, digest_size=16).digest()
-        if digest == self._ledger.digest(name):
-            return _Read(name, stamp, digest)
-        result = read_manifest(shown, data, node_name=self._node_name, strict=self._strict)
-        return _Read(name, stamp, digest, result)
+        digest = hashlib.blake2b(content.data, digest_size=16).digest()
+        result = None
+        if digest != self._ledger.digest(name):
+            result = read_manifest(
+                shown, content.data, node_name=self._node_name, strict=self._strict
+            )
+        return _Read(name, content.stamp, digest, result, content.complete)
 
     def _take(self, read: _Read) -> None:
         """Enter what was read into the ledger, unless the file is still being written."""
@@ -253,17 +257,8 @@ class ManifestFolder:
         if read.vanished or stamp is None:
             self._deadlines.append(now + GONE_SECONDS)
             return
-        first_look = self._looks == 1
         unquiet = self._unquiet.get(name)
-        if (
-            unquiet is not None
-            and not first_look
-            and read.result is not None
-            and (read.result.broken or stamp != unquiet.stamp)
-            and now < unquiet.first + BOUND_SECONDS
-            and (stamp != unquiet.stamp or now < unquiet.latest + SETTLE_SECONDS)
-            and self._age(stamp) < SETTLE_SECONDS
-        ):
+        if unquiet is not None and self._looks > 1 and self._is_unfinished(read, stamp, now):
             latest = unquiet.latest if stamp == unquiet.stamp else now
             self._unquiet[name] = _Unquiet(stamp, unquiet.first, latest)
             self._deadlines.append(self._unquiet[name].due())
@@ -279,3 +274,15 @@ class ManifestFolder:
         else:
             path = self._shown(name)
             self._ledger.read(name, path, self._looks, stamp, read.digest, read.result)
+
+    def _is_unfinished(self, read: _Read, stamp: Stamp, now: float) -> bool:
+        """Whether what was read may be half of what is being written."""
+        unquiet = self._unquiet[read.name]
+        if read.result is None or self._age(stamp) >= SETTLE_SECONDS:
+            return False
+        if now >= unquiet.first + BOUND_SECONDS:
+            return False
+        if stamp != unquiet.stamp:
+            return True
+        doubtful = read.result.broken or not read.complete
+        return doubtful and now < unquiet.latest + SETTLE_SECONDS

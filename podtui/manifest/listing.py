@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -121,15 +123,41 @@ def _look(entry: os.DirEntry[str], *, strict: bool) -> Listed | None:
     return Listed(entry.name, None if reason else _stamp(info), reason)
 
 
-def read_file(path: str) -> tuple[bytes, Stamp]:
-    """A file's bytes, at most one more than are accepted, and its stamp before they were read.
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's bytes, at most one more than are accepted, and its stamp when they were read.
 
-    Raises OSError, also for what is no regular file (any more).
+    ``complete``: whoever wrote it is known to be done with it.
     """
+
+    data: bytes
+    stamp: Stamp
+    complete: bool
+
+
+def _has_no_writer(handle: int) -> bool:
+    """Whether nobody has the file open for writing; False also where the system cannot tell."""
+    try:
+        # A lease is granted only then. Who opens the file in this instant is told so by a signal,
+        # which must not be the deadly default one.
+        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def read_file(path: str) -> Content:
+    """Read a file. Raises OSError, also for what is no regular file (any more)."""
     # Without O_NONBLOCK a pipe that took the file's place would hold the thread.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(handle, "rb") as file:
-        info = os.fstat(file.fileno())
-        if not stat.S_ISREG(info.st_mode):
+        before = os.fstat(handle)
+        if not stat.S_ISREG(before.st_mode):
             raise OSError(0, "not a regular file")
-        return file.read(MAX_BYTES + 1), _stamp(info)
+        # A rename stamps the inode and not the content.
+        complete = before.st_ctime_ns > before.st_mtime_ns or _has_no_writer(handle)
+        data = file.read(MAX_BYTES + 1)
+        after = os.fstat(handle)
+    return Content(data, _stamp(after), complete and _stamp(before) == _stamp(after))
