@@ -1,0 +1,104 @@
+"""The screen: first paint, key to paint under load, and what it costs while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+
+from benchmarks.report import Row, row
+from benchmarks.scripted import ScriptedClient
+
+SIZE = (160, 45)
+
+
+async def _lag(seconds: float) -> list[float]:
+    """How late a bare event loop's timers are, in ms: the machine's own noise."""
+    loop = asyncio.get_running_loop()
+    late: list[float] = []
+    end = loop.time() + seconds
+    while loop.time() < end:
+        due = loop.time() + 0.02
+        await asyncio.sleep(0.02)
+        late.append(1e3 * (loop.time() - due))
+    return late
+
+
+async def _key_to_paint(seconds: float) -> tuple[list[float], int]:
+    """(ms from a cursor key to the repaint of the table, log lines taken in), under load."""
+    from podtui.resources import shipped
+    from podtui.tui.app import PodtuiApp
+
+    client = ScriptedClient(pods=200, changes=200, lines=10_000)
+    app = PodtuiApp(client, theme=None, theme_dirs=[shipped("themes")], folder="static_pods")
+    waits: list[float] = []
+    async with app.run_test(size=SIZE) as pilot:
+        await asyncio.sleep(2)
+        begin = time.monotonic()
+        keys = ("j", "k")
+        while time.monotonic() - begin < seconds:
+            painted = asyncio.Event()
+            sent = time.perf_counter()
+            app.call_later(app.simulate_key, keys[len(waits) % 2])
+            app.call_later(lambda e=painted: app.call_after_refresh(e.set))
+            async with asyncio.timeout(10):
+                await painted.wait()
+            waits.append(1e3 * (time.perf_counter() - sent))
+            await asyncio.sleep(0.03)
+        del pilot
+    return waits, client.sent_lines
+
+
+def _percentile(values: list[float], part: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+PAINT = """
+import asyncio, sys, time
+begin = time.perf_counter()
+sys.path[:0] = [{root!r}]
+from benchmarks.scripted import ScriptedClient
+from podtui.resources import shipped
+from podtui.tui.app import PodtuiApp
+async def main():
+    app = PodtuiApp(ScriptedClient(pods=50), theme=None, theme_dirs=[shipped("themes")], folder="x")
+    async with app.run_test(size=(120, 36)):
+        print(time.perf_counter() - begin)
+asyncio.run(main())
+"""
+IMPORT = "import time; b = time.perf_counter(); import textual.app, textual.widgets; print(time.perf_counter() - b)"  # noqa: E501
+
+
+def _printed(code: str, runs: int) -> list[float]:
+    """The seconds that a fresh Python prints."""
+    values: list[float] = []
+    for _ in range(runs + 1):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        values.append(float(done.stdout.split()[-1]))
+    return values[1:]
+
+
+def measure(*, quick: bool) -> list[Row]:
+    """Headless, in terminals of our own; no engine is needed."""
+    from pathlib import Path
+
+    runs = 3 if quick else 7
+    root = str(Path(__file__).resolve().parent.parent)
+    paint = _printed(PAINT.format(root=root), runs)
+    bare = _printed(IMPORT, runs)
+    seconds = 5.0 if quick else 20.0
+    lag = asyncio.run(_lag(seconds))
+    waits, lines = asyncio.run(_key_to_paint(seconds))
+    above = _percentile(waits, 0.99) - _percentile(lag, 0.99)
+    return [
+        row("screen: start to first paint", paint, "s", bound=1.0),
+        row("screen: start to first paint, against importing textual", paint, "s",
+            floor=bare, floor_name="import textual", bound=1.5),
+        row("screen: key to paint, median, 200 pods/s and 10,000 lines/s", waits, "ms"),
+        row("screen: key to paint, p99 above the bare loop's p99 lag", [above], "ms", bound=50),
+        row("screen: log lines/s while at it", [lines / seconds], "lines/s"),
+    ]  # fmt: skip

@@ -1,0 +1,210 @@
+"""The agent's process: the one place where the rooms are joined."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from podtui import __version__
+from podtui.agent.control import prepare_root
+from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.api.names import MANIFEST_PATH
+from podtui.api.v1 import Pod
+from podtui.clock import Clock, SystemClock
+from podtui.errors import EngineError, PodtuiError
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.kubelet import Kubelet
+from podtui.manifest.folder import ManifestFolder
+from podtui.runtime.protocol import Runtime
+from podtui.server import build_app, serve_unix
+from podtui.settings import Settings
+from podtui.store import Store, open_store
+
+_LOG = logging.getLogger(__name__)
+
+
+def make_runtime(settings: Settings, clock: Clock) -> Runtime:
+    """The runtime that the settings ask for; nothing is dialled yet."""
+    if settings.engine == "memory":
+        from podtui.runtime.memory import MemoryRuntime
+
+        return MemoryRuntime(root=str(settings.rootDir), clock=clock)
+    from podtui.runtime.docker import DockerRuntime
+
+    url = None if settings.engine == "auto" else settings.engine
+    return DockerRuntime(url, root=str(settings.rootDir), clock=clock)
+
+
+def kubelet_config(settings: Settings) -> KubeletConfig:
+    """The kubelet's part of the settings."""
+    return KubeletConfig(
+        node_name=settings.nodeName,
+        max_pods=settings.maxPods,
+        system_reserved=settings.systemReserved,
+        kube_reserved=settings.kubeReserved,
+        eviction_hard=settings.evictionHard,
+        node_labels=settings.nodeLabels,
+        allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
+        max_container_restart_period=settings.maxContainerRestartPeriod,
+        serialize_image_pulls=settings.serializeImagePulls,
+        max_parallel_image_pulls=settings.maxParallelImagePulls,
+        sync_frequency=settings.syncFrequency,
+        strict=settings.kubeletStrict,
+        simulated=settings.engine == "memory",
+    )
+
+
+async def last_good(store: Store) -> Mapping[str, Pod]:
+    """The pods that ran before, by manifest path: what a file that is broken now falls back to."""
+    listing = await store.list("pods")
+    pods = [item for item in listing.items if isinstance(item, Pod)]
+    return {
+        pod.metadata.annotations[MANIFEST_PATH]: pod
+        for pod in pods
+        if MANIFEST_PATH in pod.metadata.annotations
+    }
+
+
+async def serve(settings: Settings, stopped: asyncio.Event) -> None:
+    """Run kubelet and server until ``stopped``; the containers run on."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        store = open_store(str(settings.records_path), clock=clock)
+        stack.push_async_callback(store.close)
+        if store.recovered:
+            _LOG.warning("%s", store.recovered)
+        runtime = make_runtime(settings, clock)
+        stack.push_async_callback(runtime.close)
+        folder = ManifestFolder(
+            settings.staticPodPath,
+            node_name=settings.nodeName,
+            clock=clock,
+            strict=settings.kubeletStrict,
+            last_good=await last_good(store),
+            full_list_seconds=settings.fileCheckFrequency,
+        )
+        kubelet = Kubelet(
+            runtime=runtime,
+            records=store,
+            folders=folder,
+            clock=clock,
+            config=kubelet_config(settings),
+        )
+        app = build_app(store, kubelet.endpoints, version=__version__)
+        await stack.enter_async_context(serve_unix(app, settings.socket_path))
+        _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
+        async with asyncio.TaskGroup() as group:
+            supervision = group.create_task(kubelet.run(), name="kubelet")
+            group.create_task(_cancel_when(stopped, supervision), name="stop")
+
+
+async def _cancel_when(stopped: asyncio.Event, task: asyncio.Task[None]) -> None:
+    await stopped.wait()
+    task.cancel()
+
+
+def run_agent(settings: Settings) -> int:
+    """Serve the root directory until SIGTERM or SIGINT. Raises `AgentRunning`, `AgentFailed`."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )
+    prepare_root(settings)
+    lock = AgentLock(settings.lock_path)
+    lock.acquire(
+        AgentRecord(
+            pid=os.getpid(),
+            version=__version__,
+            nodeName=settings.nodeName,
+            staticPodPath=str(settings.staticPodPath),
+            engine=settings.engine,
+            started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+    )
+    try:
+        asyncio.run(_main(settings))
+    finally:
+        lock.release()
+    _LOG.info("stopped; the containers run on")
+    return 0
+
+
+async def _main(settings: Settings) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    # A terminal that closes is no reason to stop supervising.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    await serve(settings, stopped)
+
+
+def remove_all(settings: Settings) -> str:
+    """Remove what the engine still has of this root directory, then its records.
+
+    Returns what was done, in words. Raises `AgentRunning` while an agent serves the directory.
+    """
+    if not settings.rootDir.is_dir():
+        return f"There is no {settings.rootDir}: nothing to remove."
+    lock = AgentLock(settings.lock_path)
+    lock.acquire(
+        AgentRecord(
+            pid=os.getpid(),
+            version=__version__,
+            nodeName=settings.nodeName,
+            staticPodPath=str(settings.staticPodPath),
+            engine=settings.engine,
+            started="",
+        )
+    )
+    try:
+        pods, containers = asyncio.run(_remove_containers(settings))
+        for path in _records_of(settings):
+            path.unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return f"Removed {pods} pods with {containers} containers, their volumes and the records."
+
+
+def _records_of(settings: Settings) -> list[Path]:
+    base = settings.records_path
+    return [base, base.with_name(base.name + "-wal"), base.with_name(base.name + "-shm")]
+
+
+async def _remove_containers(settings: Settings) -> tuple[int, int]:
+    runtime = make_runtime(settings, SystemClock())
+    try:
+        await runtime.connect()
+        snapshot = await runtime.list()
+        uids = {sandbox.uid for sandbox in snapshot.sandboxes}
+        uids |= {container.pod_uid for container in snapshot.containers}
+        failures: list[str] = []
+
+        async def remove(uid: str) -> None:
+            try:
+                for container in snapshot.containers:
+                    if container.pod_uid == uid:
+                        await runtime.remove_container(container.id)
+                for sandbox in snapshot.sandboxes:
+                    if sandbox.uid == uid:
+                        await runtime.remove_sandbox(sandbox.id)
+                await runtime.remove_pod_data(uid)
+            except EngineError as error:
+                failures.append(str(error))
+
+        async with asyncio.TaskGroup() as group:
+            for uid in uids:
+                group.create_task(remove(uid), name=f"remove {uid}")
+        if failures:
+            raise PodtuiError("not all could be removed: " + "; ".join(failures))
+        return len(uids), len(snapshot.containers)
+    finally:
+        await runtime.close()
