@@ -44,6 +44,7 @@ _OBJECTS: Final[dict[object, type[v1.ConfigMap | v1.Secret]]] = {
     "ConfigMap": v1.ConfigMap,
     "Secret": v1.Secret,
 }
+_FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -254,6 +255,9 @@ def _with_pod(
 
 
 def _resolvable(problem: Problem) -> bool:
+    """Whether what is refused is a ConfigMap or Secret that the folder could hold."""
+    if problem.path[1:2] == ("volumes",) and problem.path[3:4] not in _FOLDER_VOLUMES:
+        return False
     return problem.message.endswith(
         ("static pods may not reference secrets", "static pods may not reference configmaps")
     )

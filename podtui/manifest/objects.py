@@ -31,7 +31,7 @@ def _references(pod: v1.Pod) -> Iterator[tuple[Literal["ConfigMap", "Secret"], s
     """Kind, name and whether it is optional, of each reference."""
     spec = pod.spec
     for secret in spec.imagePullSecrets:
-        yield "Secret", secret.name, True
+        yield "Secret", secret.name, False
     for container in (*spec.initContainers, *spec.containers):
         for source in container.envFrom:
             if (config := source.configMapRef) is not None:
@@ -57,7 +57,7 @@ def _references(pod: v1.Pod) -> Iterator[tuple[Literal["ConfigMap", "Secret"], s
 
 
 def references(pod: v1.Pod) -> References:
-    """What the pod refers to. Pull secrets do not stop a pod when they are missing."""
+    """What the pod refers to in ways that podtui can resolve."""
     found: set[ObjectKey] = set()
     needed: set[ObjectKey] = set()
     for kind, name, optional in _references(pod):

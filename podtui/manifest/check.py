@@ -1,0 +1,240 @@
+"""Manifests checked without running them, and the result as text or JSON (``podtui check``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
+from podtui.api.v1 import Pod
+from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.document import printable, source_lines
+from podtui.manifest.ledger import Ledger
+from podtui.manifest.listing import Listed, list_path, read_file, shown_path
+
+_WIDTH: Final = 100
+_RESET: Final = "\x1b[0m"
+_BOLD: Final = "\x1b[1m"
+_RED: Final = "\x1b[31m"
+_YELLOW: Final = "\x1b[33m"
+_GREEN: Final = "\x1b[32m"
+_DIM: Final = "\x1b[2m"
+
+Paint = Callable[[str, str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCheck:
+    """One file: ``path`` as it was asked for, ``pod`` where it makes one, its source by line."""
+
+    path: str
+    state: ManifestState
+    message: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    pod: Pod | None = None
+    lines: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> int:
+        return sum(d.severity is Severity.ERROR for d in self.diagnostics)
+
+    @property
+    def warnings(self) -> int:
+        return sum(d.severity is Severity.WARNING for d in self.diagnostics)
+
+
+class _FileJson(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    state: ManifestState
+    message: str
+    namespace: str
+    name: str
+    uid: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def _failed(path: str, message: str, code: str) -> ReadResult:
+    diagnostic = Diagnostic(severity=Severity.ERROR, path=path, code=code, message=message)
+    return ReadResult(diagnostics=(diagnostic,))
+
+
+def _read(path: str, *, node_name: str, strict: bool) -> tuple[ReadResult, tuple[str, ...]]:
+    shown = shown_path(path)
+    try:
+        content = read_file(path)
+    except OSError as error:
+        return _failed(
+            shown, f"the file cannot be read: {error.strerror or error}", "Unreadable"
+        ), ()
+    result = read_manifest(shown, content.data, node_name=node_name, strict=strict)
+    # Nothing of a Secret is repeated on a terminal.
+    text = content.data.decode("utf-8-sig", "replace") if result.text else ""
+    return result, tuple(source_lines(text))
+
+
+@dataclass(slots=True)
+class _Group:
+    """The files of one folder, which see each other: pods of one name, ConfigMaps, Secrets."""
+
+    ledger: Ledger
+    lines: dict[str, tuple[str, ...]]
+    asked: dict[str, tuple[int, str]]
+    """By name: which file it is of all, and the path as it was asked for."""
+
+
+def check_paths(
+    paths: Iterable[str | os.PathLike[str]], *, node_name: str, strict: bool = False
+) -> list[FileCheck]:
+    """Check files, and all files of folders (not of folders inside them), in the order given.
+
+    Files of one folder are checked together. A path that is not there is a result with an error.
+    """
+    groups: dict[str, _Group] = {}
+    checks: list[tuple[int, FileCheck]] = []
+    count = 0
+    for given in paths:
+        asked = os.fspath(given)
+        absolute = os.path.abspath(asked)
+        listing = list_path(absolute, strict=strict)
+        if listing.error:
+            said = listing.error.removeprefix(f"{shown_path(absolute)}: ")
+            failed = _failed(shown_path(absolute), said, "NotFound").diagnostics
+            checks.append(
+                (
+                    count,
+                    FileCheck(
+                        path=shown_path(asked),
+                        state=ManifestState.INVALID,
+                        message=said,
+                        diagnostics=failed,
+                    ),
+                )
+            )
+            count += 1
+            continue
+        folder = os.path.dirname(absolute) if listing.single else absolute
+        group = groups.setdefault(folder, _Group(Ledger(strict=strict, previous={}), {}, {}))
+        for name, listed in listing.files.items():
+            if name not in group.asked:
+                shown = asked if listing.single else os.path.join(asked, name)
+                group.asked[name] = (count, shown)
+                _enter(group, folder, listed, node_name=node_name, strict=strict)
+                count += 1
+    for group in groups.values():
+        checks += _group_checks(group)
+    return [check for _, check in sorted(checks, key=lambda pair: pair[0])]
+
+
+def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict: bool) -> None:
+    path = os.path.join(folder, listed.name)
+    if listed.stamp is None:
+        group.ledger.ignore(listed.name, shown_path(path), 1, listed.ignored)
+        return
+    result, lines = _read(path, node_name=node_name, strict=strict)
+    group.lines[listed.name] = lines
+    group.ledger.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
+
+
+def _group_checks(group: _Group) -> Iterator[tuple[int, FileCheck]]:
+    folder = group.ledger.folder("")
+    for name, manifest in folder.manifests.items():
+        number, asked = group.asked[name]
+        yield (
+            number,
+            FileCheck(
+                path=shown_path(asked),
+                state=manifest.status.state,
+                message=manifest.status.message,
+                diagnostics=manifest.status.diagnostics,
+                pod=_pod(manifest, folder.pods),
+                lines=group.lines.get(name, ()),
+            ),
+        )
+
+
+def _pod(manifest: Manifest, pods: Mapping[str, Pod]) -> Pod | None:
+    status = manifest.status
+    return pods.get(status.podUID) if status.state is ManifestState.ACCEPTED else None
+
+
+def render_json(results: Sequence[FileCheck]) -> bytes:
+    """A JSON list with one object per file: path, state, the pod it makes, its diagnostics."""
+    files = [
+        _FileJson(
+            path=check.path,
+            state=check.state,
+            message=check.message,
+            namespace=check.pod.metadata.namespace if check.pod else "",
+            name=check.pod.metadata.name if check.pod else "",
+            uid=check.pod.metadata.uid if check.pod else "",
+            diagnostics=check.diagnostics,
+        )
+        for check in results
+    ]
+    return msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n"
+
+
+def render_text(results: Sequence[FileCheck], color: bool = False) -> str:
+    """A line per finding, ``file:line:column: severity: field: message``, with the source line, a
+    caret and the fix below it; a line for each file without findings; a summary."""
+
+    def paint(text: str, style: str) -> str:
+        return f"{style}{text}{_RESET}" if color and text else text
+
+    out: list[str] = []
+    for check in results:
+        path = printable(check.path, 1000)
+        if not check.diagnostics:
+            if check.state is ManifestState.IGNORED:
+                out.append(f"{path}: {paint('ignored', _DIM)}: {printable(check.message, 1000)}")
+            elif check.pod is not None:
+                meta = check.pod.metadata
+                out.append(f"{path}: {paint('ok', _GREEN)}: pod {meta.namespace}/{meta.name}")
+            else:
+                out.append(f"{path}: {paint('ok', _GREEN)}: {printable(check.message, 1000)}")
+        for diagnostic in check.diagnostics:
+            out += _finding(diagnostic, check, path, paint)
+    errors = sum(check.errors for check in results)
+    warnings = sum(check.warnings for check in results)
+    out.append(
+        f"{_count(len(results), 'file')}, {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    )
+    return "\n".join(out) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _finding(diagnostic: Diagnostic, check: FileCheck, path: str, paint: Paint) -> list[str]:
+    error = diagnostic.severity is Severity.ERROR
+    word = paint("error", _BOLD + _RED) if error else paint("warning", _BOLD + _YELLOW)
+    line, column = diagnostic.line, diagnostic.column
+    place = f"{path}:{line}:{column}" if line is not None else path
+    field = f"{printable(diagnostic.field, 300)}: " if diagnostic.field else ""
+    out = [f"{paint(place, _BOLD)}: {word}: {field}{printable(diagnostic.message, 1000)}"]
+    if line is not None and column is not None and 0 < line <= len(check.lines):
+        text, caret = _window(check.lines[line - 1], column)
+        number = str(line)
+        out.append(f"  {paint(number + ' |', _DIM)} {text}")
+        out.append(f"  {paint(' ' * len(number) + ' |', _DIM)} {' ' * caret}{paint('^', _RED)}")
+    if diagnostic.fix:
+        out.append(f"  {paint('fix', _GREEN)}: {printable(diagnostic.fix, 1000)}")
+    return out
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """As much of a source line as fits, and where in it the column is (from 0).
+
+    Each character takes one place: tabs and whatever does not print become one.
+    """
+    clean = "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in line)
+    caret = min(max(column - 1, 0), len(clean))
+    start = max(0, caret - _WIDTH * 3 // 4)
+    cut = clean[start : start + _WIDTH]
+    text = ("…" if start else "") + cut + ("…" if len(clean) > start + _WIDTH else "")
+    return text, caret - start + (1 if start else 0)
