@@ -1,0 +1,283 @@
+"""What one sync pass does for one pod: desired against observed (reference §6.1-6.3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Container, Pod
+from podtui.kubelet.restart import (
+    init_failed,
+    init_restarts_after,
+    may_restart,
+    restart_all_triggers,
+    should_restart,
+)
+from podtui.kubelet.types import (
+    ContainerToKill,
+    KillReason,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+    ProbeResult,
+    ProbeView,
+)
+from podtui.runtime.protocol import ContainerState, SandboxState
+
+
+def container_hash(container: Container) -> str:
+    """32-bit FNV-1a of the name and image alone, in hex (reference §6.9).
+
+    So under a fixed UID only a new image replaces a running container.
+    """
+    text = json.dumps({"name": container.name, "image": container.image}, separators=(",", ":"))
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return f"{value:x}"
+
+
+def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
+    """Whether the pod needs a new sandbox: none, more than one ready, the newest not ready, another
+    network mode, or no address (reference §6.1)."""
+    ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
+    if ready != 1:
+        return True
+    newest = observed.sandboxes[0]
+    host_network = bool(pod.spec.hostNetwork)
+    return (
+        newest.state is not SandboxState.READY
+        or newest.host_network != host_network
+        or (not host_network and not newest.ips)
+    )
+
+
+def regular_started(pod: Pod, observed: ObservedPod) -> bool:
+    """Whether a regular container is created or running in the newest sandbox, which proves that
+    initialisation is done."""
+    names = {container.name for container in pod.spec.containers}
+    alive = (ContainerState.CREATED, ContainerState.RUNNING)
+    sandbox = observed.sandboxes[0].id if observed.sandboxes else ""
+    return any(
+        one.name in names and one.state in alive and one.sandbox_id == sandbox
+        for one in observed.containers
+    )
+
+
+@dataclass(slots=True)
+class _InitPlan:
+    initialized: bool = False
+    failed: bool = False
+    start: list[str] = field(default_factory=list[str])
+    kill: list[ContainerToKill] = field(default_factory=list[ContainerToKill])
+
+
+def _changed(container: Container, observed: ObservedContainer) -> bool:
+    return bool(observed.hash) and observed.hash != container_hash(container)
+
+
+def _init_sidecar_running(
+    container: Container,
+    observed: ObservedContainer,
+    probes: ProbeView,
+    plan: _InitPlan,
+    restart: Callable[[], None],
+) -> bool:
+    """A running sidecar: kill it if it must be; say whether it counts as initialised."""
+    name = container.name
+
+    def kill(message: str, reason: KillReason = KillReason.UNKNOWN) -> None:
+        plan.kill.append(ContainerToKill(id=observed.id, name=name, message=message, reason=reason))
+        restart()
+
+    if container.startupProbe is not None:
+        result = probes.startup.get(observed.id)
+        if result is ProbeResult.FAILURE:
+            kill(f"Init container {name} failed startup probe", KillReason.STARTUP_PROBE)
+        if result is not ProbeResult.SUCCESS:
+            return False
+    if _changed(container, observed):
+        kill(f"Init container {name} definition changed")
+    elif probes.liveness.get(observed.id) is ProbeResult.FAILURE:
+        kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
+    return True
+
+
+def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView) -> _InitPlan:
+    """Walk the init containers from the last to the first; the first with an instance decides how
+    far initialisation got, and of those before it only sidecars still matter."""
+    specs = pod.spec.initContainers
+    plan = _InitPlan(initialized=not specs)
+    decided = plan.initialized or regular_started(pod, observed)
+    plan.initialized = decided
+    starts: set[int] = set()
+
+    def done(index: int) -> None:
+        if index + 1 == len(specs):
+            plan.initialized = True
+        else:
+            starts.add(index + 1)
+
+    for index in reversed(range(len(specs))):
+        container = specs[index]
+        newest = observed.newest(container.name)
+        sidecar = is_sidecar(container)
+        if newest is None:
+            if decided and sidecar:
+                starts.add(index)
+            continue
+        if decided and not sidecar:
+            continue
+        if newest.state is ContainerState.RUNNING:
+            if sidecar:
+                ready = _init_sidecar_running(
+                    container, newest, probes, plan, lambda at=index: starts.add(at)
+                )
+                if ready and not decided:
+                    done(index)
+        elif sidecar or newest.state is ContainerState.CREATED:
+            if newest.state is ContainerState.UNKNOWN:
+                plan.kill.append(_unknown(newest))
+            starts.add(index)
+        elif newest.state is ContainerState.EXITED and not init_failed(newest):
+            done(index)
+        elif init_restarts_after(pod, container, newest.exit_code):
+            if newest.state is ContainerState.UNKNOWN:
+                plan.kill.append(_unknown(newest))
+            starts.add(index)
+        else:
+            plan.failed = True
+            return plan
+        decided = True
+    if not decided:
+        starts.add(0)
+    plan.start = [specs[index].name for index in sorted(starts)]
+    return plan
+
+
+def _unknown(observed: ObservedContainer) -> ContainerToKill:
+    text = 'Container is in "unknown" state, try killing it before restart'
+    return ContainerToKill(id=observed.id, name=observed.name, message=text)
+
+
+def _why_kill(
+    container: Container, observed: ObservedContainer, probes: ProbeView
+) -> tuple[str, KillReason] | None:
+    if _changed(container, observed):
+        return f"Container {container.name} definition changed", KillReason.UNKNOWN
+    if probes.liveness.get(observed.id) is ProbeResult.FAILURE:
+        return f"Container {container.name} failed liveness probe", KillReason.LIVENESS_PROBE
+    if probes.startup.get(observed.id) is ProbeResult.FAILURE:
+        return f"Container {container.name} failed startup probe", KillReason.STARTUP_PROBE
+    return None
+
+
+def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
+    attempt = observed.sandboxes[0].attempt + 1 if observed.sandboxes else 0
+    ending = PodActions(kill_pod=True, attempt=attempt)
+    if pod.metadata.deletionTimestamp is not None:
+        return ending
+    if pod.spec.restartPolicy == "Never" and attempt != 0 and observed.containers:
+        return ending
+    wanted: list[str] = []
+    created = False
+    for container in pod.spec.containers:
+        newest = observed.newest(container.name)
+        created = created or newest is not None
+        policy = container.restartPolicy or pod.spec.restartPolicy
+        ended = newest is not None and newest.state is ContainerState.EXITED
+        if (
+            ended
+            and (policy == "OnFailure" or container.restartPolicy)
+            and not should_restart(pod, container, newest)
+        ):
+            continue
+        wanted.append(container.name)
+    if not wanted and created:
+        return ending
+    init = pod.spec.initContainers
+    return PodActions(
+        kill_pod=bool(observed.sandboxes or observed.containers),
+        create_sandbox=True,
+        attempt=attempt,
+        start_init=(init[0].name,) if init else (),
+        start=() if init else tuple(wanted),
+        purge_init=bool(init),
+    )
+
+
+def compute_pod_actions(
+    pod: Pod, observed: ObservedPod, *, probes: ProbeView, now: datetime | None = None
+) -> PodActions:
+    """Everything that separates the pod observed from the pod desired, as one pass of work.
+
+    Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
+    and without ``create_sandbox`` the pod has come to its end. ``now`` is not needed today.
+    """
+    if sandbox_changed(pod, observed):
+        return _new_sandbox(pod, observed)
+    sandbox = observed.sandboxes[0]
+    if restart_all_triggers(pod, observed):
+        triggers = restart_all_triggers(pod, observed)
+        return PodActions(
+            sandbox_id=sandbox.id,
+            attempt=sandbox.attempt,
+            reset=_reset_order(pod, observed, triggers),
+        )
+    plan = _plan_init(pod, observed, probes)
+    if plan.failed:
+        return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
+    if not plan.initialized:
+        if pod.metadata.deletionTimestamp is not None:
+            plan.start.clear()
+        return PodActions(
+            sandbox_id=sandbox.id,
+            attempt=sandbox.attempt,
+            kill=tuple(plan.kill),
+            start_init=tuple(plan.start),
+        )
+    kill = list(plan.kill)
+    start: list[str] = []
+    kept = 0
+    for container in pod.spec.containers:
+        newest = observed.newest(container.name)
+        if newest is None or newest.state is not ContainerState.RUNNING:
+            if should_restart(pod, container, newest):
+                if newest is not None and newest.state is ContainerState.UNKNOWN:
+                    kill.append(_unknown(newest))
+                start.append(container.name)
+            continue
+        why = _why_kill(container, newest, probes)
+        if why is None:
+            kept += 1
+            continue
+        message, reason = why
+        if _changed(container, newest) or may_restart(pod, container):
+            message += ", will be restarted"
+            start.append(container.name)
+        kill.append(ContainerToKill(id=newest.id, name=newest.name, message=message, reason=reason))
+    if not kept and not start:
+        return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
+    return PodActions(
+        sandbox_id=sandbox.id,
+        attempt=sandbox.attempt,
+        kill=tuple(kill),
+        start_init=tuple(plan.start),
+        start=tuple(start),
+    )
+
+
+def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids to remove: regular victims, then init ones, then those that asked for it, so that a pass
+    cut short leaves the asking containers for the next one."""
+    init = {container.name for container in pod.spec.initContainers}
+
+    def rank(one: ObservedContainer) -> int:
+        if one.name in triggers:
+            return 2
+        return 1 if one.name in init else 0
+
+    return tuple(one.id for one in sorted(observed.containers, key=rank))
