@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from podtui.agent.lock import AgentLock, AgentRecord, AgentRunning, is_held, read_agent
+
+
+def record(pid: int = 1) -> AgentRecord:
+    return AgentRecord(
+        pid=pid, version="0", nodeName="n1", staticPodPath="/m", engine="memory", started="now"
+    )
+
+
+def test_one_holder_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "podtui.lock"
+    first, second = AgentLock(path), AgentLock(path)
+    assert not is_held(path)
+    first.acquire(record(4711))
+    assert is_held(path)
+    assert read_agent(path) == record(4711)
+    with pytest.raises(AgentRunning, match="process 4711"):
+        second.acquire(record())
+    first.release()
+    first.release()
+    assert not is_held(path)
+    assert read_agent(path) is None
+    second.acquire(record())
+    second.release()
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    lock = AgentLock(tmp_path / "podtui.lock")
+    lock.acquire(record())
+    assert (tmp_path / "podtui.lock").stat().st_mode & 0o777 == 0o600
+    lock.release()
+
+
+def test_what_a_dead_holder_wrote_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "podtui.lock"
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from podtui.agent.lock import AgentLock, AgentRecord\n"
+        "AgentLock(Path(sys.argv[1])).acquire(AgentRecord(pid=os.getpid(), version='', nodeName='',"
+        " staticPodPath='', engine='', started=''))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert path.read_text()
+    assert read_agent(path) is None
+
+
+def test_a_holder_that_has_not_spoken_yet_is_held_but_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "podtui.lock"
+    lock = AgentLock(path)
+    lock.acquire(record())
+    path.write_text("{not json")
+    assert is_held(path)
+    assert read_agent(path) is None
+    lock.release()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from podtui.cli import build_parser, main
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_ROOT_DIR", "PODTUI_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_common_options_stand_before_or_after_the_command() -> None:
+    parser = build_parser()
+    assert parser.parse_args(["--root-dir", "/a", "status"]).root_dir == "/a"
+    assert parser.parse_args(["status", "--root-dir", "/a"]).root_dir == "/a"
+    assert parser.parse_args(["status"]).root_dir is None
+
+
+def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == 3
+    assert main(["stop"]) == 3
+    assert "no agent runs" in capsys.readouterr().err
+
+
+def test_the_screen_wants_a_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(home)]) == 2
+    assert "needs a terminal" in capsys.readouterr().err
+
+
+def test_a_bad_setting_is_status_2(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--node-name", "no spaces please"]) == 2
+    assert "nodeName" in capsys.readouterr().err
+
+
+def test_config_says_where_each_setting_comes_from(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "--node-name", "n1"]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("nodeName"))
+    assert line.split() == ["nodeName", '"n1"', "#", "command", "line"]
+
+
+def test_down_asks_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["down"]) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+def test_check_of_nothing_is_a_usage_error(home: Path) -> None:
+    assert main(["check", str(home / "none.yaml")]) == 2
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The modules that a command line loads, asked of a fresh Python."""
+    code = (
+        "import sys, json, contextlib, io\n"
+        "from podtui.cli import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    main({list(arguments)!r})\n"
+        "json.dump(sorted({m.partition('.')[0] for m in sys.modules}), sys.stdout)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("status", "--root-dir", "/nowhere")])
+def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...]) -> None:
+    assert not loaded(*arguments) & {"textual", "rich", "docker", "aiohttp", "requests"}
+
+
+@pytest.mark.parametrize(
+    ("module", "forbidden"),
+    [
+        ("podtui.api.v1", {"yaml", "docker", "textual", "aiohttp", "sqlite3"}),
+        ("podtui.manifest.diagnose", {"docker", "textual", "aiohttp", "sqlite3"}),
+        ("podtui.store", {"docker", "textual", "aiohttp", "yaml"}),
+        ("podtui.kubelet.kubelet", {"docker", "textual", "yaml", "aiohttp"}),
+        ("podtui.server", {"docker", "textual", "yaml"}),
+        ("podtui.client", {"docker", "textual", "yaml"}),
+        ("podtui.runtime.memory", {"docker", "textual", "yaml", "aiohttp"}),
+        ("podtui.tui.app", {"docker", "sqlite3"}),
+    ],
+)
+def test_rooms_load_without_what_they_must_not_know(module: str, forbidden: set[str]) -> None:
+    code = (
+        f"import sys, json, {module}\n"
+        "json.dump(sorted({m.partition('.')[0] for m in sys.modules}), sys.stdout)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(json.loads(done.stdout)) & forbidden
+
+
+def test_the_screen_room_never_loads_the_kubelet() -> None:
+    code = (
+        "import sys, json, podtui.tui.app\n"
+        "json.dump([m for m in sys.modules if m.startswith('podtui.')], sys.stdout)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[1] for name in json.loads(done.stdout)}
+    assert not rooms & {"kubelet", "runtime", "store", "manifest", "server"}

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.settings import SettingsError, environment_name, parse_duration, resolve
+
+NO_FLAGS: dict[str, str | None] = {}
+
+
+def environ(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config"), **more}
+
+
+def write_config(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "maxPods: 1\nnodeName: from-file\nsyncFrequency: 1m30s\n")
+    resolved = resolve(
+        {"nodeName": "from-flag"},
+        environ(tmp_path, PODTUI_MAX_PODS="2", PODTUI_NODE_NAME="from-environment"),
+        config=config,
+        working=tmp_path,
+    )
+    settings = resolved.settings
+    assert (settings.nodeName, settings.maxPods, settings.syncFrequency) == ("from-flag", 2, 90.0)
+    assert resolved.origins["nodeName"] == "command line"
+    assert resolved.origins["maxPods"] == "PODTUI_MAX_PODS"
+    assert resolved.origins["syncFrequency"] == f"{config}:3:1"
+    assert resolved.origins["engine"] == "default"
+
+
+def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path,
+        "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+        "kind: KubeletConfiguration\n"
+        "staticPodPath: /etc/kubernetes/manifests\n"
+        "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s\n"
+        "systemReserved: {cpu: 100m, memory: 1Gi}\n"
+        "evictionHard:\n  memory.available: 200Mi\n"
+        "clusterDNS: [10.96.0.10]\n",
+    )
+    resolved = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
+    settings = resolved.settings
+    assert settings.staticPodPath == Path("/etc/kubernetes/manifests")
+    assert settings.maxContainerRestartPeriod == 2.0
+    assert settings.systemReserved == {"cpu": "100m", "memory": "1Gi"}
+    assert settings.evictionHard == {"memory.available": "200Mi"}
+    assert [line.rsplit(" ")[-1] for line in resolved.ignored] == [
+        "apiVersion",
+        "kind",
+        "clusterDNS",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("maxPod: 3\n", ":1:1", "did you mean maxPods?"),
+        ("nodeName: x\nmaxPods: many\n", ":2:1", "wants a whole number"),
+        ("maxPods: -1\n", ":1:1", "wants a whole number"),
+        ("syncFrequency: soon\n", ":1:1", "not a duration"),
+        ("a: [\n", ":2:1", ""),
+        ("- a\n", ":1:1", "wants a map"),
+        ("kubeletStrict: perhaps\n", ":1:1", "true or false"),
+        ("maxContainerRestartPeriod: 10m\n", ":1:1", "between 1s and 300s"),
+    ],
+)
+def test_a_bad_file_names_file_line_and_key(
+    tmp_path: Path, text: str, place: str, words: str
+) -> None:
+    config = write_config(tmp_path, text)
+    with pytest.raises(SettingsError) as caught:
+        resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
+    assert str(caught.value).startswith(f"{config}{place}: ")
+    assert words in str(caught.value)
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such configuration file"):
+        resolve(NO_FLAGS, environ(tmp_path), config=tmp_path / "none.yaml")
+
+
+def test_the_folder_is_the_working_directorys_or_the_users(tmp_path: Path) -> None:
+    user = resolve(NO_FLAGS, environ(tmp_path), working=tmp_path).settings
+    assert user.staticPodPath == tmp_path / "config" / "podtui" / "static_pods"
+    (tmp_path / "static_pods").mkdir()
+    here = resolve(NO_FLAGS, environ(tmp_path), working=tmp_path).settings
+    assert here.staticPodPath == tmp_path / "static_pods"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("20s", 20), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0", 0)]
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@given(st.text(max_size=8))
+def test_a_duration_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert parse_duration(text) >= 0
+
+
+def test_environment_names() -> None:
+    assert environment_name("maxPods") == "PODTUI_MAX_PODS"
+    assert environment_name("staticPodPath") == "PODTUI_STATIC_POD_PATH"
