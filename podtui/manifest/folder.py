@@ -101,7 +101,7 @@ class ManifestFolder:
 
     async def snapshots(self) -> AsyncGenerator[Folder, None]:
         """The folder now, and again whenever it has changed; endless. To be iterated once."""
-        watch = FolderWatch(self._path, self._clock)
+        watch = FolderWatch(self._path)
         try:
             changes: Changes = {}
             last: Folder | None = None

@@ -1,19 +1,20 @@
-"""Waiting for the folder to change, in a thread of its own."""
+"""Waiting for the folder to change."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Final
 
-# The direct interface that watchfiles documents: one wait with a time-out of its own, no task.
+# The direct interface that watchfiles documents: `awatch` would bring a task and time-outs of its
+# own, and could not be stopped without waiting for it.
 from watchfiles._rust_notify import RustNotify  # pyright: ignore[reportPrivateUsage]
 
-from podtui.clock import Clock
 from podtui.manifest.listing import FolderStamp
 
 _log = logging.getLogger(__name__)
@@ -26,7 +27,45 @@ Changes = Mapping[str, frozenset[int]]
 
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 20
+_TIMEOUT_MS: Final = 60_000
 _BLIND_SECONDS: Final = 0.5
+
+
+@dataclass(slots=True)
+class _Pump:
+    """One thread that hands what the system reports to the loop, until it is told to stop."""
+
+    notify: RustNotify
+    loop: asyncio.AbstractEventLoop
+    wake: asyncio.Event
+    changes: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    stop: threading.Event = field(default_factory=threading.Event)
+    broken: bool = False
+
+    def run(self) -> None:
+        try:
+            while True:
+                found = self.notify.watch(_DEBOUNCE_MS, _STEP_MS, _TIMEOUT_MS, self.stop)
+                if found == "stop":
+                    return
+                if not isinstance(found, str):
+                    self._tell(found)
+        except (OSError, RuntimeError) as error:
+            _log.warning("The watch of the static-pod folder broke: %s", error)
+            self.broken = True
+            self._tell(set())
+        finally:
+            self.notify.close()
+
+    def _tell(self, found: set[tuple[int, str]]) -> None:
+        # The loop may be closed by the time that something changes.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._arrive, found)
+
+    def _arrive(self, found: set[tuple[int, str]]) -> None:
+        for kind, path in found:
+            self.changes.setdefault(os.path.basename(path), set()).add(kind)
+        self.wake.set()
 
 
 class FolderWatch:
@@ -36,68 +75,55 @@ class FolderWatch:
     left, a file system without), waiting just takes its time and the listings do the work.
     """
 
-    def __init__(self, path: str, clock: Clock) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._clock = clock
-        self._stop = threading.Event()
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="manifest-watch")
-        self._notify: RustNotify | None = None
+        self._wake = asyncio.Event()
+        self._pump: _Pump | None = None
         self._watched: tuple[int, int] | None = None
         self._warned = False
 
-    def follow(self, folder: FolderStamp | None, *, single: bool) -> bool:
-        """Watch what is at the path now; whether that is another folder than before."""
+    def follow(self, folder: FolderStamp | None, *, single: bool) -> None:
+        """Watch what is at the path now, which may be another folder than before, or nothing."""
         identity = (folder.device, folder.inode) if folder is not None else None
         if single:
             # A replaced file is a new inode; the folder around it is what stays.
             identity = (0, 0) if folder is not None else None
-        if identity == self._watched and (self._notify is not None or identity is None):
-            return False
-        self._drop()
+        if self._pump is not None and self._pump.broken:
+            self.close()
+        if identity == self._watched:
+            return
+        self.close()
         if identity is None:
-            return True
-        target = os.path.dirname(self._path) or "." if single else self._path
+            return
+        target = os.path.dirname(self._path) if single else self._path
         try:
-            self._notify = RustNotify([target], False, False, 300, False, True)
+            notify = RustNotify([target], False, False, 300, False, True)
         except (OSError, RuntimeError) as error:
             if not self._warned:
                 _log.warning("The static-pod folder cannot be watched, only polled: %s", error)
                 self._warned = True
-            return False
+            return
+        self._pump = _Pump(notify, asyncio.get_running_loop(), self._wake)
         self._watched = identity
-        return True
+        # A thread of its own: an executor's job would have to end before the loop can.
+        threading.Thread(target=self._pump.run, name="manifest-watch", daemon=True).start()
 
     async def wait(self, seconds: float) -> Changes | None:
         """What changed within ``seconds``; None where nothing did."""
-        notify = self._notify
-        if notify is None:
-            await self._clock.sleep(min(seconds, _BLIND_SECONDS))
-            return None
-        loop = asyncio.get_running_loop()
-        milliseconds = max(1, round(seconds * 1000))
+        pump = self._pump
         try:
-            found = await loop.run_in_executor(
-                self._executor, notify.watch, _DEBOUNCE_MS, _STEP_MS, milliseconds, self._stop
-            )
-        except (OSError, RuntimeError) as error:
-            _log.warning("The watch of the static-pod folder broke: %s", error)
-            self._drop()
+            async with asyncio.timeout(seconds if pump else min(seconds, _BLIND_SECONDS)):
+                await self._wake.wait()
+        except TimeoutError:
             return None
-        if isinstance(found, str):
-            return None
-        kinds: dict[str, set[int]] = {}
-        for kind, path in found:
-            kinds.setdefault(os.path.basename(path), set()).add(kind)
-        return {name: frozenset(said) for name, said in kinds.items()}
-
-    def _drop(self) -> None:
-        notify, self._notify, self._watched = self._notify, None, None
-        if notify is not None:
-            # Behind a wait that may still be under way, in the same thread.
-            self._executor.submit(notify.close)
+        self._wake.clear()
+        if pump is None:
+            return {}
+        found, pump.changes = pump.changes, {}
+        return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def close(self) -> None:
-        """Stop waiting and let the watch go; returns at once."""
-        self._stop.set()
-        self._drop()
-        self._executor.shutdown(wait=False)
+        """Let the watch go; its thread ends by itself a moment later."""
+        pump, self._pump, self._watched = self._pump, None, None
+        if pump is not None:
+            pump.stop.set()
