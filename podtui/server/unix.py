@@ -17,6 +17,7 @@ from podtui.errors import PodtuiError
 
 SHUTDOWN_SECONDS = 2.0
 """How long requests under way may take to finish once the streams have been ended."""
+_LONGEST_PATH = 107
 
 
 @asynccontextmanager
@@ -46,6 +47,11 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
 
 def bind(path: Path) -> socket.socket:
     """A listening socket at ``path``. Blocks for as long as a connect to a stale one takes."""
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise PodtuiError(
+            f"cannot listen on {path}: a socket's path may have {_LONGEST_PATH} bytes; "
+            "choose a shorter root directory"
+        )
     try:
         _refuse_taken(path)
         # Bound where nobody else can reach it, then moved: no moment with a wider mode.
