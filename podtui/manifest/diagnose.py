@@ -224,7 +224,9 @@ def _read(path: str, data: bytes, *, node_name: str, strict: bool) -> ReadResult
                 fix="add name",
             )
         )
-    problems += _fresh(_validation_problems(validate_pod(pod), document), problems)
+    # The node's name is not the manifest's doing, whatever it looks like (case 2).
+    errors = [error for error in validate_pod(pod) if error.path != "spec.nodeName"]
+    problems += _fresh(_validation_problems(errors, document), problems)
     return _with_pod(result, pod, problems, document, path, strict=strict)
 
 

@@ -22,4 +22,6 @@ def read_document(data: bytes) -> Document:
             document = None
         if document is None or not isinstance(document.value, dict):
             raise
+        if any(problem.code == "FurtherDocument" for problem in document.problems):
+            raise
         return document

@@ -1,0 +1,292 @@
+"""Trees against the API's types: every mistake at once, each with its place and what to do."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from manifests import NODE, pod_text
+
+from podtui.api.local import Diagnostic, Severity
+from podtui.api.v1 import Pod
+from podtui.manifest.decode import decode
+from podtui.manifest.diagnose import MAX_DIAGNOSTICS, ReadResult, read_manifest
+from podtui.manifest.reader import read_document
+from podtui.manifest.shape import places_of_names
+from podtui.manifest.unknown import belongs_at
+
+
+def read(text: str | bytes, *, strict: bool = False) -> ReadResult:
+    data = text.encode() if isinstance(text, str) else text
+    return read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict)
+
+
+def only(text: str | bytes) -> Diagnostic:
+    (diagnostic,) = read(text).diagnostics
+    return diagnostic
+
+
+def in_container(line: str) -> Diagnostic:
+    return only(pod_text(extra=f"    {line}\n"))
+
+
+def in_spec(line: str) -> Diagnostic:
+    return only(pod_text(extra=f"  {line}\n"))
+
+
+def test_restart_policy_under_metadata_says_where_it_belongs() -> None:
+    found = only(pod_text().replace("  name: web\n", "  name: web\n  restartPolicy: Never\n"))
+    assert (found.line, found.column, found.field) == (5, 3, "metadata.restartPolicy")
+    assert found.code == "UnknownField"
+    assert "belongs at spec.restartPolicy" in found.message
+    assert found.fix == "move it to spec.restartPolicy"
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("imagee: x", 'did you mean "image"?'),
+        ("image_pull_policy: Always", 'did you mean "imagePullPolicy"?'),
+        ("ImagePullPolicy: Always", 'did you mean "imagePullPolicy"?'),
+        ("volumeMount: []", 'did you mean "volumeMounts"?'),
+        ("hostNetwork: true", "move it to spec.hostNetwork"),
+        ("containerPort: 80", "move it to spec.containers[0].ports[].containerPort"),
+        ("limits: {cpu: 1}", "move it to spec.containers[0].resources.limits"),
+        ("zzz: 1", ""),
+    ],
+)
+def test_unknown_field_in_a_container(line: str, fix: str) -> None:
+    found = in_container(line)
+    assert (found.code, found.line, found.column) == ("UnknownField", 9, 5)
+    assert found.fix == fix
+
+
+def test_unknown_field_in_the_spec_points_into_the_containers() -> None:
+    found = in_spec("command: [sh]")
+    assert found.fix == "move it to spec.containers[].command"
+
+
+def test_belongs_at_prefers_the_nearest_place() -> None:
+    here = ("spec", "containers", 2, "livenessProbe")
+    assert belongs_at("restartPolicy", here) == "spec.containers[2].restartPolicy"
+    assert belongs_at("restartPolicy", ("metadata",)) == "spec.restartPolicy"
+    assert belongs_at("nowhere", ()) == ""
+    assert ("spec", "restartPolicy") in places_of_names()["restartPolicy"]
+
+
+def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
+    found = read(pod_text().replace("    image:", "    imagee:"))
+    assert [d.code for d in found.diagnostics] == ["UnknownField"]
+    found = read(pod_text().replace("- name:", "- nme:"))
+    assert [d.code for d in found.diagnostics] == ["UnknownField"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "fix"),
+    [
+        (
+            "command: sh -c",
+            'found the text "sh -c", but a list is expected',
+            'write a list: ["sh -c"]',
+        ),
+        ("env: {A: b}", "found a map, but a list is expected", "begin each item with '- '"),
+        (
+            "stdin: 'true'",
+            'found the text "true", but true or false is expected',
+            "write it without quotes: true",
+        ),
+        (
+            "workingDir: yes",
+            "found true (which is what yes means in YAML), but a text is expected",
+            'write it in quotes: "yes"',
+        ),
+        (
+            "workingDir: 0644",
+            "found the number 420, but a text is expected",
+            'write it in quotes: "0644"',
+        ),
+        (
+            "resources: []",
+            "found a list, but a map is expected",
+            "write 'key: value' pairs here, without '- '",
+        ),
+        (
+            "ports: [{containerPort: '80'}]",
+            'found the text "80", but a whole number is expected',
+            "write it without quotes: 80",
+        ),
+        (
+            "ports: [{containerPort: 80.5}]",
+            "found the number 80.5, but a whole number is expected",
+            "",
+        ),
+        (
+            "ports: [{containerPort: 99999999999}]",
+            "found the number 99999999999, which does not fit into 32 bits",
+            "",
+        ),
+        (
+            "livenessProbe: {tcpSocket: {port: true}}",
+            "found true, but a number or a name is expected",
+            "",
+        ),
+    ],
+)
+def test_wrong_types_say_what_was_found_and_wanted(line: str, message: str, fix: str) -> None:
+    found = in_container(line)
+    assert (found.code, found.message, found.fix) == ("FieldValueTypeInvalid", message, fix)
+    assert found.line == 9
+
+
+def test_all_errors_are_collected_and_sorted_by_place() -> None:
+    text = """apiVersion: v1
+kind: Pod
+metadata:
+  name: x
+  labels: {a: 1}
+spec:
+  volumes: {}
+  containers:
+  - image: 3
+    ports: [{containerPort: x}, {}]
+    resources: {limits: {cpu: lots}}
+  - foo
+  hostPID: maybe
+"""
+    found = read(text).diagnostics
+    assert [(d.line, d.field, d.code) for d in found] == [
+        (5, "metadata.labels[a]", "FieldValueTypeInvalid"),
+        (7, "spec.volumes", "FieldValueTypeInvalid"),
+        (9, "spec.containers[0].name", "FieldValueRequired"),
+        (9, "spec.containers[0].image", "FieldValueTypeInvalid"),
+        (10, "spec.containers[0].ports[0].containerPort", "FieldValueTypeInvalid"),
+        (10, "spec.containers[0].ports[1].containerPort", "FieldValueRequired"),
+        (11, "spec.containers[0].resources.limits[cpu]", "FieldValueInvalid"),
+        (12, "spec.containers[1]", "FieldValueTypeInvalid"),
+        (13, "spec.hostPID", "FieldValueTypeInvalid"),
+    ]
+
+
+def test_validation_and_decoding_are_reported_together() -> None:
+    text = pod_text(extra="    imagePullPolicy: Alwys\n    stdinn: true\n")
+    found = read(text).diagnostics
+    assert [(d.code, d.fix) for d in found] == [
+        ("FieldValueNotSupported", 'did you mean "Always"?'),
+        ("UnknownField", 'did you mean "stdin"?'),
+    ]
+
+
+def test_null_is_absent_and_numbers_are_quantities() -> None:
+    text = pod_text(
+        extra="    command: null\n    env:\n    resources: {limits: {cpu: 1.5, memory: 1024Ki}}\n"
+    )
+    (pod,) = read(text).pods
+    container = pod.spec.containers[0]
+    assert container.command == ()
+    assert container.resources.limits == {"cpu": "1500m", "memory": "1Mi"}
+
+
+def test_null_in_a_list_is_an_empty_value() -> None:
+    (pod,) = read(pod_text(extra="    command: [sh, null]\n")).pods
+    assert pod.spec.containers[0].command == ("sh", "")
+    found = read(pod_text(extra="    env: [null]\n")).diagnostics
+    assert [(d.field, d.code) for d in found] == [
+        ("spec.containers[0].env[0].name", "FieldValueRequired")
+    ]
+
+
+def test_golden_empty_file() -> None:
+    for text in (b"", b"\n", b"# nothing\n", b"---\n"):
+        found = only(text)
+        assert (found.code, found.line, found.column) == ("EmptyManifest", 1, 1)
+
+
+@pytest.mark.parametrize("text", ["- a\n", "just text\n", "3\n", "true\n"])
+def test_what_is_no_map_is_no_pod(text: str) -> None:
+    found = only(text)
+    assert (found.code, found.line) == ("NotAPod", 1)
+    assert "a Pod is expected" in found.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("Deployment", "spec.template"), ("PodList", "file of its own"), ("pod", "kind: Pod")],
+)
+def test_other_kinds_are_refused(kind: str, words: str) -> None:
+    found = only(pod_text().replace("kind: Pod", f"kind: {kind}"))
+    assert (found.line, found.column, found.field) == (2, 7, "kind")
+    assert found.message == f'Unsupported value: "{kind}": supported values: "Pod"'
+    assert words in found.fix
+
+
+def test_golden_not_a_pod() -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: not-a-pod}\ndata: {a: b}\n"
+    assert read(text).pods == ()
+    assert read(text, strict=True).broken
+    assert not read(text).broken  # departure 7
+
+
+def test_kind_and_version_are_required() -> None:
+    found = read(pod_text().replace("apiVersion: v1", "apiVersion: v2")).diagnostics
+    assert [(d.field, d.code) for d in found] == [("apiVersion", "FieldValueNotSupported")]
+    found = read(pod_text().replace("kind: Pod", "knd: Pod")).diagnostics
+    assert [(d.field, d.code) for d in found] == [
+        ("kind", "FieldValueRequired"),
+        ("knd", "UnknownField"),
+    ]
+    assert found[0].fix == '"knd" should be "kind"'
+
+
+def test_spec_is_required_and_its_containers_not_asked_for_twice() -> None:
+    found = only("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
+    assert (found.field, found.code) == ("spec", "FieldValueRequired")
+
+
+def test_golden_unknown_field_is_an_error_and_a_warning_when_strict() -> None:
+    text = pod_text(extra="  nosuchField: 3\n")
+    loose, strict = read(text), read(text, strict=True)
+    assert loose.pods == ()
+    assert [d.severity for d in loose.diagnostics] == [Severity.ERROR]
+    assert len(strict.pods) == 1
+    assert [d.severity for d in strict.diagnostics] == [Severity.WARNING]
+    assert strict.diagnostics[0].message == loose.diagnostics[0].message
+
+
+def test_a_status_is_ignored_with_a_word() -> None:
+    result = read(pod_text() + "status: {phase: Running, nonsense: 1}\n")
+    assert [d.code for d in result.diagnostics] == ["IgnoredField"]
+    assert result.pods[0].status.phase == "Pending"
+    assert result.pods[0].metadata.uid == read(pod_text()).pods[0].metadata.uid
+    assert read(pod_text() + "status: {}\n").diagnostics == ()
+
+
+def test_what_kubectl_prints_is_read() -> None:
+    text = pod_text().replace("  name: web\n", "  name: web\n  creationTimestamp: null\n")
+    assert read(text + "    resources: {}\nstatus: {}\n").diagnostics == ()
+
+
+def test_times_are_checked() -> None:
+    text = pod_text().replace("  name: web\n", "  name: web\n  creationTimestamp: %s\n")
+    assert read(text % "2024-01-31T12:00:00Z").diagnostics == ()
+    assert only(text % "yesterday").code == "FieldValueTypeInvalid"
+
+
+def test_a_flood_of_mistakes_is_cut() -> None:
+    fields = "".join(f"  f{i}: 1\n" for i in range(3000))
+    found = read(pod_text(extra=fields)).diagnostics
+    assert len(found) == MAX_DIAGNOSTICS + 1
+    assert found[-1].code == "MoreProblems"
+    assert read(pod_text(extra=fields)).broken
+
+
+def test_every_decoded_tree_builds_a_pod() -> None:
+    """Even the emptiest: what is required and absent stands as an empty value."""
+    text = (
+        "kind: Pod\napiVersion: v1\nspec: {affinity: {nodeAffinity: "
+        "{requiredDuringSchedulingIgnoredDuringExecution: {}, "
+        "preferredDuringSchedulingIgnoredDuringExecution: [{}]}}, containers: [{}], "
+        "volumes: [{scaleIO: {}, rbd: {}}]}"
+    )
+    tree, problems = decode(read_document(text.encode()))
+    assert tree is not None
+    assert problems
+    msgspec.convert(tree, Pod)

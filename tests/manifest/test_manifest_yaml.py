@@ -1,0 +1,275 @@
+"""YAML and JSON as Kubernetes reads them, with places, and within bounds."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.manifest.document import (
+    MAX_BYTES,
+    UnreadableText,
+    parse_path,
+    path_text,
+    place_at,
+    printable,
+)
+from podtui.manifest.reader import read_document
+from podtui.manifest.scalars import number_text, resolve
+
+# Left is what was written, right what kubectl 1.32 printed for it.
+SCALARS = {
+    "no": False,
+    "on": True,
+    "y": True,
+    "Off": False,
+    "tRue": "tRue",
+    '"yes"': "yes",
+    "~": None,
+    "Null": None,
+    "0o777": 511,
+    "0777": 511,
+    "09": 9,
+    "0_7": 7,
+    "-0777": -511,
+    "-0o17": -15,
+    "0o8": "0o8",
+    "0b11": 3,
+    "-0b11": -3,
+    "0x1F": 31,
+    "0x": "0x",
+    "1e3": 1000,
+    "12e03": 12000,
+    "1.0": 1,
+    "1.": 1,
+    ".5": 0.5,
+    "+.5": 0.5,
+    "+12": 12,
+    "-0": 0,
+    "1_000": 1000,
+    "1__0": 10,
+    "1e400": "1e400",
+    "1e21": 1e21,
+    "0.0000001": 1e-7,
+    "123456789.25": 123456789.25,
+    "18446744073709551615": 18446744073709551615,
+    "2001-12-14": "2001-12-14",
+    "2001-12-14t21:59:43.10-05:00": "2001-12-14t21:59:43.10-05:00",
+    "1:30": "1:30",
+    "=": "=",
+    "'<<'": "<<",
+    "!!str 5": "5",
+    "!!binary aGVsbG8=": "hello",
+    "!foo 5": "5",
+    "!!float 3": 3,
+    '!!int "7"': 7,
+}
+
+
+@pytest.mark.parametrize(("text", "value"), SCALARS.items())
+def test_scalars_are_what_kubernetes_makes_of_them(text: str, value: object) -> None:
+    found = read_document(f"a: {text}\n".encode()).value["a"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_keys_become_texts() -> None:
+    document = read_document(b"{1: a, true: b, 1.5: c, on: d, 1e3: e, 0x10: f}")
+    assert list(document.value) == ["1", "true", "1.5", "1000", "16"]
+    assert [p.code for p in document.problems] == ["DuplicateKey"]
+
+
+def test_places_count_from_one_and_know_keys_from_values() -> None:
+    document = read_document(b"a:\n  b: [x, {c: d}]\n")
+    assert document.keys[("a",)] == (1, 1)
+    assert document.values[("a",)] == (2, 3)
+    assert document.place(("a", "b", 1, "c")) == (2, 14)
+    assert document.place(("a", "b", 1, "c"), at_key=True) == (2, 11)
+    assert document.place(("a", "b", 1, "absent", 3)) == (2, 10)
+    assert document.place(()) == (1, 1)
+
+
+def test_json_and_yaml_agree_on_values_and_places() -> None:
+    text = b'{"a": {"b": [1, "x", null, true, 1.5, 1e3]},\n "c": "\\u00e9\\n"}'
+    as_json = read_document(text)
+    as_yaml = read_document(b"---\n" + text)
+    assert as_json.value == as_yaml.value
+    assert {path: (line + 1, column) for path, (line, column) in as_json.values.items()} == dict(
+        as_yaml.values
+    )
+    assert as_json.keys[("c",)] == (2, 2)
+
+
+@pytest.mark.parametrize("text", [b"a: 1\nb: 2\na: 3\n", b'{"a": 1,\n"b": 2,\n"a": [3, {"x": 1}]}'])
+def test_duplicate_keys_are_errors_at_the_second(text: bytes) -> None:
+    document = read_document(text)
+    (problem,) = document.problems
+    assert (problem.code, problem.place) == ("DuplicateKey", (3, 1))
+    assert "line 1" in problem.message
+    assert document.value == {"a": 1, "b": 2}
+
+
+def test_anchors_and_merges() -> None:
+    document = read_document(b"x: &x {a: 1, b: 2}\nz: {b: 3, <<: *x}\nl: [*x, *x]\nm: {<<: [*x]}\n")
+    assert document.value["z"] == {"b": 3, "a": 1}
+    assert document.value["l"] == [{"a": 1, "b": 2}] * 2
+    assert document.value["m"] == {"a": 1, "b": 2}
+    assert document.problems == ()
+    assert document.place(("l", 1, "a")) == (3, 9)
+
+
+REFUSED = {
+    b"a: &a [*a]": ("InvalidAlias", (1, 8)),
+    b"a: *b": ("InvalidAlias", (1, 4)),
+    b"[" * 100_000: ("TooDeep", (1, 102)),
+    b'{"a":' * 5_000: ("TooDeep", (1, 506)),
+    b"- " * 100_000: ("TooDeep", (1, 203)),
+    b"- a\n" * 100_000: ("TooLarge", (10_000, 3)),
+    b"[" + b"1," * 20_000 + b"1]": ("TooLarge", (1, 20_000)),
+    b"a:\n\tb: c": ("InvalidYAML", (2, 1)),
+    b"a: b: c": ("InvalidYAML", (1, 5)),
+    b"a: [b": ("InvalidYAML", (2, 1)),
+    b'a: "b': ("InvalidYAML", (1, 6)),
+    b'{"a": 1': ("InvalidJSON", (1, 8)),
+    b'{"a": "x\n"}{': ("InvalidJSON", (1, 9)),
+    b'{"a" 1}': ("InvalidJSON", (1, 6)),
+    b'{"a": 1} x': ("InvalidJSON", (1, 10)),
+    b"? [a]\n: b": ("InvalidYAML", (1, 3)),
+    b"~: 1": ("InvalidYAML", (1, 1)),
+    b"a: {<<: 3}": ("InvalidYAML", (1, 5)),
+    b"a: \x01": ("ControlCharacter", (1, 4)),
+    b"ok\nab\xe9": ("NotText", (2, 3)),
+    b"\xff\xfea\x00": ("NotText", None),
+    b"%YAML 9.9\n---\na: 1": ("InvalidYAML", (1, 1)),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda t: repr(t[:12]))
+def test_refused_with_a_place(text: bytes) -> None:
+    with pytest.raises(UnreadableText) as refused:
+        read_document(text)
+    problem = refused.value.problem
+    assert (problem.code, problem.place) == REFUSED[text]
+    assert problem.message.isprintable()
+
+
+def test_tabs_are_named() -> None:
+    with pytest.raises(UnreadableText, match="a tab cannot indent YAML") as refused:
+        read_document(b"a:\n\t- b")
+    assert "spaces" in refused.value.problem.fix
+
+
+def test_ten_mebibytes_and_no_more() -> None:
+    assert read_document(b"a: " + b"x" * (MAX_BYTES - 3)).value["a"][:2] == "xx"
+    with pytest.raises(UnreadableText) as refused:
+        read_document(b"x" * (MAX_BYTES + 1))
+    assert refused.value.problem.code == "FileTooLarge"
+
+
+def test_billion_laughs_end_soon() -> None:
+    lines = [b"l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [b"l%d: &l%d [%s]" % (i, i, b", ".join([b"*l%d" % (i - 1)] * 9)) for i in range(1, 12)]
+    start = time.perf_counter()
+    with pytest.raises(UnreadableText, match="10000 values"):
+        read_document(b"\n".join(lines))
+    assert time.perf_counter() - start < 5
+
+
+def test_long_text_cannot_be_multiplied_by_aliases() -> None:
+    text = b"a: &a " + b"x" * 1_000_000 + b"\nb: [" + b", ".join([b"*a"] * 100) + b"]"
+    with pytest.raises(UnreadableText, match="characters"):
+        read_document(text)
+
+
+def test_numbers_that_json_lacks() -> None:
+    document = read_document(b"a: .nan\nb: -.inf\nc: !!int x\n")
+    assert [p.place for p in document.problems] == [(1, 4), (2, 4), (3, 4)]
+
+
+def test_case_18_only_the_first_document_is_read() -> None:
+    document = read_document(b"a: 1\n---\nb: 2\n")
+    assert document.value == {"a": 1}
+    (note,) = document.problems
+    assert (note.code, note.severity.value, note.place) == ("FurtherDocument", "Warning", (2, 1))
+    assert read_document(b"---\na: 1\n---\n").problems == ()
+    (note,) = read_document(b"a: 1\n--- }{\n").problems
+    assert note.severity.value == "Warning"
+
+
+def test_what_holds_nothing() -> None:
+    for text in (b"", b"\n\n", b"# only a comment\n", b"---\n", b"~"):
+        assert read_document(text).value is None
+
+
+def test_a_byte_order_mark_is_no_character() -> None:
+    document = read_document(b"\xef\xbb\xbfa: 1\n")
+    assert document.value == {"a": 1}
+    assert document.keys[("a",)] == (1, 1)
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    assert read_document(b'{"a": "x\\ud800"}').value == {"a": "x\ufffd"}
+
+
+def test_paths_are_written_and_read() -> None:
+    for path in (("spec", "containers", 0, "env", 12, "name"), ("metadata", "labels", "a.b/c")):
+        assert parse_path(path_text(path)) == path
+    assert path_text(("a", "b.c", 1)) == "a[b.c][1]"
+    assert parse_path("limits[cpu]") == ("limits", "cpu")
+
+
+def test_printable_shows_no_control_sequences() -> None:
+    assert printable("a\x1b[31m\x9b\n\u202eb") == "a\\x1b[31m\\x9b\\n\\u202eb"
+    assert len(printable("x" * 1000, 20)) == 20
+
+
+def test_place_at_counts_all_breaks() -> None:
+    assert place_at("a\r\nb\rc\nd\u2028e", 9) == (5, 1)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20),
+    lambda children: (
+        st.lists(children, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=10),
+            children,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), json_values))
+def test_json_is_read_as_the_standard_library_reads_it(value: dict[str, object]) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
+        if "\ufffe" in text or "\uffff" in text or "\ufeff" in text:
+            continue
+        assert read_document(text.encode()).value == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_number_text_keeps_the_number(number: float) -> None:
+    assert float(number_text(number)) == number
+
+
+@given(st.text(max_size=30))
+def test_resolve_takes_any_text(text: str) -> None:
+    assert isinstance(resolve(text), str | int | float | bool | None)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        document = read_document(data)
+    except UnreadableText:
+        return
+    json.dumps(document.value)
