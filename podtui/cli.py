@@ -188,16 +188,18 @@ def _status(namespace: argparse.Namespace) -> int:
     settings = _settings(namespace)
     if not settings.socket_path.exists():
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
-    nodes = get_json(settings.socket_path, "/api/v1/nodes", timeout=5.0)
-    pods = get_json(settings.socket_path, "/api/v1/pods", timeout=5.0)
-    if namespace.output == "json":
-        items = [*(nodes.get("items") or []), *(pods.get("items") or [])]
-        document = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
-        print(json.dumps(document, indent=2))
-        return OK
-    from podtui.status_table import render
+    if namespace.output == "table":
+        from podtui.status_table import TABLE, render
 
-    print(render(nodes.get("items") or [], pods.get("items") or []))
+        for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods")):
+            table = get_json(settings.socket_path, path, timeout=5.0, accept=TABLE)
+            print(("\n" if index else "") + render(table))
+        return OK
+    items: list[Any] = []
+    for path in ("/api/v1/nodes", "/api/v1/pods"):
+        items += get_json(settings.socket_path, path, timeout=5.0).get("items") or []
+    document = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    print(json.dumps(document, indent=2))
     return OK
 
 

@@ -101,13 +101,13 @@ async def serve(settings: Settings, stopped: asyncio.Event) -> None:
         await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
-            supervision = group.create_task(kubelet.run(), name="kubelet")
-            group.create_task(_cancel_when(stopped, supervision), name="stop")
-
-
-async def _cancel_when(stopped: asyncio.Event, task: asyncio.Task[None]) -> None:
-    await stopped.wait()
-    task.cancel()
+            tasks = [
+                group.create_task(kubelet.run(), name="kubelet"),
+                group.create_task(store.run(), name="store"),
+            ]
+            await stopped.wait()
+            for task in tasks:
+                task.cancel()
 
 
 def run_agent(settings: Settings) -> int:

@@ -24,14 +24,16 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def get_json(socket_path: Path | str, path: str, timeout: float = 5.0) -> Any:
+def get_json(
+    socket_path: Path | str, path: str, timeout: float = 5.0, accept: str = "application/json"
+) -> Any:
     """The JSON at ``path`` of the agent behind a unix socket; ``timeout`` seconds for each wait.
 
     Raises `AgentUnavailable` when nobody answers, `ApiError` for a refusal.
     """
     connection = _UnixConnection(str(socket_path), timeout)
     try:
-        connection.request("GET", path, headers={"Accept": "application/json"})
+        connection.request("GET", path, headers={"Accept": accept})
         response = connection.getresponse()
         body = response.read(MAX_BODY)
     except (OSError, http.client.HTTPException) as error:

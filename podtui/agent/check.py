@@ -1,0 +1,140 @@
+"""``podtui check``: what is wrong with manifests, and whether this node would admit their pods."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from podtui.api.local import Diagnostic, ManifestState, Severity
+from podtui.api.v1 import Node, Pod
+from podtui.client.simple import get_json
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.kubelet.admission import admit
+from podtui.kubelet.node_status import node_resources
+from podtui.kubelet.resources import amounts
+from podtui.kubelet.types import NodeResources, NodeView
+from podtui.manifest.check import FileCheck, check_paths, render_json, render_text
+from podtui.runtime.protocol import EngineInfo
+from podtui.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The node that pods are tried on, the pods that it has, and how it is known."""
+
+    node: NodeView
+    active: tuple[Pod, ...]
+    known_from: str
+
+
+def check(
+    paths: Sequence[Path], settings: Settings, *, output: str, color: bool
+) -> tuple[str, bool]:
+    """(the findings as text or JSON, whether there are errors)."""
+    results = check_paths(paths, node_name=settings.nodeName, strict=settings.kubeletStrict)
+    results = try_admission(results, ground(settings))
+    if output == "json":
+        text = render_json(results).decode().rstrip("\n")
+    else:
+        text = render_text(results, color).rstrip("\n")
+    return text, any(result.errors for result in results)
+
+
+def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
+    """Admit the pods one after the other as a node would that starts with the others; those that
+    are on the node already are replaced, not counted twice."""
+    coming = {(r.pod.metadata.namespace, r.pod.metadata.name) for r in results if r.pod is not None}
+    active = [p for p in on.active if (p.metadata.namespace, p.metadata.name) not in coming]
+    tried: list[FileCheck] = []
+    for result in results:
+        if result.pod is None or result.state is not ManifestState.ACCEPTED:
+            tried.append(result)
+            continue
+        verdict = admit(result.pod, on.node, active)
+        if verdict.admitted:
+            active.append(result.pod)
+            tried.append(result)
+            continue
+        said = Diagnostic(
+            severity=Severity.WARNING,
+            path=result.path,
+            code=verdict.reason,
+            message=f"this node ({on.known_from}) would not admit the pod: {verdict.message}",
+            fix="; ".join(
+                f"{name}: asks for {asked:,}, {capacity - used:,} of {capacity:,} are free"
+                for name, asked, used, capacity in verdict.lacks
+            ),
+        )
+        tried.append(replace(result, diagnostics=(*result.diagnostics, said)))
+    return tried
+
+
+def ground(settings: Settings) -> Ground:
+    """The running agent's node, or this machine where no agent runs."""
+    try:
+        nodes = get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0)
+        pods = get_json(settings.socket_path, "/api/v1/pods", timeout=5.0)
+    except (AgentUnavailable, ApiError):
+        return Ground(_this_machine(settings), (), "this machine, empty; no agent runs")
+    node = msgspec.convert(_first(nodes), Node)
+    view = NodeView(
+        name=settings.nodeName,
+        labels=node.metadata.labels,
+        resources=NodeResources(
+            capacity=amounts(node.status.capacity), allocatable=amounts(node.status.allocatable)
+        ),
+        allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
+    )
+    records = [msgspec.convert(item, Pod) for item in pods.get("items") or []]
+    active = [pod for pod in records if pod.status.phase not in ("Succeeded", "Failed")]
+    return Ground(view, tuple(active), f"node {node.metadata.name}")
+
+
+def _first(listing: dict[str, Any]) -> Any:
+    items = listing.get("items") or []
+    if not items:
+        raise AgentUnavailable("the agent has no node yet")
+    return items[0]
+
+
+def _this_machine(settings: Settings) -> NodeView:
+    machine = EngineInfo(
+        name="none",
+        version="",
+        api_version="",
+        os="linux",
+        architecture=platform.machine(),
+        kernel=platform.release(),
+        cgroup_version=2,
+        cgroup_driver="",
+        rootless=False,
+        local=True,
+        cpus=os.cpu_count() or 1,
+        memory=psutil.virtual_memory().total,
+        root_dir="/",
+    )
+    resources = node_resources(
+        machine,
+        system_reserved=settings.systemReserved,
+        kube_reserved=settings.kubeReserved,
+        eviction_hard=settings.evictionHard,
+        max_pods=settings.maxPods,
+        disk_capacity=psutil.disk_usage("/").total,
+    )
+    return NodeView(
+        name=settings.nodeName,
+        labels={
+            "kubernetes.io/hostname": settings.nodeName,
+            "kubernetes.io/os": "linux",
+            **settings.nodeLabels,
+        },
+        resources=resources,
+        allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
+    )

@@ -1,0 +1,224 @@
+"""Killing the agent, and stopping the engine, under a storm of edits: nothing is lost, nothing is
+left over, nothing restarts that need not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tmux_harness import PODTUI, ROOT, Machine, wait_until
+
+from podtui.agent.lock import is_held, read_agent
+
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.serial]
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+    - name: app
+      image: busybox:1.36
+      imagePullPolicy: IfNotPresent
+      command: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+      env: [{{name: VERSION, value: "{version}"}}]
+"""
+
+
+class Agent:
+    """An agent of the machine that can be killed and started again."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self.machine.folder.parent / "agent.log").open("ab")
+        with log:
+            self.process = subprocess.Popen(
+                [*PODTUI, "agent"], env=self.machine.env, cwd=ROOT,
+                stdin=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def pods(self) -> dict[str, dict[str, object]] | None:
+        """Pods by name as the API shows them; None while no agent answers."""
+        done = self.machine.run("status", "-o", "json")
+        if done.returncode != 0:
+            return None
+        items = json.loads(done.stdout)["items"]
+        return {i["metadata"]["name"]: i for i in items if i["kind"] == "Pod"}
+
+    def node_ready(self) -> tuple[str, str]:
+        """(status, message) of the node's Ready condition."""
+        done = self.machine.run("status", "-o", "json")
+        if done.returncode != 0:
+            return "", ""
+        for item in json.loads(done.stdout)["items"]:
+            if item["kind"] == "Node":
+                for condition in item["status"].get("conditions", []):
+                    if condition["type"] == "Ready":
+                        return condition["status"], condition.get("message", "")
+        return "", ""
+
+
+@pytest.fixture
+def agent(machine: Machine) -> Iterator[Agent]:
+    agent = Agent(machine)
+    agent.start()
+    yield agent
+    if agent.process is not None:
+        agent.process.send_signal(signal.SIGTERM)
+        agent.process.wait(30)
+
+
+def engine(*arguments: str) -> str:
+    return subprocess.run(
+        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def containers(root: Path, *, running: bool = False) -> dict[str, str]:
+    """Id by name of what the engine has of this root directory: apps and sandboxes alike."""
+    from podtui.runtime.docker import root_label
+
+    flags = [] if running else ["--all"]
+    text = engine(
+        "ps", *flags, "--no-trunc", "--filter", f"label=podtui.dev/root={root_label(str(root))}",
+        "--format", "{{.Names}} {{.ID}}",
+    )  # fmt: skip
+    return dict(line.split() for line in text.splitlines())
+
+
+def settled(agent: Agent, wanted: dict[str, int]) -> bool:
+    """Folder, records and engine agree: one running app and sandbox for each file, no more."""
+    pods = agent.pods()
+    if pods is None or set(pods) != {f"{name}-n1" for name in wanted}:
+        return False
+    for name, version in wanted.items():
+        pod = pods[f"{name}-n1"]
+        env = pod["spec"]["containers"][0]["env"][0]["value"]  # type: ignore[index]
+        if env != str(version) or pod["status"]["phase"] != "Running":  # type: ignore[index]
+            return False
+    names = list(containers(agent.machine.root, running=True))
+    return len(names) == 2 * len(wanted) and all(
+        sum(f"_{name}-n1_" in found for found in names) == 2 for name in wanted
+    )
+
+
+@pytest.mark.timeout(900)
+def test_twenty_kills_in_a_storm_of_edits(machine: Machine, agent: Agent) -> None:
+    chance = random.Random(20)
+    names = [f"p{n}" for n in range(6)]
+    wanted: dict[str, int] = {}
+    version = 0
+    for _ in range(20):
+        for _ in range(chance.randint(1, 4)):
+            name = chance.choice(names)
+            if name in wanted and chance.random() < 0.35:
+                del wanted[name]
+                (machine.folder / f"{name}.yaml").unlink()
+            else:
+                version += 1
+                wanted[name] = version
+                machine.write(f"{name}.yaml", MANIFEST.format(name=name, version=version))
+            time.sleep(chance.random() * 0.4)
+        time.sleep(chance.random() * 1.2)
+        agent.kill()
+        agent.start()
+    wait_until(lambda: settled(agent, wanted), f"folder, records and engine agree on {wanted}", 240)
+    # One more restart without any edit must change nothing at all.
+    before = containers(machine.root, running=True)
+    agent.kill()
+    agent.start()
+    wait_until(lambda: settled(agent, wanted), "the same after a restart", 60)
+    assert containers(machine.root, running=True) == before
+    pods = agent.pods()
+    assert pods is not None
+    for pod in pods.values():
+        (status,) = pod["status"]["containerStatuses"]  # type: ignore[index]
+        assert status["restartCount"] == 0
+    for name in list(wanted):
+        (machine.folder / f"{name}.yaml").unlink()
+    wait_until(lambda: not containers(machine.root), "nothing is left over", 90)
+    volumes = engine("volume", "ls", "--quiet", "--filter", "label=podtui.dev/root").split()
+    assert not [v for v in volumes if _belongs(v, machine.root)]
+
+
+def _belongs(volume: str, root: Path) -> bool:
+    from podtui.runtime.docker import root_label
+
+    labels = json.loads(engine("volume", "inspect", volume))[0]["Labels"] or {}
+    return labels.get("podtui.dev/root") == root_label(str(root))
+
+
+@pytest.mark.timeout(300)
+def test_the_engine_goes_and_comes_back(machine: Machine, agent: Agent) -> None:
+    """Only where the engine is a process this user may stop and start: a fresh machine's own."""
+    machine.write("steady.yaml", MANIFEST.format(name="steady", version=1))
+    wait_until(lambda: settled(agent, {"steady": 1}), "the pod runs", 60)
+    engine_process = Engine()
+    engine_process.stop()
+    try:
+        wait_until(lambda: agent.node_ready()[0] == "False", "the node turns NotReady", 60)
+        assert "container runtime" in agent.node_ready()[1]
+        assert set(agent.pods() or {}) == {"steady-n1"}, "nothing is forgotten"
+    finally:
+        engine_process.start()
+    wait_until(lambda: agent.node_ready()[0] == "True", "the node is Ready again", 60)
+    wait_until(lambda: settled(agent, {"steady": 1}), "the pod has recovered", 90)
+
+
+class Engine:
+    """The engine's process, stopped and started as the set-up script would."""
+
+    def __init__(self) -> None:
+        self.pid = int(Path("/var/run/docker.pid").read_text())
+        self.command = Path(f"/proc/{self.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+
+    def stop(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+        wait_until(lambda: not Path(f"/proc/{self.pid}").exists() or self._zombie(), "stopped", 60)
+
+    def _zombie(self) -> bool:
+        try:
+            return ") Z" in Path(f"/proc/{self.pid}/stat").read_text()
+        except FileNotFoundError:
+            return True
+
+    def start(self) -> None:
+        pid_file = ROOT / ".cache" / "dockerd.pid"
+        process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        if pid_file.exists():
+            pid_file.write_text(str(process.pid))
+        process.returncode = 0  # It outlives the test on purpose.
+        wait_until(lambda: subprocess.run(
+            ["docker", "version"], capture_output=True, check=False
+        ).returncode == 0, "the engine answers again", 60)  # fmt: skip
+
+
+@pytest.mark.timeout(120)
+def test_two_agents_never_serve_one_root(machine: Machine, agent: Agent) -> None:
+    lock = machine.root / "podtui.lock"
+    wait_until(lambda: read_agent(lock) is not None, "the agent holds its lock", 30)
+    second = machine.run("agent")
+    assert second.returncode == 1
+    assert "already serves this root directory" in second.stderr
+    assert is_held(lock)
