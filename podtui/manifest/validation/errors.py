@@ -31,8 +31,6 @@ _TITLES: Final = {
 }
 _WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 _ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -68,27 +66,35 @@ class FieldError:
         text = _TITLES.get(self.type, self.type)
         if self.type not in _WITHOUT_VALUE:
             text += f": {printed(self.value)}"
-        return f"{text}: {self.detail}" if self.detail else text
+        return f"{text}: {shown(self.detail)}" if self.detail else text
 
     def message(self) -> str:
-        """The whole message, for instance ``spec.containers[0].image: Required value``."""
-        return f"{self.path}: {self.body()}"
+        """The whole message, for instance ``spec.containers[0].image: Required value``.
+
+        Fit for a terminal: what a manifest smuggles in unprintably comes out escaped.
+        """
+        return f"{shown(self.path)}: {self.body()}"
 
 
 Errors = Iterator[FieldError]
 
 
+def shown(text: str) -> str:
+    """The text with everything that does not print escaped."""
+    return text if text.isprintable() else "".join(map(_printing, text))
+
+
 def quoted(text: str) -> str:
-    """The text in double quotes, with everything that does not print escaped."""
-    return '"' + "".join(_escaped(char) for char in text) + '"'
+    """The text in double quotes, with quotes and everything that does not print escaped."""
+    return '"' + shown(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
-def _escaped(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
+def _printing(char: str) -> str:
+    code = ord(char)
     if char.isprintable():
         return char
-    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -99,7 +105,7 @@ def printed(value: object) -> str:
     if isinstance(value, str):
         return quoted(value)
     try:
-        return msgspec.json.encode(value).decode()
+        return shown(msgspec.json.encode(value).decode())
     except UnicodeEncodeError:  # a lone surrogate, out of a YAML escape
         return quoted(str(value))
 

@@ -1,0 +1,162 @@
+"""What a static pod may not refer to, in the kubelet's order and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from validation_cases import Edits, built, container, volume
+
+from podtui.manifest.validation import FieldError, validate_static
+
+V = "spec.volumes[0]"
+
+
+def source(**kinds: Any) -> Edits:
+    return {"spec.volumes": [volume(**kinds)]}
+
+
+def main(**fields: Any) -> Edits:
+    return {"spec.containers": [container(**fields)]}
+
+
+def env(**kinds: Any) -> Edits:
+    return main(env=[{"name": "A", "valueFrom": kinds}])
+
+
+def projected(**kinds: Any) -> Edits:
+    return source(projected={"sources": [kinds]})
+
+
+SECRET_REF = {"secretRef": {"name": "s"}}
+E0 = "spec.containers[0].env[0].valueFrom"
+P0 = f"{V}.projected.sources[0]"
+
+
+@pytest.mark.parametrize(
+    ("edits", "path", "what"),
+    [
+        ({"spec.serviceAccountName": "a"}, "spec.serviceAccountName", "serviceaccounts"),
+        ({"spec.serviceAccount": "a"}, "spec.serviceAccount", "serviceaccounts"),
+        ({"spec.imagePullSecrets": [{"name": "s"}]}, "spec.imagePullSecrets[0].name", "secrets"),
+        (main(envFrom=[SECRET_REF]), "spec.containers[0].envFrom[0].secretRef.name", "secrets"),
+        (env(secretKeyRef={"name": "s", "key": "k"}), f"{E0}.secretKeyRef.name", "secrets"),
+        (
+            {"spec.initContainers": [container("i", envFrom=[SECRET_REF])]},
+            "spec.initContainers[0].envFrom[0].secretRef.name",
+            "secrets",
+        ),
+        (source(secret={"secretName": "s"}), f"{V}.secret.secretName", "secrets"),
+        (source(secret={}), f"{V}.secret", "secrets (via secret volumes)"),
+        (
+            source(azureFile={"secretName": "s", "shareName": "x"}),
+            f"{V}.azureFile.secretName",
+            "secrets",
+        ),
+        (
+            source(azureFile={"secretName": "", "shareName": "x"}),
+            f"{V}.azureFile",
+            "secrets (via azureFile volumes)",
+        ),
+        (
+            source(rbd={"monitors": ["m"], "image": "i", **SECRET_REF}),
+            f"{V}.rbd.secretRef.name",
+            "secrets",
+        ),
+        (
+            source(iscsi={"targetPortal": "p", "iqn": "i", "lun": 0, **SECRET_REF}),
+            f"{V}.iscsi.secretRef.name",
+            "secrets",
+        ),
+        (projected(secret={"name": "s"}), f"{P0}.secret.name", "secrets"),
+        (projected(secret={}), f"{P0}.secret", "secrets (via projected volumes)"),
+        (
+            main(envFrom=[{"configMapRef": {"name": "c"}}]),
+            "spec.containers[0].envFrom[0].configMapRef.name",
+            "configmaps",
+        ),
+        (
+            env(configMapKeyRef={"name": "c", "key": "k"}),
+            f"{E0}.configMapKeyRef.name",
+            "configmaps",
+        ),
+        (source(configMap={"name": "c"}), f"{V}.configMap.name", "configmaps"),
+        (source(configMap={}), f"{V}.configMap", "configmaps (via configmap volumes)"),
+        (projected(configMap={"name": "c"}), f"{P0}.configMap.name", "configmaps"),
+        (projected(configMap={}), f"{P0}.configMap", "configmaps (via projected volumes)"),
+        ({"spec.resourceClaims": [{"name": "r"}]}, "spec.resourceClaims", "resourceclaims"),
+        (source(csi={"driver": "d"}), f"{V}.csi", "csidrivers (via CSI volumes)"),
+        (
+            source(glusterfs={"endpoints": "e", "path": "p"}),
+            f"{V}.glusterfs",
+            "endpoints (via glusterFS volumes)",
+        ),
+        (
+            source(persistentVolumeClaim={"claimName": "c"}),
+            f"{V}.persistentVolumeClaim",
+            "persistentvolumeclaims",
+        ),
+        (
+            source(ephemeral={}),
+            f"{V}.ephemeral",
+            "persistentvolumeclaims (via ephemeral volumes)",
+        ),
+        (
+            projected(serviceAccountToken={"path": "t"}),
+            f"{P0}.serviceAccountToken",
+            "serviceaccounts (via projected volumes)",
+        ),
+        (
+            projected(clusterTrustBundle={"path": "c"}),
+            f"{P0}.clusterTrustBundle",
+            "clustertrustbundles",
+        ),
+        (
+            projected(podCertificate={"keyType": "", "signerName": ""}),
+            f"{P0}.podCertificate",
+            "podcertificates",
+        ),
+    ],
+)
+def test_refused(edits: Edits, path: str, what: str) -> None:
+    said = f"static pods may not reference {what}"
+    assert validate_static(built(edits)) == [
+        FieldError(path, "FieldValueForbidden", said, value=what)
+    ]
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {},
+        source(emptyDir={}),
+        source(hostPath={"path": "/x"}),
+        source(nfs={"server": "s", "path": "/x"}),
+        source(image={"reference": "a:1"}),
+        source(iscsi={"targetPortal": "p", "iqn": "i", "lun": 0}),
+        source(downwardAPI={"items": []}),
+        projected(downwardAPI={"items": []}),
+        env(fieldRef={"fieldPath": "metadata.name"}),
+        {"spec.imagePullSecrets": [{}]},
+    ],
+)
+def test_accepted(edits: Edits) -> None:
+    assert validate_static(built(edits)) == []
+
+
+def test_what_the_kubelet_finds_first_comes_first() -> None:
+    pod = built(
+        {
+            **source(csi={"driver": "d", "nodePublishSecretRef": {"name": "s"}}),
+            **main(envFrom=[{"configMapRef": {"name": "c"}}]),
+            "spec.resourceClaims": [{"name": "r"}],
+            "spec.serviceAccountName": "a",
+        }
+    )
+    assert [error.value for error in validate_static(pod)] == [
+        "serviceaccounts",
+        "secrets",
+        "configmaps",
+        "resourceclaims",
+        "csidrivers (via CSI volumes)",
+    ]
