@@ -1,7 +1,7 @@
 """Growing pauses between tries of the same thing (reference §6.6, 6.7).
 
-State without a clock: every call says what time it is, in seconds that never go back. The time of an
-exit that a wall clock stamped is brought to that scale by its age (``monotonic - (now - finished)``).
+State without a clock: every call says what time it is, in seconds that never go back. The time of
+an exit that a wall clock stamped is brought to that scale by its age: ``monotonic - (now - exit)``.
 """
 
 from __future__ import annotations

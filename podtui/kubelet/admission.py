@@ -1,0 +1,198 @@
+"""Whether this node takes a pod (reference §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Pod
+from podtui.kubelet.node_affinity import node_matches
+from podtui.kubelet.preemption import PODS, preempt
+from podtui.kubelet.qos import BEST_EFFORT, qos_class
+from podtui.kubelet.resources import is_critical, pod_requests
+from podtui.kubelet.sysctls import forbidden_sysctl
+from podtui.kubelet.types import NodeView, Verdict
+
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+_OS_LABEL: Final = "kubernetes.io/os"
+_EVERY_IP: Final = ("", "0.0.0.0")
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """One resource of which the node has too little left."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def missing(self) -> int:
+        return self.requested - (self.capacity - self.used)
+
+    def verdict(self) -> tuple[str, str]:
+        message = (
+            f"Node didn't have enough resource: {self.resource}, requested: {self.requested},"
+            f" used: {self.used}, capacity: {self.capacity}"
+        )
+        return f"OutOf{self.resource}", message
+
+
+def _is_extended(resource: str) -> bool:
+    return "/" in resource and _NATIVE_DOMAIN not in resource
+
+
+def _lacks(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[_Lack]:
+    allocatable = node.resources.allocatable
+    allowed = allocatable.get(PODS, 0)
+    if len(others) + 1 > allowed:
+        yield _Lack(PODS, 1, len(others), allowed)
+    requests = {name: amount for name, amount in pod_requests(pod).items() if amount > 0}
+    if not requests:
+        return
+    used: dict[str, int] = {}
+    for other in others:
+        for name, amount in pod_requests(other).items():
+            used[name] = used.get(name, 0) + amount
+    first = ("cpu", "memory", "ephemeral-storage")
+    ordered = [name for name in first if name in requests]
+    ordered += sorted(name for name in requests if name not in first)
+    for name in ordered:
+        if _is_extended(name) and name not in allocatable:
+            continue
+        capacity, taken = allocatable.get(name, 0), used.get(name, 0)
+        if requests[name] > capacity - taken:
+            yield _Lack(name, requests[name], taken, capacity)
+
+
+def host_ports(pod: Pod) -> frozenset[tuple[str, str, int]]:
+    """(protocol, IP, port) that the pod takes on the node; an empty IP is every IP."""
+    return frozenset(
+        (port.protocol or "TCP", port.hostIP, port.hostPort)
+        for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
+        for port in container.ports
+        if port.hostPort
+    )
+
+
+def _ports_clash(pod: Pod, others: Sequence[Pod]) -> bool:
+    mine = host_ports(pod)
+    if not mine:
+        return False
+    taken = {port for other in others for port in host_ports(other)}
+    return any(
+        protocol == theirs[0]
+        and port == theirs[2]
+        and (ip == theirs[1] or ip in _EVERY_IP or theirs[1] in _EVERY_IP)
+        for protocol, ip, port in mine
+        for theirs in taken
+    )
+
+
+def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
+    """What else than resources keeps the pod off the node."""
+    if not node_matches(pod, node):
+        yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
+    if pod.spec.nodeName and pod.spec.nodeName != node.name:
+        yield "NodeName", "node(s) didn't match the requested node name"
+    if _ports_clash(pod, others):
+        yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+
+
+def _refused(reason: str, message: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, message=message)
+
+
+def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
+    """Nodes under pressure take critical pods only; memory pressure alone bars BestEffort."""
+    if not node.conditions or is_critical(pod):
+        return None
+    if node.conditions == ("MemoryPressure",) and qos_class(pod) != BEST_EFFORT:
+        return None
+    return _refused("Evicted", f"The node had condition: [{' '.join(node.conditions)}]. ")
+
+
+def _system(pod: Pod, node: NodeView) -> Verdict | None:
+    """Operating system, and what of the kubelet's features no engine here has."""
+    spec = pod.spec
+    if pod.metadata.labels.get(_OS_LABEL, node.os) != node.os:
+        return _refused(
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label",
+        )
+    if spec.os is not None and spec.os.name != node.os:
+        return _refused(
+            "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+        )
+    security = spec.securityContext
+    if security is not None and security.supplementalGroupsPolicy == "Strict":
+        return _refused(
+            "SupplementalGroupsPolicyNotSupported",
+            "SupplementalGroupsPolicy=Strict is not supported in this node",
+        )
+    return None
+
+
+def _wants_apparmor(pod: Pod) -> bool:
+    holders = (
+        pod.spec.securityContext,
+        *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
+    )
+    profiles = (holder.appArmorProfile for holder in holders if holder is not None)
+    return any(profile is not None and profile.type != "Unconfined" for profile in profiles)
+
+
+def _fit(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Verdict:
+    lacks = tuple(_lacks(pod, node, others))
+    figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
+    misfits = [
+        (reason, f"Predicate {reason} failed: {words}")
+        for reason, words in _misfits(pod, node, others)
+    ]
+    critical = is_critical(pod)
+    failures = misfits if critical else [*(one.verdict() for one in lacks), *misfits]
+    if failures:
+        reason, message = failures[0]
+        return Verdict(admitted=False, reason=reason, message=message, lacks=figures)
+    if not lacks:
+        return Verdict(admitted=True)
+    outcome = preempt(pod, others, {one.resource: one.missing for one in lacks})
+    if outcome.short:
+        missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
+        return Verdict(
+            admitted=False,
+            reason=UNEXPECTED,
+            message=(
+                "Unexpected error while attempting to recover from admission failure: preemption:"
+                " error finding a set of pods to preempt: no set of running pods found to reclaim"
+                f" resources: [{missing}]"
+            ),
+            lacks=figures,
+        )
+    victims = tuple(victim.metadata.uid for victim in outcome.victims)
+    return Verdict(admitted=True, preempt=victims, lacks=figures)
+
+
+def admit(pod: Pod, node: NodeView, active: Sequence[Pod]) -> Verdict:
+    """The kubelet's admission handlers in their order; the first refusal counts.
+
+    ``active`` are the pods admitted before and not ended yet; ``pod`` itself is left out of them.
+    An admitted pod may ask for others to be ended first (``preempt``, in that order).
+    """
+    others = [one for one in active if one.metadata.uid != pod.metadata.uid]
+    refused = _pressure(pod, node)
+    if refused is None and (text := forbidden_sysctl(pod, node.allowed_unsafe_sysctls)):
+        refused = _refused("SysctlForbidden", text)
+    refused = refused or _system(pod, node)
+    if refused is not None:
+        return refused
+    fit = _fit(pod, node, others)
+    if not fit.admitted:
+        return fit
+    if pod.status.phase in ("", "Pending") and not node.apparmor and _wants_apparmor(pod):
+        return _refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    return fit

@@ -1,0 +1,250 @@
+"""Environment variables and what their values refer to (reference §10.5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from podtui.api.quantity import parse_quantity
+from podtui.api.v1 import (
+    ConfigMap,
+    Container,
+    EnvFromSource,
+    EnvVarSource,
+    Pod,
+    ResourceFieldSelector,
+    Secret,
+)
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.resources import effective_limit, in_unit
+from podtui.kubelet.types import NodeView
+
+_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_NAME_CHARACTERS: Final = re.compile(r"[^=\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What values may refer to beside the pod's own text.
+
+    ``config_maps`` and ``secrets`` are by (namespace, name). Node and addresses may be empty where
+    only the pod's metadata can be referred to (volumes).
+    """
+
+    node: NodeView
+    pod_ips: tuple[str, ...] = ()
+    host_ips: tuple[str, ...] = ()
+    config_maps: Mapping[tuple[str, str], ConfigMap] = field(
+        default_factory=dict[tuple[str, str], ConfigMap]
+    )
+    secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """``$(NAME)`` replaced by its value.
+
+    An unknown name, an unclosed ``$(`` and a ``$`` before anything else stay; ``$$`` is ``$``.
+    """
+    pieces: list[str] = []
+    at = 0
+    while (dollar := text.find("$", at)) >= 0 and dollar + 1 < len(text):
+        pieces.append(text[at:dollar])
+        following = text[dollar + 1]
+        close = text.find(")", dollar + 2) if following == "(" else -1
+        if following == "$":
+            pieces.append("$")
+            at = dollar + 2
+        elif following == "(" and close >= 0:
+            name = text[dollar + 2 : close]
+            pieces.append(variables.get(name, f"$({name})"))
+            at = close + 1
+        elif following == "(":
+            pieces.append("$(")
+            at = dollar + 2
+        else:
+            pieces.append(f"${following}")
+            at = dollar + 2
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def quoted(text: str) -> str:
+    """A value of a downward API map, in double quotes with its control characters escaped."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    out: list[str] = []
+    for character in text:
+        if character in escapes:
+            out.append(escapes[character])
+        elif character.isprintable():
+            out.append(character)
+        elif ord(character) < 0x80:
+            out.append(f"\\x{ord(character):02x}")
+        else:
+            code = ord(character)
+            out.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return f'"{"".join(out)}"'
+
+
+def metadata_field(pod: Pod, path: str) -> str | None:
+    """A field of the metadata, whole maps one ``key="value"`` a line; None for other paths."""
+    meta = pod.metadata
+    subscript = _SUBSCRIPT.fullmatch(path)
+    if subscript is not None:
+        chosen = meta.labels if subscript[1] == "labels" else meta.annotations
+        return chosen.get(subscript[2], "")
+    if path in ("metadata.labels", "metadata.annotations"):
+        pairs = meta.labels if path == "metadata.labels" else meta.annotations
+        return "\n".join(f"{key}={quoted(value)}" for key, value in sorted(pairs.items()))
+    plain = {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+    }
+    return plain.get(path)
+
+
+def _env_field(pod: Pod, path: str, around: Surroundings) -> str:
+    pod_ips = around.pod_ips or (around.host_ips if pod.spec.hostNetwork else ())
+    runtime = {
+        "spec.nodeName": pod.spec.nodeName,
+        "spec.serviceAccountName": pod.spec.serviceAccountName,
+        "status.hostIP": around.host_ips[0] if around.host_ips else "",
+        "status.hostIPs": ",".join(around.host_ips),
+        "status.podIP": pod_ips[0] if pod_ips else "",
+        "status.podIPs": ",".join(pod_ips),
+    }
+    if path in runtime:
+        return runtime[path]
+    found = (
+        None if path in ("metadata.labels", "metadata.annotations") else (metadata_field(pod, path))
+    )
+    if found is None:
+        raise ConfigError(f"unsupported fieldPath: {path}")
+    return found
+
+
+def resource_field(
+    pod: Pod, container: Container | None, ref: ResourceFieldSelector, node: NodeView
+) -> str:
+    """A limit or request in units of the divisor, rounded up.
+
+    An unset limit is the pod's own, else all that the node can give; an unset request is 0.
+    """
+    if ref.containerName:
+        everyone = (*pod.spec.initContainers, *pod.spec.containers)
+        container = next((one for one in everyone if one.name == ref.containerName), None)
+    if container is None:
+        raise ConfigError(f"container {ref.containerName} not found")
+    kind, _, name = ref.resource.partition(".")
+    if kind == "limits" and name:
+        limit = effective_limit(pod, container, name)
+        amount = node.resources.allocatable.get(name, 0) if limit is None else limit
+    elif kind == "requests" and name:
+        text = container.resources.requests.get(name, "0")
+        amount = in_unit(name, parse_quantity(text))
+    else:
+        raise ConfigError(f"unsupported container resource : {ref.resource}")
+    divisor = in_unit(name, parse_quantity(ref.divisor or "0"))
+    if divisor <= 0:
+        divisor = 1000 if name == "cpu" else 1
+    return str(-(-amount // divisor))
+
+
+def config_map_data(
+    around: Surroundings, namespace: str, name: str, *, optional: bool
+) -> dict[str, bytes]:
+    """All of a ConfigMap's entries. Raises `ConfigError` where it is missing and needed."""
+    found = around.config_maps.get((namespace, name))
+    if found is None:
+        if optional:
+            return {}
+        raise ConfigError(f'configmap "{name}" not found')
+    entries = {key: value.encode() for key, value in found.data.items()}
+    return entries | {key: _decoded(value) for key, value in found.binaryData.items()}
+
+
+def secret_data(
+    around: Surroundings, namespace: str, name: str, *, optional: bool
+) -> dict[str, bytes]:
+    """All of a Secret's entries. Raises `ConfigError` where it is missing and needed."""
+    found = around.secrets.get((namespace, name))
+    if found is None:
+        if optional:
+            return {}
+        raise ConfigError(f'secret "{name}" not found')
+    entries = {key: _decoded(value) for key, value in found.data.items()}
+    return entries | {key: value.encode() for key, value in found.stringData.items()}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigError("illegal base64 data") from None
+
+
+def _from_sources(
+    sources: tuple[EnvFromSource, ...], namespace: str, around: Surroundings
+) -> Iterator[tuple[str, str]]:
+    for source in sources:
+        entries: dict[str, bytes] = {}
+        if source.configMapRef is not None:
+            wanted = source.configMapRef
+            entries |= config_map_data(
+                around, namespace, wanted.name, optional=bool(wanted.optional)
+            )
+        if source.secretRef is not None:
+            held = source.secretRef
+            entries |= secret_data(around, namespace, held.name, optional=bool(held.optional))
+        for key, value in sorted(entries.items()):
+            name = source.prefix + key
+            if _NAME_CHARACTERS.fullmatch(name):
+                yield name, value.decode("utf-8", "replace")
+
+
+def _value_from(
+    source: EnvVarSource, pod: Pod, container: Container, around: Surroundings
+) -> str | None:
+    """The value that a reference stands for; None where an optional one is missing."""
+    namespace = pod.metadata.namespace
+    if source.fieldRef is not None:
+        return _env_field(pod, source.fieldRef.fieldPath, around)
+    if source.resourceFieldRef is not None:
+        return resource_field(pod, container, source.resourceFieldRef, around.node)
+    if (ref := source.configMapKeyRef) is not None:
+        kind, optional = "ConfigMap", bool(ref.optional)
+        entries = config_map_data(around, namespace, ref.name, optional=optional)
+    elif (ref := source.secretKeyRef) is not None:
+        kind, optional = "Secret", bool(ref.optional)
+        entries = secret_data(around, namespace, ref.name, optional=optional)
+    elif source.fileKeyRef is not None:
+        if source.fileKeyRef.optional:
+            return None
+        raise ConfigError("couldn't parse env file: fileKeyRef is not supported")
+    else:
+        return ""
+    if ref.key in entries:
+        return entries[ref.key].decode("utf-8", "replace")
+    if optional:
+        return None
+    raise ConfigError(f"couldn't find key {ref.key} in {kind} {namespace}/{ref.name}")
+
+
+def environment(pod: Pod, container: Container, around: Surroundings) -> dict[str, str]:
+    """The container's variables: ``envFrom`` first, then ``env`` in order, the last of a name wins.
+
+    A value may name what came before it as ``$(NAME)``. Raises `ConfigError`.
+    """
+    variables = dict(_from_sources(container.envFrom, pod.metadata.namespace, around))
+    for variable in container.env:
+        if variable.valueFrom is None:
+            variables[variable.name] = expand(variable.value, variables)
+            continue
+        value = _value_from(variable.valueFrom, pod, container, around)
+        if value is not None:
+            variables[variable.name] = value
+    return variables
