@@ -39,8 +39,13 @@ def in_unit(name: str, amount: Quantity) -> int:
     return amount.milli_value() if name == "cpu" else amount.value()
 
 
-def _parsed(amounts: Mapping[str, str]) -> Amounts:
-    return {name: parse_quantity(text) for name, text in amounts.items()}
+def amounts(texts: Mapping[str, str]) -> dict[str, int]:
+    """A resource list of the API as whole numbers. Raises ValueError for no quantity."""
+    return {name: in_unit(name, parse_quantity(text)) for name, text in texts.items()}
+
+
+def _parsed(texts: Mapping[str, str]) -> Amounts:
+    return {name: parse_quantity(text) for name, text in texts.items()}
 
 
 def _plus(left: Amounts, right: Amounts) -> Amounts:
@@ -112,8 +117,8 @@ def pod_limits(pod: Pod) -> dict[str, int]:
     return {name: in_unit(name, amount) for name, amount in limit_amounts(pod).items()}
 
 
-def _texts(amounts: Amounts) -> dict[str, str]:
-    return {name: str(amount) for name, amount in sorted(amounts.items())}
+def _texts(found: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in sorted(found.items())}
 
 
 def pod_resources(pod: Pod) -> ResourceRequirements:

@@ -33,15 +33,15 @@ DEADLINE_REASON: Final = "DeadlineExceeded"
 DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 
-def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
-    """Whether ``activeDeadlineSeconds`` have gone by since the pod's ``startTime``.
+def deadline(pod: Pod, status: PodStatus | None) -> datetime | None:
+    """When ``activeDeadlineSeconds`` have gone by since the pod's ``startTime``; None for never.
 
     That time is cut to seconds; where the pod was first seen within the same second, that finer
     time counts, so that a deadline is never early.
     """
     limit = pod.spec.activeDeadlineSeconds
     if limit is None or status is None or status.startTime is None:
-        return False
+        return None
     started = parse_time(status.startTime)
     seen_text = pod.metadata.annotations.get(CONFIG_SEEN)
     if seen_text is not None:
@@ -51,7 +51,13 @@ def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
             seen = started
         if started <= seen < started + timedelta(seconds=1):
             started = seen
-    return now - started >= timedelta(seconds=limit)
+    return started + timedelta(seconds=limit)
+
+
+def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
+    """Whether the pod was active for longer than it may be."""
+    moment = deadline(pod, status)
+    return moment is not None and now >= moment
 
 
 def _created_in_newest(pod: Pod, observed: ObservedPod) -> bool:
