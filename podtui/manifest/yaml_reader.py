@@ -36,6 +36,7 @@ from podtui.manifest.document import (
     UnreadableText,
     printable,
     quoted,
+    source_lines,
 )
 from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
 
@@ -61,15 +62,21 @@ def _refuse(code: str, message: str, place: Place, fix: str = "") -> NoReturn:
     raise UnreadableText(Problem(code=code, message=message, place=place, fix=fix))
 
 
+def _within(place: Place, lines: list[str]) -> Place:
+    """The place, or the end of the text where it lies in the blank lines behind that."""
+    last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 1)
+    return place if place[0] <= last else (last, len(lines[last - 1]) + 1)
+
+
 def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     mark: Any = getattr(error, "problem_mark", None)
     said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-    place = _place(mark) if mark is not None else (1, 1)
+    lines = source_lines(text)
+    place = _within(_place(mark), lines) if mark is not None else (1, 1)
     fix = next((fix for start, fix in _FIXES if start in said), "")
     if "tab character" in said:
         said, fix = "a tab cannot indent YAML", "indent with spaces"
     elif "cannot start any token" in said:
-        lines = text.splitlines()
         line = lines[place[0] - 1] if place[0] <= len(lines) else ""
         if "\t" in line[: place[1]]:
             said, fix = "a tab cannot indent YAML", "indent with spaces"

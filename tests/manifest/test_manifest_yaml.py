@@ -131,7 +131,7 @@ REFUSED = {
     b"[" + b"1," * 20_000 + b"1]": ("TooLarge", (1, 20_000)),
     b"a:\n\tb: c": ("InvalidYAML", (2, 1)),
     b"a: b: c": ("InvalidYAML", (1, 5)),
-    b"a: [b": ("InvalidYAML", (2, 1)),
+    b"a: [b\n\n": ("InvalidYAML", (1, 6)),
     b'a: "b': ("InvalidYAML", (1, 6)),
     b'{"a": 1': ("InvalidJSON", (1, 8)),
     b'{"a": "x\n"}{': ("InvalidJSON", (1, 9)),
