@@ -1,0 +1,189 @@
+"""What widgets draw: spans of text in a tone, and the cells, rows and columns of tables.
+
+A tone is the name of a meaning (``running``, ``muted`` …), never a colour; `podtui.tui.tones` says
+how each looks in the theme in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rich.cells import cell_len, set_cell_size
+
+from podtui.tui.format import age
+
+GAP = 2
+"""Blank cells between two columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    text: str
+    tone: str = ""
+
+
+Line = tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Clean text; with ``since`` (epoch seconds) also how long ago that was.
+
+    Ages are made when a cell is drawn: a table of a thousand pods needs no new rows each second.
+    """
+
+    text: str = ""
+    tone: str = ""
+    since: float | None = None
+
+    def shown(self, now: float, *, short: bool = False) -> str:
+        """``short`` leaves the age out where there is something else to show."""
+        if self.since is None:
+            return self.text
+        if not self.text:
+            return age(now - self.since)
+        return self.text if short else f"{self.text} ({age(now - self.since)} ago)"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table; ``cells`` and ``sort`` are in the order of its columns.
+
+    ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
+    cells from column ``tail_from`` on. ``search`` is what a filter looks at.
+    """
+
+    key: str
+    cells: tuple[Cell, ...]
+    sort: tuple[Any, ...]
+    search: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    pin: int = 0
+    tail: Span | None = None
+    tail_from: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``rank``: the smallest goes first when there is no room. ``flexible`` columns may shrink to
+    ``minimum``; one that is ``filling`` takes what the others leave."""
+
+    key: str
+    title: str
+    rank: int
+    minimum: int = 4
+    maximum: int = 60
+    align: Literal["left", "right"] = "left"
+    flexible: bool = False
+    filling: bool = False
+    descending: bool = False
+    """Whether the first click sorts the largest to the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A column that is shown: its place among all columns, its width, whether cells are short."""
+
+    index: int
+    width: int
+    short: bool
+
+
+def fit(
+    columns: Sequence[Column], natural: Sequence[int], short: Sequence[int], available: int
+) -> tuple[Fitted, ...]:
+    """Which columns a table of ``available`` cells shows, and how wide.
+
+    ``natural`` and ``short`` are the widths that the cells of each column want. Long cells give way
+    first, then flexible columns down to their minimum, then whole columns by rank.
+    """
+    kept = list(range(len(columns)))
+    wide = [_clamp(columns[i], natural[i]) for i in kept]
+    tight = [_clamp(columns[i], short[i]) for i in kept]
+    least = [columns[i].minimum if columns[i].flexible else tight[i] for i in kept]
+    while len(kept) > 1 and _total(least, kept) > available:
+        kept.remove(min(kept, key=lambda i: columns[i].rank))
+    is_short = dict.fromkeys(kept, False)
+    widths = {i: wide[i] for i in kept}
+    for index in sorted(kept, key=lambda i: columns[i].rank):
+        if _total(widths, kept) <= available:
+            break
+        widths[index], is_short[index] = tight[index], tight[index] < wide[index]
+    for index in sorted((i for i in kept if columns[i].flexible), key=lambda i: -widths[i]):
+        over = _total(widths, kept) - available
+        if over > 0:
+            widths[index] = max(min(columns[index].minimum, widths[index]), widths[index] - over)
+    spare = available - _total(widths, kept)
+    filling = [i for i in kept if columns[i].filling]
+    if filling and spare > 0:
+        widths[filling[-1]] += spare
+    elif spare > 0 and len(kept) > 1:
+        # Air between columns, but not so much that the eye loses its line.
+        each = min(4, spare // (len(kept) - 1))
+        for index in kept[:-1]:
+            widths[index] += each
+    return tuple(Fitted(i, min(widths[i], available), is_short[i]) for i in kept)
+
+
+def _clamp(column: Column, width: int) -> int:
+    return max(len(column.title) + 1, min(width, column.maximum))
+
+
+def _total(widths: Mapping[int, int] | Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[i] for i in kept) + GAP * (len(kept) - 1)
+
+
+def width_of(text: str) -> int:
+    """Terminal cells of a clean text."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def sized(text: str, width: int, align: str = "left") -> str:
+    """``text`` in exactly ``width`` cells, its end cut with an ellipsis."""
+    cells = width_of(text)
+    if cells > width:
+        return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
+    return " " * (width - cells) + text if align == "right" else text + " " * (width - cells)
+
+
+def line_width(line: Iterable[Span]) -> int:
+    return sum(width_of(span.text) for span in line)
+
+
+def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
+    """A line in rows of at most ``width`` cells, broken at blanks; later rows are indented."""
+    rows: list[list[Span]] = [[]]
+    used = 0
+    for span in line:
+        for word in _words(span.text):
+            cells = width_of(word)
+            if used and used + width_of(word.rstrip()) > width:
+                rows.append([Span(" " * indent)] if indent else [])
+                used = indent
+                word = word.lstrip()
+                cells = width_of(word)
+            while used + cells > width and cells > width - indent > 0:
+                head = set_cell_size(word, width - used)
+                rows[-1].append(Span(head, span.tone))
+                word = word[len(head.rstrip()) :]
+                rows.append([Span(" " * indent)] if indent else [])
+                used, cells = indent, width_of(word)
+            if word:
+                rows[-1].append(Span(word, span.tone))
+                used += cells
+    return [tuple(row) for row in rows]
+
+
+def _words(text: str) -> list[str]:
+    """Words with the blanks that follow them."""
+    words: list[str] = []
+    start = 0
+    for position in range(1, len(text)):
+        if text[position - 1] == " " and text[position] != " ":
+            words.append(text[start:position])
+            start = position
+    if text:
+        words.append(text[start:])
+    return words

@@ -1,0 +1,198 @@
+"""What the screens know: the API's objects, folded from the watches, and what changed since.
+
+The only writer is the app's workers (`Model.fold`); the app takes the changes a few times a second
+(`Model.take`) and hands them to the screens, which hold nothing of their own but rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics
+from podtui.api.names import MANIFEST_PATH
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client.protocol import Delta, Lost, Removed, Synced
+from podtui.tui.rows import event_key, pod_key
+from podtui.tui.usage import Usage, node_usage, pod_usage
+
+
+class Link(Enum):
+    """How we stand with the agent."""
+
+    STARTING = auto()
+    CONNECTED = auto()
+    LOST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Keys of what came, changed or went since the last look; ``everything`` on the first one."""
+
+    pods: frozenset[str] = frozenset()
+    events: frozenset[str] = frozenset()
+    manifests: frozenset[str] = frozenset()
+    node: bool = False
+    usage: bool = False
+    link: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.pods or self.events or self.manifests or self.node or self.usage or self.link
+        )
+
+
+def object_key(item: Any) -> str:
+    """What an object is known by: pods by UID, since a name outlives its pod."""
+    if isinstance(item, Pod):
+        return pod_key(item)
+    if isinstance(item, Event):
+        return event_key(item)
+    return str(item.metadata.name)
+
+
+class Model:
+    """Objects by key. ``usage`` is by namespace and name of the pod."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.events: dict[str, Event] = {}
+        self.manifests: dict[str, Manifest] = {}
+        self.usage: dict[tuple[str, str], Usage] = {}
+        self.node_use: Usage | None = None
+        self.link = Link.STARTING
+        self.lost_reason = ""
+        self._synced: set[type] = set()
+        self._dirty: dict[type, set[str]] = {Pod: set(), Event: set(), Manifest: set(), Node: set()}
+        self._usage_changed = False
+        self._link_changed = True
+
+    @property
+    def node(self) -> Node | None:
+        return next(iter(self.nodes.values()), None)
+
+    def is_synced(self, kind: type) -> bool:
+        """Whether the first list of a kind has come."""
+        return kind in self._synced
+
+    def manifest_of(self, pod: Pod) -> Manifest | None:
+        """The file that a pod came from."""
+        path = pod.metadata.annotations.get(MANIFEST_PATH)
+        for manifest in self.manifests.values():
+            if manifest.status.podUID and manifest.status.podUID == pod.metadata.uid:
+                return manifest
+            if path and manifest.spec.path == path:
+                return manifest
+            if (
+                manifest.status.podName == pod.metadata.name
+                and manifest.status.podNamespace == pod.metadata.namespace
+            ):
+                return manifest
+        return None
+
+    def events_of(self, pod: Pod) -> list[Event]:
+        """By name, since the record of a static pod and the pod itself differ in UID."""
+        return [e for e in self.events.values() if is_about(e, pod)]
+
+    def fold(self, kind: type, delta: Delta) -> None:
+        """Take in what one watch said."""
+        if isinstance(delta, Lost):
+            self._set_link(Link.LOST if self._synced else Link.STARTING, delta.reason)
+            return
+        objects = self._objects(kind)
+        dirty = self._dirty[kind]
+        if isinstance(delta, Removed):
+            for item in delta.items:
+                key = object_key(item)
+                if objects.pop(key, None) is not None:
+                    dirty.add(key)
+            return
+        if isinstance(delta, Synced):
+            fresh = {object_key(item): item for item in delta.items}
+            for key in objects.keys() - fresh.keys():
+                del objects[key]
+                dirty.add(key)
+            self._put(objects, dirty, delta.items)
+            if kind not in self._synced:
+                self._synced.add(kind)
+                self._link_changed = True
+            self._set_link(Link.CONNECTED, "")
+            return
+        self._put(objects, dirty, delta.items)
+
+    def measure(self, pods: Iterable[PodMetrics], node: NodeMetrics | None) -> None:
+        """Take in usage."""
+        usage = {(m.metadata.namespace, m.metadata.name): pod_usage(m) for m in pods}
+        node_use = node_usage(node) if node is not None else None
+        if usage == self.usage and node_use == self.node_use:
+            return
+        names = {
+            name
+            for name in usage.keys() | self.usage.keys()
+            if usage.get(name) != self.usage.get(name)
+        }
+        self.usage, self.node_use = usage, node_use
+        for key, pod in self.pods.items():
+            if (pod.metadata.namespace, pod.metadata.name) in names:
+                self._dirty[Pod].add(key)
+        self._usage_changed = True
+
+    def take(self) -> Changes:
+        """What changed since the last call."""
+        changes = Changes(
+            frozenset(self._dirty[Pod]),
+            frozenset(self._dirty[Event]),
+            frozenset(self._dirty[Manifest]),
+            bool(self._dirty[Node]),
+            self._usage_changed,
+            self._link_changed,
+        )
+        for dirty in self._dirty.values():
+            dirty.clear()
+        self._usage_changed = self._link_changed = False
+        return changes
+
+    def everything(self) -> Changes:
+        """As if all had just come: for a screen that opens."""
+        return Changes(
+            frozenset(self.pods),
+            frozenset(self.events),
+            frozenset(self.manifests),
+            node=True,
+            usage=True,
+            link=True,
+        )
+
+    def _objects(self, kind: type) -> dict[str, Any]:
+        kinds: dict[type, dict[str, Any]] = {
+            Pod: self.pods,
+            Event: self.events,
+            Manifest: self.manifests,
+            Node: self.nodes,
+        }
+        return kinds[kind]
+
+    def _put(self, objects: dict[str, Any], dirty: set[str], items: Iterable[Any]) -> None:
+        for item in items:
+            key = object_key(item)
+            if objects.get(key) != item:
+                objects[key] = item
+                dirty.add(key)
+
+    def _set_link(self, link: Link, reason: str) -> None:
+        if (link, reason) != (self.link, self.lost_reason):
+            self.link, self.lost_reason = link, reason
+            self._link_changed = True
+
+
+def is_about(event: Event, pod: Pod) -> bool:
+    """Whether an event is about a pod."""
+    involved = event.involvedObject
+    return (
+        involved.kind == "Pod"
+        and involved.name == pod.metadata.name
+        and involved.namespace == pod.metadata.namespace
+    )

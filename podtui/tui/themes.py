@@ -1,0 +1,214 @@
+"""Themes from YAML files: groups of meanings, each a colour, checked before anything uses them.
+
+A file that is wrong says so with its line and is not used; the themes that were there stay.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+BASE: Final = (
+    "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "success",
+    "warning", "error",
+)  # fmt: skip
+# Our variables, group by group, and the colour of the theme that stands in where one is not given.
+GROUPS: Final = {
+    "text": {
+        "soft": "foreground",
+        "muted": "foreground",
+        "key": "primary",
+        "reason": "foreground",
+        "heading": "foreground",
+    },
+    "phase": {
+        "running": "success",
+        "unready": "warning",
+        "pending": "warning",
+        "init": "accent",
+        "error": "error",
+        "terminating": "secondary",
+        "completed": "foreground",
+    },
+    "bar": {
+        "one": "primary",
+        "two": "secondary",
+        "chosen": "accent",
+        "used": "warning",
+        "free": "panel",
+    },
+    "pane": {
+        "border": "panel",
+        "border-focus": "primary",
+        "title": "foreground",
+        "title-focus": "foreground",
+    },
+    "cursor": {"background": "panel", "blurred": "surface"},
+    "simulated": {"background": "warning", "foreground": "background"},
+}
+DEFAULT_THEME: Final = "podtui-dark"
+
+
+@dataclass(frozen=True, slots=True)
+class ThemeFile:
+    """What a file gave: a theme, or ``problems`` as ``FILE:LINE: what``."""
+
+    path: Path
+    theme: Theme | None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    path: Path
+    problems: list[str] = field(default_factory=list[str])
+
+    def problem(self, node: yaml.Node, text: str) -> None:
+        self.problems.append(f"{self.path.name}:{node.start_mark.line + 1}: {text}")
+
+
+def variable(group: str, name: str) -> str:
+    """The name of a style sheet variable: ``phase-running``, ``tone-muted``."""
+    return f"tone-{name}" if group == "text" else f"{group}-{name}"
+
+
+def defaults(theme: Theme) -> dict[str, str]:
+    """Every variable of ours for a theme that knows none of them, out of its own colours."""
+    generated = theme.to_color_system().generate()
+    result: dict[str, str] = {}
+    for group, names in GROUPS.items():
+        for name, source in names.items():
+            result[variable(group, name)] = generated[source]
+    if not theme.ansi:
+        foreground = Color.parse(generated["foreground"])
+        background = Color.parse(generated["background"])
+        for name, part in (("soft", 0.2), ("muted", 0.4), ("heading", 0.4)):
+            result[variable("text", name)] = foreground.blend(background, part).hex
+        result["phase-completed"] = result["tone-muted"]
+        result["cursor-background"] = background.blend(Color.parse(theme.primary), 0.3).hex
+        result["bar-free"] = foreground.blend(background, 0.75).hex
+        result["pane-border"] = result["bar-free"]
+    return result
+
+
+def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
+    """Every ``*.yaml`` and ``*.yml`` of the folders, by folder and name; folders may be missing."""
+    found: list[ThemeFile] = []
+    for folder in folders:
+        if folder.is_dir():
+            paths = sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+            found += [load_theme(path) for path in paths]
+    return found
+
+
+def load_theme(path: Path) -> ThemeFile:
+    """Never raises for what a file holds."""
+    reading = _Reading(path)
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        return ThemeFile(path, None, (f"{path.name}: {error}",))
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        return ThemeFile(path, None, (f"{path.name}{line}: {error.problem}",))
+    except yaml.YAMLError as error:
+        return ThemeFile(path, None, (f"{path.name}: {error}",))
+    if not isinstance(node, yaml.MappingNode):
+        return ThemeFile(path, None, (f"{path.name}:1: wants a map with name, dark and colors",))
+    theme = _theme(node, reading)
+    return ThemeFile(path, None if reading.problems else theme, tuple(reading.problems))
+
+
+def _theme(node: yaml.MappingNode, reading: _Reading) -> Theme | None:
+    name, dark = "", True
+    base: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    for key, value in _pairs(node, ("name", "dark", "colors", *GROUPS), reading):
+        if key == "name" or key == "dark":
+            text = value.value if isinstance(value, yaml.ScalarNode) else ""
+            if key == "name":
+                name = text
+            elif text in ("true", "false"):
+                dark = text == "true"
+            else:
+                reading.problem(value, "dark: wants true or false")
+        elif not isinstance(value, yaml.MappingNode):
+            reading.problem(value, f"{key}: wants a map of colours")
+        elif key == "colors":
+            base = _colors(value, key, BASE, reading)
+        else:
+            for part, color in _colors(value, key, tuple(GROUPS[key]), reading).items():
+                variables[variable(key, part)] = color
+    if not name:
+        reading.problem(node, "name: is missing")
+    if "primary" not in base and not reading.problems:
+        reading.problem(node, "colors: primary is missing")
+    if reading.problems:
+        return None
+    if "tone-muted" in variables:
+        variables["text-muted"] = variables["tone-muted"]
+    return _built(name, dark, base, variables)
+
+
+def _built(name: str, dark: bool, base: dict[str, str], variables: dict[str, str]) -> Theme:
+    panel = base.get("panel")
+    variables = {
+        "scrollbar": variables.get("pane-border", panel or base["primary"]),
+        "scrollbar-background": base.get("background", "black" if dark else "white"),
+        "scrollbar-corner-color": base.get("background", "black" if dark else "white"),
+        **variables,
+    }
+    return Theme(
+        name=name,
+        primary=base["primary"],
+        secondary=base.get("secondary"),
+        accent=base.get("accent"),
+        foreground=base.get("foreground"),
+        background=base.get("background"),
+        surface=base.get("surface"),
+        panel=panel,
+        success=base.get("success"),
+        warning=base.get("warning"),
+        error=base.get("error"),
+        dark=dark,
+        variables=variables,
+    )
+
+
+def _pairs(
+    node: yaml.MappingNode, known: Sequence[str], reading: _Reading
+) -> list[tuple[str, yaml.Node]]:
+    """Keys that are known, with their values; the others are problems."""
+    found: list[tuple[str, yaml.Node]] = []
+    for key_node, value in node.value:
+        key = str(key_node.value)
+        if key in known:
+            found.append((key, value))
+            continue
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+        reading.problem(key_node, f"{key}: unknown{hint}")
+    return found
+
+
+def _colors(
+    node: yaml.MappingNode, group: str, known: Sequence[str], reading: _Reading
+) -> dict[str, str]:
+    """Colours that can be parsed, by name."""
+    colors: dict[str, str] = {}
+    for key, value in _pairs(node, known, reading):
+        text = str(value.value) if isinstance(value, yaml.ScalarNode) else ""
+        try:
+            Color.parse(text)
+        except ColorParseError:
+            reading.problem(value, f"{group}.{key}: {text!r} is not a colour such as '#6cb6ff'")
+        else:
+            colors[key] = text
+    return colors

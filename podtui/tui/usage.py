@@ -1,0 +1,87 @@
+"""What pods ask for and what they use, in whole numbers: milli cores, bytes, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.pods import is_sidecar
+from podtui.api.quantity import milli_value, value
+from podtui.api.v1 import Container, Pod
+
+_Of = Callable[[Container], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """``cpu`` in milli cores, ``memory`` in bytes."""
+
+    cpu: int
+    memory: int
+
+
+def amount(resource: str, quantity: str) -> int:
+    """A quantity in the unit of its resource; 0 for one that cannot be read."""
+    try:
+        return milli_value(quantity) if resource == "cpu" else value(quantity)
+    except ValueError:
+        return 0
+
+
+def pod_usage(metrics: PodMetrics) -> Usage:
+    return Usage(
+        sum(amount("cpu", c.usage.get("cpu", "0")) for c in metrics.containers),
+        sum(amount("memory", c.usage.get("memory", "0")) for c in metrics.containers),
+    )
+
+
+def node_usage(metrics: NodeMetrics) -> Usage:
+    return Usage(
+        amount("cpu", metrics.usage.get("cpu", "0")),
+        amount("memory", metrics.usage.get("memory", "0")),
+    )
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether the node counts it: a pod that ended or was refused holds nothing."""
+    return pod.status.phase not in ("Succeeded", "Failed")
+
+
+def requested(pod: Pod, resource: str) -> int:
+    """What admission counts for a pod (reference §5.1)."""
+    if resource == "pods":
+        return 1
+    level = pod.spec.resources.requests if pod.spec.resources else {}
+    return _summed(pod, resource, level, lambda c: c.resources.requests)
+
+
+def limited(pod: Pod, resource: str) -> int:
+    """The pod's limit; 0 where any container has none."""
+    level = pod.spec.resources.limits if pod.spec.resources else {}
+    if resource not in level and any(
+        resource not in c.resources.limits for c in pod.spec.containers
+    ):
+        return 0
+    return _summed(pod, resource, level, lambda c: c.resources.limits)
+
+
+def _summed(pod: Pod, resource: str, level: dict[str, str], of: _Of) -> int:
+    overhead = amount(resource, pod.spec.overhead.get(resource, "0"))
+    if resource in level:
+        return amount(resource, level[resource]) + overhead
+    total = _sum((of(c) for c in pod.spec.containers), resource)
+    sidecars = 0
+    peak = 0
+    for container in pod.spec.initContainers:
+        own = amount(resource, of(container).get(resource, "0"))
+        if is_sidecar(container):
+            sidecars += own
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + own)
+    return max(total + sidecars, peak) + overhead
+
+
+def _sum(maps: Iterable[dict[str, str]], resource: str) -> int:
+    return sum(amount(resource, m.get(resource, "0")) for m in maps)
