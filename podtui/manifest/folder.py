@@ -54,6 +54,7 @@ class _Read:
     digest: bytes = b""
     result: ReadResult | None = None
     complete: bool = True
+    open: bool = False
     vanished: bool = False
 
 
@@ -248,7 +249,7 @@ class ManifestFolder:
             result = read_manifest(
                 shown, content.data, node_name=self._node_name, strict=self._strict
             )
-        return _Read(name, content.stamp, digest, result, content.complete)
+        return _Read(name, content.stamp, digest, result, content.complete, content.open)
 
     def _take(self, read: _Read) -> None:
         """Enter what was read into the ledger, unless the file is still being written."""
@@ -259,7 +260,8 @@ class ManifestFolder:
             return
         unquiet = self._unquiet.get(name)
         if unquiet is not None and self._looks > 1 and self._is_unfinished(read, stamp, now):
-            latest = unquiet.latest if stamp == unquiet.stamp else now
+            same = stamp == unquiet.stamp and not read.open
+            latest = unquiet.latest if same else now
             self._unquiet[name] = _Unquiet(stamp, unquiet.first, latest)
             self._deadlines.append(self._unquiet[name].due())
             return
@@ -278,9 +280,11 @@ class ManifestFolder:
     def _is_unfinished(self, read: _Read, stamp: Stamp, now: float) -> bool:
         """Whether what was read may be half of what is being written."""
         unquiet = self._unquiet[read.name]
-        if read.result is None or self._age(stamp) >= SETTLE_SECONDS:
+        if read.result is None or now >= unquiet.first + BOUND_SECONDS:
             return False
-        if now >= unquiet.first + BOUND_SECONDS:
+        if read.open:
+            return True
+        if self._age(stamp) >= SETTLE_SECONDS:
             return False
         if stamp != unquiet.stamp:
             return True

@@ -127,25 +127,28 @@ def _look(entry: os.DirEntry[str], *, strict: bool) -> Listed | None:
 class Content:
     """A file's bytes, at most one more than are accepted, and its stamp when they were read.
 
-    ``complete``: whoever wrote it is known to be done with it.
+    ``complete``: whoever wrote it is known to be done; ``open``: somebody is known not to be.
     """
 
     data: bytes
     stamp: Stamp
     complete: bool
+    open: bool
 
 
-def _has_no_writer(handle: int) -> bool:
-    """Whether nobody has the file open for writing; False also where the system cannot tell."""
+def _has_writer(handle: int) -> bool | None:
+    """Whether somebody has the file open for writing; None where the system does not tell."""
     try:
-        # A lease is granted only then. Who opens the file in this instant is told so by a signal,
-        # which must not be the deadly default one.
+        # A lease is granted only if not. Who opens the file in this instant is told of it by a
+        # signal to us, which must not be the deadly default one.
         fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
     except (OSError, AttributeError):
-        return False
-    return True
+        return None
+    return False
 
 
 def read_file(path: str) -> Content:
@@ -156,8 +159,9 @@ def read_file(path: str) -> Content:
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode):
             raise OSError(0, "not a regular file")
-        # A rename stamps the inode and not the content.
-        complete = before.st_ctime_ns > before.st_mtime_ns or _has_no_writer(handle)
+        writer = _has_writer(handle)
         data = file.read(MAX_BYTES + 1)
         after = os.fstat(handle)
-    return Content(data, _stamp(after), complete and _stamp(before) == _stamp(after))
+    # A rename stamps the inode and not the content.
+    done = writer is False or (writer is None and before.st_ctime_ns > before.st_mtime_ns)
+    return Content(data, _stamp(after), done and _stamp(before) == _stamp(after), writer is True)

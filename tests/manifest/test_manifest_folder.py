@@ -293,7 +293,7 @@ async def test_a_half_written_file_is_not_acted_on(folder: Path) -> None:
             for start, end in itertools.pairwise(cuts):
                 file.write(text[start:end])
                 file.flush()
-                await asyncio.sleep(0.06)
+                await asyncio.sleep(0.18)
         seen = await watched.until(lambda f: bool(f.pods))
         ((pod),) = seen.pods.values()
         assert len(pod.spec.containers) == 2
