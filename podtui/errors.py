@@ -62,5 +62,13 @@ class ApiError(PodtuiError):
         self.reason = reason
 
 
+class LogError(PodtuiError):
+    """Raised when a container has no log to give; ``code`` 400 or 404 (reference §16)."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class StoreGone(PodtuiError):
     """Raised when a watch asks for a resourceVersion that is no longer kept, or falls behind."""

@@ -6,15 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.errors import LogError as LogError
 from podtui.runtime.protocol import LogLine, LogOptions
-
-
-class LogError(Exception):
-    """Raised when a container has no log to give; ``code`` 400 or 404 (reference §16)."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class KubeletEndpoints(Protocol):

@@ -1,0 +1,135 @@
+"""Letting pods in: admission carried out, preemption, and what became of the rejected (reference
+§5.2, 5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.admission import admit
+from podtui.kubelet.annotations import LACKS, WOULD_FIT
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.events import WARNING, EventRecorder
+from podtui.kubelet.node import NodeManager
+from podtui.kubelet.phase import TERMINAL
+from podtui.kubelet.pod_manager import PodManager
+from podtui.kubelet.pod_workers import PodWorkers
+from podtui.kubelet.status import ended_status, rejected_status
+from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.types import Verdict, WorkerState
+
+_LOG = logging.getLogger(__name__)
+PREEMPTED: Final = "Preempted in order to admit critical pod"
+DISRUPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
+KILL_PATIENCE: Final = 10.0
+
+
+class Admissions:
+    """Remembers which pods were rejected: they stay so until their UID changes, the kubelet starts
+    again, or somebody asks for another try."""
+
+    def __init__(
+        self,
+        *,
+        manager: PodManager,
+        statuses: StatusManager,
+        events: EventRecorder,
+        node: NodeManager,
+        clock: Clock,
+        config: KubeletConfig,
+    ) -> None:
+        self._manager = manager
+        self._statuses = statuses
+        self._events = events
+        self._node = node
+        self._clock = clock
+        self._config = config
+        self._rejected: dict[str, Verdict] = {}
+        self.workers: PodWorkers | None = None
+
+    def is_rejected(self, uid: str) -> bool:
+        return uid in self._rejected
+
+    def forgive(self, uid: str) -> bool:
+        """Forget a rejection; whether there was one."""
+        return self._rejected.pop(uid, None) is not None
+
+    async def admit(self, pod: Pod) -> bool:
+        """Whether the pod may run; its status says why not. Waits while others are preempted."""
+        verdict = admit(pod, self._node.view(), self._active(pod))
+        if verdict.admitted and verdict.preempt:
+            for uid in verdict.preempt:
+                await self._preempt(uid)
+        if verdict.admitted:
+            return True
+        self._rejected[pod.metadata.uid] = verdict
+        _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
+        self._events.pod(pod, WARNING, verdict.reason, verdict.message)
+        self._statuses.set(pod, rejected_status(pod, verdict, self._clock.now()))
+        if verdict.lacks and not self._config.strict:
+            text = "; ".join(
+                f"{resource}: requested {requested}, used {used}, capacity {capacity}"
+                for resource, requested, used, capacity in verdict.lacks
+            )
+            self._statuses.annotate(pod.metadata.uid, LACKS, text)
+        return False
+
+    def review(self) -> None:
+        """Say of every rejected pod whether it would fit by now (departure 6)."""
+        if self._config.strict:
+            return
+        for uid in self._rejected:
+            pod = self._manager.get(uid)
+            if pod is not None:
+                verdict = admit(pod, self._node.view(), self._active(pod))
+                fits = verdict.admitted and not verdict.preempt
+                self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
+
+    def _active(self, pod: Pod) -> tuple[Pod, ...]:
+        """The pods whose requests count: wanted, let in, and not over."""
+        return tuple([other for other in self._manager if self._counts(other, pod)])
+
+    def _counts(self, other: Pod, pod: Pod) -> bool:
+        uid = other.metadata.uid
+        if uid == pod.metadata.uid or uid in self._rejected:
+            return False
+        assert self.workers is not None
+        state = self.workers.state(uid)
+        if state is None:
+            return False  # comes later in the same batch
+        if state in (WorkerState.TERMINATED, WorkerState.FINISHED):
+            return False
+        status = self._statuses.get(uid)
+        ended = status is not None and status.phase in TERMINAL
+        return not ended or state is WorkerState.TERMINATING
+
+    async def _preempt(self, uid: str) -> None:
+        victim = self._manager.get(uid)
+        if victim is None or self.workers is None:
+            return
+        self._events.pod(victim, WARNING, "Preempting", PREEMPTED)
+        grace = self.workers.effective_grace(victim)
+        stopped = self.workers.kill(
+            uid,
+            decorate=partial(
+                ended_status,
+                victim,
+                reason="Preempting",
+                message=PREEMPTED,
+                disruption=DISRUPTED,
+                now=self._clock.now(),
+            ),
+        )
+        if stopped is None:
+            return
+        try:
+            async with asyncio.timeout(max(KILL_PATIENCE, 1.5 * grace)):
+                await stopped.wait()
+        except TimeoutError:
+            text = "Container runtime did not kill the pod within specified grace period."
+            self._events.pod(victim, WARNING, "ExceededGracePeriod", text)

@@ -1,0 +1,119 @@
+"""What nobody asks for: orphans, dead containers, idle sandboxes (reference §14.5, 17)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+
+from podtui.api.names import CONFIG_SOURCE
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.container_gc import garbage
+from podtui.kubelet.events import WARNING, EventRecorder
+from podtui.kubelet.link import EngineLink
+from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.pod_manager import PodManager
+from podtui.kubelet.pod_workers import PodWorkers
+from podtui.kubelet.sources import SOURCE
+from podtui.kubelet.together import together
+from podtui.kubelet.types import ObservedPod
+from podtui.runtime.protocol import Runtime
+
+_LOG = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """``sweep`` every two seconds, ``collect`` every minute, nothing before the folder was read.
+
+    ``on_turn`` is called at each sweep; ``forget_backoffs`` at each collection.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        manager: PodManager,
+        cache: PodCache,
+        events: EventRecorder,
+        link: EngineLink,
+        clock: Clock,
+        config: KubeletConfig,
+        sources_ready: Callable[[], bool],
+        on_turn: Callable[[], None],
+        forget_backoffs: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._manager = manager
+        self._cache = cache
+        self._events = events
+        self._link = link
+        self._clock = clock
+        self._config = config
+        self._sources_ready = sources_ready
+        self._on_turn = on_turn
+        self._forget_backoffs = forget_backoffs
+
+    async def run(self, workers: PodWorkers) -> None:
+        """Endless."""
+        next_gc = self._clock.monotonic() + self._config.container_gc_period
+        while True:
+            await self._clock.sleep(self._config.housekeeping_period)
+            await self._link.wait_ready()
+            if not self._sources_ready():
+                continue
+            self._on_turn()
+            self.sweep(workers)
+            if self._clock.monotonic() >= next_gc:
+                next_gc = self._clock.monotonic() + self._config.container_gc_period
+                await self.collect(workers)
+
+    def sweep(self, workers: PodWorkers, *, wanted: Collection[str] = ()) -> None:
+        """Give every orphan a worker that ends it; ``wanted`` are UIDs about to be added."""
+        for observed in self._cache:
+            uid = observed.uid
+            if uid not in self._manager and uid not in wanted and workers.state(uid) is None:
+                pod = pod_of(observed)
+                _LOG.info("pod %s has no manifest and is removed", pod_ref(pod))
+                workers.remove_orphan(pod, owns_name=not self._config.strict)
+
+    async def collect(self, workers: PodWorkers) -> None:
+        """Remove dead containers beyond one per name, and sandboxes that serve nobody."""
+        self._forget_backoffs()
+        for observed in self._cache:
+            if workers.busy(observed.uid):
+                continue
+            found = garbage((observed,), live=(observed.uid,))
+            try:
+                await together(
+                    partial(self._runtime.remove_container, one) for one in found.containers
+                )
+                await together(
+                    partial(self._runtime.remove_sandbox, one) for one in found.sandboxes
+                )
+            except EngineUnavailable as error:
+                self._link.suspect(error)
+                return
+            except EngineError as error:
+                self._events.node(WARNING, "ContainerGCFailed", str(error))
+
+
+def pod_of(observed: ObservedPod) -> Pod:
+    """A pod made up from the labels of what runs of it."""
+    names = dict.fromkeys(container.name for container in observed.containers)
+    return Pod(
+        apiVersion="v1",
+        kind="Pod",
+        metadata=ObjectMeta(
+            name=observed.name,
+            namespace=observed.namespace,
+            uid=observed.uid,
+            annotations={CONFIG_SOURCE: SOURCE},
+        ),
+        spec=PodSpec(
+            containers=tuple([Container(name=name) for name in names]), restartPolicy="Always"
+        ),
+    )

@@ -1,0 +1,201 @@
+"""Getting a container's image onto the machine (reference §6.7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.backoff import Backoff, image_key
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.go_duration import go_duration
+from podtui.kubelet.image_name import InvalidImageName, with_default_tag
+from podtui.kubelet.killer import field_path
+from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
+
+_LOG = logging.getLogger(__name__)
+PROGRESS_PERIOD: Final = 1.0
+Progress = Callable[[str, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFailure:
+    """Why there is no image: a waiting reason and its message."""
+
+    reason: str
+    message: str
+
+
+class ImageManager:
+    """Pulls what is missing, as few at a time as the settings say.
+
+    ``on_progress`` is told by pod UID, at most once a second, how far a pull is (``CONTAINER:
+    STATUS CURRENT/TOTAL`` in bytes), and None when it is over.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        events: EventRecorder,
+        clock: Clock,
+        config: KubeletConfig,
+        *,
+        on_progress: Progress,
+    ) -> None:
+        self._runtime = runtime
+        self._events = events
+        self._clock = clock
+        self._on_progress = on_progress
+        self._backoff = Backoff()
+        self._failures: dict[str, str] = {}
+        self._slots = asyncio.Semaphore(config.pull_slots) if config.pull_slots else None
+
+    async def ensure(
+        self, pod: Pod, container: Container, stopping: asyncio.Event
+    ) -> ImageRecord | ImageFailure:
+        """The container's image, pulled if need be. A pull in progress is not given up when the
+        pod is ``stopping``, but the wait for its turn is. Raises `EngineUnavailable`."""
+        path = field_path(pod, container.name)
+        try:
+            name = with_default_tag(container.image)
+        except InvalidImageName as error:
+            text = f'Failed to apply default image tag "{container.image}": {error}'
+            self._events.pod(pod, WARNING, "InspectFailed", text, path)
+            return ImageFailure("InvalidImageName", text)
+        if container.imagePullPolicy != "Always":
+            found = await self._look(pod, container, name, path)
+            if found is not None:
+                return found
+        key = image_key(pod, name)
+        if self._backoff.remaining(key, self._clock.monotonic()) > 0:
+            text = f'Back-off pulling image "{container.image}"'
+            self._events.pod(pod, NORMAL, "BackOff", text, path)
+            last = self._failures.get(key)
+            return ImageFailure("ImagePullBackOff", f"{text}: {last}" if last else text)
+        return await self._pull(pod, container, name, path, key, stopping)
+
+    async def _look(
+        self, pod: Pod, container: Container, name: str, path: str
+    ) -> ImageRecord | ImageFailure | None:
+        try:
+            record = await self._runtime.image_status(name)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = f'Failed to inspect image "{container.image}": {error}'
+            self._events.pod(pod, WARNING, "InspectFailed", text, path)
+            return ImageFailure("ImageInspectError", text)
+        if record is not None:
+            text = (
+                f'Container image "{container.image}" already present on machine '
+                "and can be accessed by the pod"
+            )
+            self._events.pod(pod, NORMAL, "Pulled", text, path)
+            return record
+        if container.imagePullPolicy == "Never":
+            text = f'Container image "{container.image}" is not present with pull policy of Never'
+            self._events.pod(pod, WARNING, "ErrImageNeverPull", text, path)
+            return ImageFailure("ErrImageNeverPull", text)
+        return None
+
+    async def _pull(
+        self,
+        pod: Pod,
+        container: Container,
+        name: str,
+        path: str,
+        key: str,
+        stopping: asyncio.Event,
+    ) -> ImageRecord | ImageFailure:
+        image = container.image
+        asked = self._clock.monotonic()
+        self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
+        if not await self._take_slot(stopping):
+            return ImageFailure("ErrImagePull", "the pod is being stopped")
+        began = self._clock.monotonic()
+        reporter = _Reporter(pod.metadata.uid, container.name, self._clock, self._on_progress)
+        try:
+            record = await self._runtime.pull_image(name, on_progress=reporter.take)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = str(error)
+            self._events.pod(
+                pod, WARNING, "Failed", f'Failed to pull image "{image}": {text}', path
+            )
+            self._backoff.next(key, self._clock.monotonic())
+            self._failures[key] = f"ErrImagePull: {text}"
+            return ImageFailure("ErrImagePull", text)
+        finally:
+            if self._slots is not None:
+                self._slots.release()
+            reporter.end()
+        self._failures.pop(key, None)
+        ended = self._clock.monotonic()
+        self._events.pod(
+            pod,
+            NORMAL,
+            "Pulled",
+            f'Successfully pulled image "{image}" in {go_duration(ended - began)} '
+            f"({go_duration(ended - asked)} including waiting). Image size: {record.size} bytes.",
+            path,
+        )
+        return record
+
+    async def _take_slot(self, stopping: asyncio.Event) -> bool:
+        """Wait for a turn; False when the pod began to stop first."""
+        if self._slots is None:
+            return True
+        if not self._slots.locked():
+            return await self._slots.acquire()
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(self._slots.acquire(), name="wait for a pull")
+            stop = group.create_task(stopping.wait(), name="wait for the pod's end")
+            await asyncio.wait((turn, stop), return_when=asyncio.FIRST_COMPLETED)
+            turn.cancel()
+            stop.cancel()
+        return not turn.cancelled()
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._failures if key.startswith(f"{uid}_")]:
+            del self._failures[key]
+            self._backoff.forget(key)
+
+    def collect(self) -> None:
+        """Drop back-offs that nobody has asked for in a while."""
+        self._backoff.collect(self._clock.monotonic())
+
+
+class _Reporter:
+    """Hands one pull's progress on, from whatever thread, at most once a second."""
+
+    def __init__(self, uid: str, container: str, clock: Clock, report: Progress) -> None:
+        self._uid = uid
+        self._container = container
+        self._clock = clock
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._next = 0.0
+        self._over = False
+
+    def take(self, progress: PullProgress) -> None:
+        self._loop.call_soon_threadsafe(self._take, progress)
+
+    def _take(self, progress: PullProgress) -> None:
+        now = self._clock.monotonic()
+        if self._over or now < self._next:
+            return
+        self._next = now + PROGRESS_PERIOD
+        amount = f" {progress.current}/{progress.total}" if progress.total else ""
+        self._report(self._uid, f"{self._container}: {progress.status}{amount}")
+
+    def end(self) -> None:
+        self._over = True
+        self._report(self._uid, None)

@@ -1,0 +1,372 @@
+"""The kubelet: wires the loops, and is the sync loop that feeds them (reference §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Protocol
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.admissions import Admissions
+from podtui.kubelet.annotations import PULL_PROGRESS
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.documents import Documents
+from podtui.kubelet.endpoints import Endpoints
+from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.hooks import Hooks, NoHooks
+from podtui.kubelet.housekeeping import Housekeeping
+from podtui.kubelet.image_manager import ImageManager
+from podtui.kubelet.killer import Killer
+from podtui.kubelet.link import EngineLink
+from podtui.kubelet.metrics import Metrics
+from podtui.kubelet.node import NodeManager
+from podtui.kubelet.pleg import Pleg
+from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.pod_manager import PodManager
+from podtui.kubelet.pod_workers import PodWorkers
+from podtui.kubelet.probing import NoProbes, Probes
+from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.sources import FolderSource, ManifestRecorder
+from podtui.kubelet.starter import ContainerStarter
+from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.supervise import keep_running
+from podtui.kubelet.sync import Syncer
+from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
+from podtui.manifest.types import Folder
+from podtui.runtime.protocol import Runtime
+from podtui.store.protocol import Records
+
+_LOG = logging.getLogger(__name__)
+LOOP_LIMIT: Final = 300.0
+
+
+class FolderProvider(Protocol):
+    """Something that reads a folder over time."""
+
+    def snapshots(self) -> AsyncIterator[Folder]: ...
+
+
+class Kubelet:
+    """Runs the pods of a folder on a runtime and keeps the records of them.
+
+    ``folders`` yields the folder whole, at first and whenever it changed. Cancelling `run` ends the
+    supervision and leaves the containers running; a later kubelet takes them up again. ``jitter``
+    gives numbers in [0, 1), which stretch every retry by up to a half.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        records: Records,
+        folders: AsyncIterator[Folder] | FolderProvider,
+        clock: Clock,
+        config: KubeletConfig,
+        probes: Probes | None = None,
+        hooks: Hooks | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._folders = folders
+        self._clock = clock
+        self._config = config
+        self._jitter = jitter
+        self._manifests = ManifestRecorder(records)
+        self._source = FolderSource()
+        self._documents = Documents()
+        self._folder: Folder | None = None
+        self._folder_changed = asyncio.Event()
+        self._sources_ready = False
+        self._last_turn: float | None = None
+        self._workers: PodWorkers | None = None
+
+        self._probes: Probes = probes or NoProbes()
+        self._hooks: Hooks = hooks or NoHooks()
+        self._events = EventRecorder(records, clock, config.node_name)
+        self._link = EngineLink(runtime, clock, config)
+        self._cache = PodCache()
+        self._manager = PodManager()
+        self._reasons = ReasonCache()
+        self._pleg = Pleg(
+            runtime,
+            self._cache,
+            self._link,
+            clock,
+            config,
+            on_change=self._on_observed,
+            is_busy=self._is_busy,
+        )
+        self._node = NodeManager(
+            runtime=runtime,
+            records=records,
+            events=self._events,
+            link=self._link,
+            clock=clock,
+            config=config,
+            problem=self._pleg.problem,
+            on_resources=self._on_room,
+        )
+        self._statuses = StatusManager(records, clock, config.node_name, lambda: self._node.uid)
+        killer = Killer(runtime, self._events, self._hooks, clock)
+        images = ImageManager(
+            runtime, self._events, clock, config, on_progress=self._on_pull_progress
+        )
+        self._syncer = Syncer(
+            runtime=runtime,
+            starter=ContainerStarter(
+                runtime,
+                images,
+                killer,
+                self._events,
+                self._hooks,
+                self._documents,
+                clock,
+                config,
+            ),
+            killer=killer,
+            statuses=self._statuses,
+            reasons=self._reasons,
+            events=self._events,
+            pleg=self._pleg,
+            cache=self._cache,
+            node=self._node,
+            link=self._link,
+            probes=self._probes,
+            hooks=self._hooks,
+            documents=self._documents,
+            clock=clock,
+            config=config,
+            on_gone=self._on_gone,
+        )
+        self._admissions = Admissions(
+            manager=self._manager,
+            statuses=self._statuses,
+            events=self._events,
+            node=self._node,
+            clock=clock,
+            config=config,
+        )
+        self._housekeeping = Housekeeping(
+            runtime=runtime,
+            manager=self._manager,
+            cache=self._cache,
+            events=self._events,
+            link=self._link,
+            clock=clock,
+            config=config,
+            sources_ready=lambda: self._sources_ready,
+            on_turn=self._turn,
+            forget_backoffs=self._syncer.collect,
+        )
+        self.endpoints = Endpoints(
+            runtime=runtime,
+            statuses=self._statuses,
+            metrics=Metrics(runtime, self._cache, self._link, clock, config.node_name),
+            health=self._health,
+            retry=self.retry,
+        )
+
+    # --- life
+
+    async def run(self) -> None:
+        """Supervise until cancelled."""
+        self._turn()
+        await self._statuses.load()
+        await self._node.register()
+        self._events.node(NORMAL, "Starting", "Starting kubelet.")
+        async with asyncio.TaskGroup() as group:
+            workers = self._workers = PodWorkers(
+                group=group,
+                syncer=self._syncer,
+                pleg=self._pleg,
+                cache=self._cache,
+                link=self._link,
+                clock=self._clock,
+                config=self._config,
+                jitter=self._jitter,
+                on_restart=self._on_restart,
+                on_stopped=self._on_stopped,
+            )
+            self._admissions.workers = workers
+
+            async def link() -> None:
+                await self._link.run(self._take_up, self._node.refresh_soon)
+
+            async def keep_house() -> None:
+                await self._housekeeping.run(workers)
+
+            tasks = {
+                "event records": self._events.run,
+                "pod records": self._statuses.run,
+                "engine link": link,
+                "relists": self._pleg.run_relists,
+                "engine events": self._pleg.run_events,
+                "looks": self._pleg.run_refreshes,
+                "node status": self._node.run,
+                "folder": self._read_folders,
+                "sync loop": self._consume_folders,
+                "housekeeping": keep_house,
+            }
+            for name, task in tasks.items():
+                group.create_task(keep_running(name, task, self._clock), name=name)
+
+    async def _take_up(self) -> None:
+        """An engine answered: learn what it is and what it runs, before anything is done."""
+        await self._node.learn()
+        await self._pleg.relist()
+
+    def wake(self, uid: str) -> None:
+        """Something of this pod changed outside the runtime: a probe's result."""
+        if self._workers is not None:
+            self._workers.wake(uid)
+
+    async def retry(self, namespace: str, name: str) -> None:
+        """Admit a rejected pod afresh (departure 6); one that was not rejected is let be.
+
+        Raises `LookupError`, with a text for the user, where there is no such pod.
+        """
+        pod = self._manager.by_name(namespace, name)
+        if pod is None:
+            raise LookupError(f'pod "{name}" not found')
+        if self._admissions.forgive(pod.metadata.uid):
+            await self._add(pod)
+
+    def _turn(self) -> None:
+        self._last_turn = self._clock.monotonic()
+
+    def _health(self) -> tuple[bool, str]:
+        if self._last_turn is None:
+            return False, "the kubelet has not started"
+        limit = max(2 * self._config.sync_frequency, LOOP_LIMIT)
+        if self._clock.monotonic() - self._last_turn > limit:
+            return False, "sync Loop took longer than expected"
+        return True, ""
+
+    # --- the folder
+
+    async def _read_folders(self) -> None:
+        """Only the newest folder counts: each one is whole."""
+        folders = self._folders
+        if not isinstance(folders, AsyncIterator):
+            folders = folders.snapshots()
+        async for folder in folders:
+            self._folder = folder
+            self._folder_changed.set()
+            await self._manifests.record(folder.manifests)
+
+    async def _consume_folders(self) -> None:
+        while True:
+            await self._folder_changed.wait()
+            await self._link.wait_ready()
+            self._folder_changed.clear()
+            if self._folder is not None:
+                await self._apply(self._folder)
+            self._turn()
+
+    async def _apply(self, folder: Folder) -> None:
+        if folder.error:
+            _LOG.warning("the static-pod folder: %s", folder.error)
+            if not self._sources_ready and not folder.pods:
+                # Nothing was ever seen of it: what runs may well be wanted.
+                return
+        self._documents.take(folder)
+        updates = self._source.diff(folder.pods, self._clock.now())
+        for pod in self._source.duplicates:
+            text = (
+                f"Error validating pod {pod_ref(pod)} from file due to duplicate pod name "
+                f'"{pod.metadata.name}", ignoring'
+            )
+            self._events.pod(pod, WARNING, "FailedValidation", text)
+        if not self._sources_ready:
+            self._begin(folder)
+        for update in updates:
+            await self._handle(update)
+        if updates:
+            self._admissions.review()
+
+    def _begin(self, folder: Folder) -> None:
+        """The first folder: what it does not ask for is ended before anything new begins."""
+        self._sources_ready = True
+        if self._workers is not None:
+            self._housekeeping.sweep(self._workers, wanted=folder.pods.keys())
+        self._statuses.remove_orphans(folder.pods.keys())
+
+    async def _handle(self, update: PodUpdate) -> None:
+        for pod in update.pods:
+            match update.operation:
+                case PodOperation.ADD:
+                    await self._add(pod)
+                case PodOperation.UPDATE:
+                    self._update(pod)
+                case PodOperation.REMOVE:
+                    self._remove(pod)
+                case PodOperation.RECONCILE:
+                    self._manager.set(pod)
+                    self.wake(pod.metadata.uid)
+
+    async def _add(self, pod: Pod) -> None:
+        assert self._workers is not None
+        uid = pod.metadata.uid
+        self._manager.set(pod)
+        self._statuses.claim(pod)
+        # One that comes back while it is still ending is not admitted again: it never left.
+        if self._workers.ending(uid) or await self._admissions.admit(pod):
+            self._workers.update(pod)
+
+    def _update(self, pod: Pod) -> None:
+        assert self._workers is not None
+        self._manager.set(pod)
+        if not self._admissions.is_rejected(pod.metadata.uid):
+            self._workers.update(pod)
+
+    def _remove(self, pod: Pod) -> None:
+        assert self._workers is not None
+        uid = pod.metadata.uid
+        self._manager.remove(uid)
+        self._admissions.forgive(uid)
+        if self._workers.state(uid) is None or self._config.strict:
+            self._statuses.remove(uid)
+        else:
+            self._statuses.mark_deleted(uid, self._workers.effective_grace(pod))
+        self._workers.remove(uid)
+
+    # --- what the other loops tell
+
+    def _is_busy(self, uid: str) -> bool:
+        return self._workers is not None and self._workers.busy(uid)
+
+    def _on_observed(self, uid: str) -> None:
+        workers = self._workers
+        if workers is None:
+            return
+        workers.wake(uid)
+        pod = self._manager.get(uid)
+        if (
+            pod is not None
+            and not self._config.strict
+            and workers.busy(uid)
+            and workers.state(uid) is WorkerState.SYNC
+        ):
+            # The pass may wait for another container's image; what runs by now need not.
+            self._syncer.publish(pod)
+
+    def _on_pull_progress(self, uid: str, text: str | None) -> None:
+        self._statuses.annotate(uid, PULL_PROGRESS, text)
+        if text is None:
+            self._node.images_changed()
+
+    def _on_restart(self, pod: Pod) -> None:
+        self._syncer.begin_anew(pod.metadata.uid)
+        self._statuses.claim(pod)
+
+    def _on_stopped(self, uid: str) -> None:
+        self._on_room()
+
+    def _on_gone(self, uid: str) -> None:
+        _LOG.debug("nothing is left of pod %s", uid)
+
+    def _on_room(self) -> None:
+        self._admissions.review()

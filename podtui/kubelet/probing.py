@@ -1,0 +1,52 @@
+"""Where the prober plugs in (reference §8)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from podtui.api.pods import all_containers
+from podtui.api.v1 import Pod
+from podtui.kubelet.types import ObservedPod, ProbeResult, ProbeView
+from podtui.runtime.protocol import ContainerState
+
+
+class Probes(Protocol):
+    """Probes of every pod. A prober wakes the pod's worker (`Kubelet.wake`) when a result turns."""
+
+    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
+        """The latest results of the pod's containers."""
+        ...
+
+    def start(self, pod: Pod) -> None:
+        """The pod is being run; called at each pass, so it must be cheap to repeat."""
+        ...
+
+    def stop(self, uid: str, *, readiness: bool) -> None:
+        """End liveness and startup probes, with ``readiness`` all of them."""
+        ...
+
+
+class NoProbes:
+    """Runs none, and takes every running container for healthy so that no pod waits for ever;
+    `podtui.kubelet.unsupported` says so."""
+
+    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
+        probed = {
+            container.name
+            for _, container in all_containers(pod)
+            if container.startupProbe or container.livenessProbe or container.readinessProbe
+        }
+        if not probed:
+            return ProbeView()
+        healthy = {
+            container.id: ProbeResult.SUCCESS
+            for container in observed.containers
+            if container.name in probed and container.state is ContainerState.RUNNING
+        }
+        return ProbeView(startup=healthy, liveness=healthy, readiness=healthy)
+
+    def start(self, pod: Pod) -> None:
+        return None
+
+    def stop(self, uid: str, *, readiness: bool) -> None:
+        return None

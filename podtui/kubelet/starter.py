@@ -1,0 +1,176 @@
+"""Starting one container (reference §6.5, 6.6): back-off, image, create, start, hook."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import cast
+
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.backoff import Backoff, CrashKey, crash_event, crash_key, crash_message
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.container_config import container_config
+from podtui.kubelet.documents import Documents
+from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.hooks import Hooks
+from podtui.kubelet.image_manager import ImageFailure, ImageManager
+from podtui.kubelet.killer import Killer, field_path
+from podtui.kubelet.types import NodeView, ObservedContainer
+from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailure:
+    """Why a container does not run: a waiting reason, its message, and when a retry makes sense
+    (seconds; None: at the worker's own pace)."""
+
+    reason: str
+    message: str
+    retry_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a container is started: its pod's sandbox and the node."""
+
+    sandbox_id: str
+    pod_ips: tuple[str, ...]
+    host_ips: tuple[str, ...]
+    node: NodeView
+    engine: EngineInfo
+
+
+class ContainerStarter:
+    def __init__(
+        self,
+        runtime: Runtime,
+        images: ImageManager,
+        killer: Killer,
+        events: EventRecorder,
+        hooks: Hooks,
+        documents: Documents,
+        clock: Clock,
+        config: KubeletConfig,
+    ) -> None:
+        self._runtime = runtime
+        self._images = images
+        self._killer = killer
+        self._events = events
+        self._hooks = hooks
+        self._documents = documents
+        self._clock = clock
+        self._backoff = Backoff(maximum=config.max_container_restart_period)
+
+    def crash_backoff(
+        self, pod: Pod, container: Container, newest: ObservedContainer | None
+    ) -> StartFailure | None:
+        """Whether the container must wait after its last exit; where not, a restart is noted.
+
+        An instance that never came to run counts from its creation.
+        """
+        if newest is None or newest.state is not ContainerState.EXITED:
+            return None
+        ended = newest.finished_at or newest.created_at
+        now = self._clock.monotonic()
+        since = now - max(0.0, (self._clock.now() - ended).total_seconds())
+        key = crash_key(pod, container)
+        left = self._backoff.remaining(key, now, since)
+        if left <= 0:
+            self._backoff.next(key, now, since)
+            return None
+        self._tell(pod, container, WARNING, "BackOff", crash_event(pod, container))
+        message = crash_message(pod, container, self._backoff.delay(key))
+        return StartFailure("CrashLoopBackOff", message, left)
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone, or begins anew."""
+        self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
+        self._images.forget(uid)
+
+    def collect(self) -> None:
+        """Drop the back-offs that have run out."""
+        self._backoff.collect(self._clock.monotonic())
+        self._images.collect()
+
+    async def start(
+        self,
+        pod: Pod,
+        container: Container,
+        place: Place,
+        *,
+        newest: ObservedContainer | None,
+        restart_count: int,
+        stopping: asyncio.Event,
+    ) -> StartFailure | None:
+        """None once it runs. Raises `EngineUnavailable`."""
+        failure = self.crash_backoff(pod, container, newest)
+        if failure is not None:
+            return failure
+        image = await self._images.ensure(pod, container, stopping)
+        if isinstance(image, ImageFailure):
+            return self._failed(pod, container, image.reason, image.message, text=image.reason)
+        if stopping.is_set():
+            return StartFailure("ContainerCreating", "the pod is being stopped")
+        try:
+            config = container_config(
+                pod,
+                container,
+                place.node,
+                image=image,
+                restart_count=restart_count,
+                pod_ips=place.pod_ips,
+                host_ips=place.host_ips,
+                lower_oom=place.engine.supports_lower_oom_score,
+                config_maps=self._documents.config_maps,
+                secrets=self._documents.secrets,
+            )
+        except ConfigError as error:
+            return self._failed(pod, container, "CreateContainerConfigError", str(error))
+        try:
+            created = await self._runtime.create_container(place.sandbox_id, config)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            return self._failed(pod, container, "CreateContainerError", str(error))
+        self._tell(pod, container, NORMAL, "Created", "Container created")
+        try:
+            started = await self._runtime.start_container(created.id)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = str(error).replace(created.id, container.name)
+            return self._failed(pod, container, "RunContainerError", text)
+        self._tell(pod, container, NORMAL, "Started", "Container started")
+        self._degraded(pod, container, created, started)
+        return await self._post_start(pod, container, started.id)
+
+    def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
+        lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
+        if lost:
+            self._tell(pod, container, WARNING, "Degraded", "; ".join(lost))
+
+    async def _post_start(
+        self, pod: Pod, container: Container, container_id: str
+    ) -> StartFailure | None:
+        if container.lifecycle is None or container.lifecycle.postStart is None:
+            return None
+        problem = await self._hooks.post_start(pod, container, container_id)
+        if not problem:
+            return None
+        self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        await self._killer.kill_container(
+            pod, container_id, container.name, message="FailedPostStartHook"
+        )
+        return StartFailure("PostStartHookError", problem)
+
+    def _failed(
+        self, pod: Pod, container: Container, reason: str, message: str, *, text: str = ""
+    ) -> StartFailure:
+        self._tell(pod, container, WARNING, "Failed", f"Error: {text or message}")
+        return StartFailure(reason, message)
+
+    def _tell(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
+        self._events.pod(pod, kind, reason, message, field_path(pod, container.name))

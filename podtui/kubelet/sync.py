@@ -1,0 +1,442 @@
+"""The three passes of a pod's life, carried out (reference §4, 6.4): decisions are made elsewhere.
+
+Level-triggered: every pass looks at what is wanted and what is observed, and may run at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from podtui.api.pods import is_sidecar, pod_ref
+from podtui.api.v1 import Container, Pod, PodStatus
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.kubelet.actions import compute_pod_actions
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.container_gc import dead_init_containers, garbage
+from podtui.kubelet.dns import pod_dns
+from podtui.kubelet.documents import Documents
+from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.hooks import Hooks
+from podtui.kubelet.killer import Killer, container_spec
+from podtui.kubelet.link import EngineLink
+from podtui.kubelet.node import NodeManager
+from podtui.kubelet.phase import TERMINAL
+from podtui.kubelet.pleg import Pleg
+from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.pod_workers import Decorate, SyncOutcome
+from podtui.kubelet.probing import Probes
+from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.restart import next_restart_count
+from podtui.kubelet.sandbox_config import sandbox_config
+from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
+from podtui.kubelet.status import DEADLINE_REASON, deadline, pod_status, terminated_status
+from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.together import together
+from podtui.kubelet.types import ObservedPod, PodActions
+from podtui.kubelet.unsupported import not_done
+from podtui.runtime.protocol import ContainerState, Runtime, SandboxStatus
+
+_LOG = logging.getLogger(__name__)
+
+
+class StillRunning(PodtuiError):
+    """Raised when a container outlives the stop of its pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """What went wrong in one pass, as the worker's back-off wants it."""
+
+    found: tuple[StartFailure, ...]
+    default: float
+
+    @property
+    def retry_in(self) -> float | None:
+        if not self.found:
+            return None
+        waits = [self.default if f.retry_in is None else f.retry_in for f in self.found]
+        return min(waits)
+
+
+class Syncer:
+    """Implements `podtui.kubelet.pod_workers.PodSyncer`."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        starter: ContainerStarter,
+        killer: Killer,
+        statuses: StatusManager,
+        reasons: ReasonCache,
+        events: EventRecorder,
+        pleg: Pleg,
+        cache: PodCache,
+        node: NodeManager,
+        link: EngineLink,
+        probes: Probes,
+        hooks: Hooks,
+        documents: Documents,
+        clock: Clock,
+        config: KubeletConfig,
+        on_gone: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._starter = starter
+        self._killer = killer
+        self._statuses = statuses
+        self._reasons = reasons
+        self._events = events
+        self._pleg = pleg
+        self._cache = cache
+        self._node = node
+        self._link = link
+        self._probes = probes
+        self._hooks = hooks
+        self._documents = documents
+        self._clock = clock
+        self._config = config
+        self._on_gone = on_gone
+        self._counts: dict[str, dict[str, int]] = {}
+        self._told: set[str] = set()
+
+    # --- status
+
+    def publish(self, pod: Pod) -> None:
+        self._set_status(pod, self._observed(pod))
+
+    def waiting_for_name(self, pod: Pod) -> None:
+        if self._statuses.get(pod.metadata.uid) is None:
+            self._statuses.set(pod, pod.status)
+
+    def _observed(self, pod: Pod) -> ObservedPod:
+        meta = pod.metadata
+        observed = self._cache.get(meta.uid)
+        return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
+
+    def _set_status(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        *,
+        terminal: bool = False,
+        decorate: Decorate | None = None,
+    ) -> PodStatus:
+        uid = pod.metadata.uid
+        status = pod_status(
+            pod,
+            observed,
+            self._probes.view(pod, observed),
+            now=self._clock.now(),
+            previous=self._statuses.get(uid),
+            waiting=self._reasons.of(uid),
+            host_ips=self._node.host_ips,
+            runtime_name=self._link.info.name if self._link.info else "docker",
+            terminal=terminal,
+            strict=self._config.strict,
+        )
+        if decorate is not None:
+            status = decorate(status)
+        self._statuses.set(pod, status)
+        return status
+
+    # --- running
+
+    async def sync_pod(
+        self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
+    ) -> SyncOutcome:
+        observed = observed or self._observed(pod)
+        self._note_counts(observed)
+        before = self._statuses.get(pod.metadata.uid)
+        status = self._set_status(pod, observed)
+        if status.phase in TERMINAL:
+            if status.reason == DEADLINE_REASON and (
+                before is None or before.phase != status.phase
+            ):
+                self._events.pod(pod, NORMAL, DEADLINE_REASON, status.message)
+            return SyncOutcome(terminal=True)
+        self._tell_unsupported(pod)
+        self._probes.start(pod)
+        actions = compute_pod_actions(
+            pod, observed, probes=self._probes.view(pod, observed), now=self._clock.now()
+        )
+        acted, failures = await self._carry_out(pod, observed, actions, stopping)
+        return SyncOutcome(
+            acted=acted, retry_in=failures.retry_in, deadline_in=self._deadline_in(pod, status)
+        )
+
+    def _deadline_in(self, pod: Pod, status: PodStatus) -> float | None:
+        moment = deadline(pod, status)
+        return None if moment is None else (moment - self._clock.now()).total_seconds()
+
+    def _tell_unsupported(self, pod: Pod) -> None:
+        if pod.metadata.uid not in self._told:
+            self._told.add(pod.metadata.uid)
+            for reason, message in not_done(pod, probes=self._probes, hooks=self._hooks):
+                self._events.pod(pod, WARNING, reason, message)
+
+    def _note_counts(self, observed: ObservedPod) -> None:
+        """Remember the highest restart counts: they never go down while the pod lives, whoever
+        removes its containers."""
+        counts = self._counts.setdefault(observed.uid, {})
+        for container in observed.containers:
+            known = counts.get(container.name, -1)
+            counts[container.name] = max(known, container.restart_count)
+
+    def _restart_count(self, pod: Pod, name: str, observed: ObservedPod) -> int:
+        uid = pod.metadata.uid
+        known = self._counts.setdefault(uid, {}).get(name)
+        if known is None:
+            previous = self._statuses.get(uid)
+            seed = self._statuses.seed(uid)
+            if seed is not None:
+                previous = seed.status
+            known = next_restart_count(name, observed, previous) - 1
+        return known + 1
+
+    async def _carry_out(
+        self, pod: Pod, observed: ObservedPod, actions: PodActions, stopping: asyncio.Event
+    ) -> tuple[bool, _Failures]:
+        acted = False
+        none = _Failures((), self._config.error_backoff)
+        if actions.kill_pod:
+            acted = bool(observed.sandboxes or observed.containers)
+            if actions.create_sandbox and observed.sandboxes:
+                text = "Pod sandbox changed, it will be killed and re-created."
+                self._events.pod(pod, NORMAL, "SandboxChanged", text)
+            await self._killer.kill_containers(pod, observed, None)
+            await self._killer.stop_sandboxes(observed)
+            if actions.purge_init:
+                await self._purge_init(pod, observed)
+            if not actions.create_sandbox:
+                return acted, none
+        else:
+            acted = bool(actions.kill or actions.reset)
+            await self._killer.kill_unwanted(pod, actions.kill)
+            await together(partial(self._reset, container) for container in actions.reset)
+        await self._trim(pod, observed)
+        if stopping.is_set():
+            return acted, none
+        sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
+        if actions.create_sandbox:
+            made = await self._create_sandbox(pod, actions.attempt)
+            if isinstance(made, StartFailure):
+                return True, _Failures((made,), self._config.error_backoff)
+            sandbox_id, ips, acted = made.record.id, made.ips, True
+        if not (actions.start_init or actions.start):
+            if actions.reset:
+                return True, none
+            return acted, none
+        info = self._link.info
+        if info is None:
+            raise EngineUnavailable(self._link.error)
+        place = Place(
+            sandbox_id=sandbox_id,
+            pod_ips=ips or (self._node.host_ips if pod.spec.hostNetwork else ()),
+            host_ips=self._node.host_ips,
+            node=self._node.view(),
+            engine=info,
+        )
+        started, found = await self._start_all(pod, observed, actions, place, stopping)
+        return acted or started, _Failures(tuple(found), self._config.error_backoff)
+
+    async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
+        names = {container.name for container in pod.spec.initContainers}
+        await together(
+            partial(self._runtime.remove_container, container.id)
+            for container in observed.containers
+            if container.name in names
+        )
+
+    async def _reset(self, container_id: str) -> None:
+        await self._runtime.stop_container(container_id, 0.0)
+        await self._runtime.remove_container(container_id)
+
+    async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
+        """Keep one dead instance per container name (reference §14.6)."""
+        found = garbage((observed,), live=(observed.uid,))
+        containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
+        await together(partial(self._runtime.remove_container, one) for one in containers)
+        await together(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
+
+    async def _create_sandbox(self, pod: Pod, attempt: int) -> SandboxStatus | StartFailure:
+        try:
+            config = sandbox_config(
+                pod,
+                self._node.view(),
+                attempt=attempt,
+                config_maps=self._documents.config_maps,
+                secrets=self._documents.secrets,
+            )
+            started = await self._runtime.run_sandbox(config)
+        except EngineUnavailable:
+            raise
+        except (EngineError, ConfigError) as error:
+            text = f"Failed to create pod sandbox: {error}"
+            self._events.pod(pod, WARNING, "FailedCreatePodSandBox", text)
+            return StartFailure("CreatePodSandboxError", str(error))
+        for reason, message in pod_dns(pod).warnings:
+            self._events.pod(pod, WARNING, reason, message)
+        if started.warnings:
+            self._events.pod(pod, WARNING, "Degraded", "; ".join(started.warnings))
+        try:
+            status = await self._runtime.sandbox_status(started.id)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = f"Unable to get pod sandbox status: {error}"
+            self._events.pod(pod, WARNING, "FailedPodSandBoxStatus", text)
+            return StartFailure("FailedPodSandBoxStatus", str(error))
+        self._pleg.note_sandbox(status)
+        return status
+
+    async def _start_all(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        actions: PodActions,
+        place: Place,
+        stopping: asyncio.Event,
+    ) -> tuple[bool, list[StartFailure]]:
+        acted = False
+        failures: list[StartFailure] = []
+        for name in (*actions.start_init, *actions.start):
+            container = container_spec(pod, name)
+            if container is None or stopping.is_set():
+                break
+            failure = await self._start_one(pod, container, observed, place, stopping)
+            if failure is None:
+                acted = True
+                continue
+            failures.append(failure)
+            # A container object may have been made on the way to the failure.
+            acted = acted or failure.retry_in is None
+            if name in actions.start_init and not is_sidecar(container):
+                break
+        return acted, failures
+
+    async def _start_one(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: ObservedPod,
+        place: Place,
+        stopping: asyncio.Event,
+    ) -> StartFailure | None:
+        uid = pod.metadata.uid
+        failure = self._stuck(pod, container, observed)
+        if failure is not None:
+            return failure
+        failure = await self._starter.start(
+            pod,
+            container,
+            place,
+            newest=observed.newest(container.name),
+            restart_count=self._restart_count(pod, container.name, observed),
+            stopping=stopping,
+        )
+        if failure is None:
+            self._reasons.clear(uid, container.name)
+            return None
+        self._reasons.fail(uid, container.name, failure.reason, failure.message)
+        _LOG.info("%s: %s: %s: %s", pod_ref(pod), container.name, failure.reason, failure.message)
+        return failure
+
+    def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
+        """A container that could be made but not started is tried again at the worker's pace."""
+        newest = observed.newest(container.name)
+        reason = self._reasons.of(pod.metadata.uid).get(container.name)
+        if reason is None or newest is None or newest.state is not ContainerState.CREATED:
+            return None
+        left = self._config.error_backoff - (self._clock.now() - newest.created_at).total_seconds()
+        return StartFailure(*reason, retry_in=left) if left > 0 else None
+
+    # --- ending
+
+    async def sync_terminating(
+        self,
+        pod: Pod,
+        observed: ObservedPod | None,
+        *,
+        grace: int,
+        decorate: Decorate | None,
+        removing: Callable[[], bool],
+    ) -> None:
+        uid = pod.metadata.uid
+        if removing():
+            self._statuses.mark_deleted(uid, grace)
+        self._set_status(pod, observed or self._observed(pod), decorate=decorate)
+        self._probes.stop(uid, readiness=False)
+        try:
+            await self._killer.kill_containers(pod, observed, float(grace))
+            if removing():
+                await self._killer.remove_sandboxes(observed)
+            else:
+                await self._killer.stop_sandboxes(observed)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            self._events.pod(pod, WARNING, "FailedKillPod", f"error killing pod: {error}")
+            raise
+        self._probes.stop(uid, readiness=True)
+        if removing():
+            return
+        await self._pleg.refresh(uid)
+        after = self._observed(pod)
+        running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
+        if running:
+            raise StillRunning(f"containers still run after their stop: {', '.join(running)}")
+        self._set_status(pod, after, terminal=True, decorate=decorate)
+
+    async def sync_terminated(
+        self,
+        pod: Pod,
+        observed: ObservedPod | None,
+        *,
+        decorate: Decorate | None,
+        remove: bool,
+    ) -> None:
+        uid = pod.metadata.uid
+        if remove:
+            await self._killer.remove_sandboxes(await self._left_over(uid))
+            await self._runtime.remove_pod_data(uid)
+            self.forget(uid)
+            self._statuses.remove(uid)
+            self._on_gone(uid)
+            return
+        status = self._set_status(pod, self._observed(pod), terminal=True, decorate=decorate)
+        self._statuses.set(pod, terminated_status(pod, status))
+
+    async def _left_over(self, uid: str) -> ObservedPod | None:
+        """What a list still shows of the pod; that includes what a cancelled call has made."""
+        await self._pleg.refresh(uid)
+        return self._cache.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """Nothing of the pod is left, or it begins anew with what is left of it."""
+        self._pleg.forget(uid)
+        self._counts.pop(uid, None)
+        self._told.discard(uid)
+        self.begin_anew(uid)
+
+    def begin_anew(self, uid: str) -> None:
+        """Back-offs and reasons of an earlier life don't count; restart counts do."""
+        self._reasons.forget(uid)
+        self._starter.forget(uid)
+
+    def collect(self) -> None:
+        """Let go of back-offs that have run out."""
+        self._starter.collect()
+
+    def counts_of(self, uid: str) -> Iterable[tuple[str, int]]:
+        return tuple(self._counts.get(uid, {}).items())
+
+
+def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
+    return next((box.ips for box in observed.sandboxes if box.id == sandbox_id), ())

@@ -1,0 +1,27 @@
+"""What a pod asks for and this version does not do: said once per pod, never passed over."""
+
+from __future__ import annotations
+
+from podtui.api.pods import all_containers
+from podtui.api.v1 import Pod
+from podtui.kubelet.hooks import Hooks, NoHooks
+from podtui.kubelet.probing import NoProbes, Probes
+from podtui.kubelet.volumes import unsupported
+
+
+def not_done(pod: Pod, *, probes: Probes, hooks: Hooks) -> tuple[tuple[str, str], ...]:
+    """(reason, message) of Warning events on the pod."""
+    found: list[tuple[str, str]] = []
+    containers = [container for _, container in all_containers(pod)]
+    if isinstance(probes, NoProbes) and any(
+        container.startupProbe or container.livenessProbe or container.readinessProbe
+        for container in containers
+    ):
+        found.append(("ProbesNotRun", "probes are not run by this version"))
+    if isinstance(hooks, NoHooks) and any(
+        container.lifecycle and (container.lifecycle.postStart or container.lifecycle.preStop)
+        for container in containers
+    ):
+        found.append(("HooksNotRun", "postStart and preStop hooks are not run by this version"))
+    found += [("NotSupported", sentence) for sentence in unsupported(pod)]
+    return tuple(found)

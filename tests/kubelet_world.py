@@ -1,0 +1,241 @@
+"""A kubelet on a simulated engine and virtual time, with the levers that tests pull."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from msgspec import structs
+from virtual_time import VirtualClock, settle
+
+from podtui.api.names import CONFIG_HASH
+from podtui.api.v1 import Container, Event, Node, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.kubelet import Kubelet
+from podtui.manifest.types import Folder
+from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime
+from podtui.runtime.memory.images import invent
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerRecord,
+    ContainerState,
+    SandboxRecord,
+    SandboxState,
+)
+from podtui.store import Store, open_store
+
+PRESENT = "busybox:1"
+
+
+def container(name: str = "c", **fields: object) -> Container:
+    """A container as defaulting leaves it; its image is on the machine."""
+    base = {
+        "image": PRESENT,
+        "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    return Container(name=name, **{**base, **fields})  # type: ignore[arg-type]
+
+
+def pod(
+    name: str = "web-n1",
+    uid: str = "",
+    *containers: Container,
+    init: Iterable[Container] = (),
+    policy: str = "Always",
+    grace: int = 30,
+    namespace: str = "default",
+    **spec: object,
+) -> Pod:
+    """A static pod as the manifest room hands it over."""
+    uid = uid or f"uid-{name}"
+    return Pod(
+        apiVersion="v1",
+        kind="Pod",
+        metadata=ObjectMeta(
+            name=name, namespace=namespace, uid=uid, annotations={CONFIG_HASH: uid}
+        ),
+        spec=PodSpec(
+            containers=containers or (container(),),
+            initContainers=tuple(init),
+            restartPolicy=policy,
+            terminationGracePeriodSeconds=grace,
+            dnsPolicy="Default",
+            nodeName="n1",
+            **spec,  # type: ignore[arg-type]
+        ),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+class World:
+    """One machine with one folder; kubelets may come and go on it."""
+
+    def __init__(
+        self,
+        *,
+        behave: Callable[[ContainerConfig], Behaviour | None] | None = None,
+        jitter: float = 0.0,
+        start_delay: float = 0.0,
+        pull_delay: float = 0.0,
+        **config: object,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.behaviours: dict[str, Behaviour] = {}
+        self.engine = MemoryEngine(
+            clock=self.clock,
+            images={PRESENT: invent(PRESENT)},
+            behave=behave or (lambda c: self.behaviours.get(c.name)),
+        )
+        self._delays = {"start_delay": start_delay, "pull_delay": pull_delay}
+        self.runtime = self._new_runtime()
+        self.store: Store = open_store(None, clock=self.clock)
+        self.config = KubeletConfig(node_name="n1", simulated=True, **config)  # type: ignore[arg-type]
+        self._jitter = jitter
+        self.pods: dict[str, Pod] = {}
+        self._changed = asyncio.Event()
+        self.kubelet = self._new_kubelet()
+        self._task: asyncio.Task[None] | None = None
+
+    def _new_runtime(self) -> MemoryRuntime:
+        return MemoryRuntime(clock=self.clock, engine=self.engine, **self._delays)
+
+    def _new_kubelet(self) -> Kubelet:
+        return Kubelet(
+            runtime=self.runtime,
+            records=self.store,
+            folders=self._folders(),
+            clock=self.clock,
+            config=self.config,
+            jitter=lambda: self._jitter,
+        )
+
+    async def _folders(self) -> AsyncIterator[Folder]:
+        while True:
+            self._changed.clear()
+            yield Folder(pods=dict(self.pods))
+            await self._changed.wait()
+
+    # --- life
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[World]:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._task = group.create_task(self.kubelet.run())
+            try:
+                yield self
+            finally:
+                self._task.cancel()
+
+    async def stop_kubelet(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def start_kubelet(self) -> None:
+        """Another kubelet on the same engine, records and folder."""
+        self.runtime = self._new_runtime()
+        self.kubelet = self._new_kubelet()
+        self._task = self._group.create_task(self.kubelet.run())
+
+    # --- the folder
+
+    def add(self, *pods: Pod) -> None:
+        self.pods.update({p.metadata.uid: p for p in pods})
+        self._changed.set()
+
+    def remove(self, *uids: str) -> None:
+        for uid in uids:
+            del self.pods[uid]
+        self._changed.set()
+
+    def replace(self, uid: str, new: Pod) -> None:
+        del self.pods[uid]
+        self.add(new)
+
+    # --- looking
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def until(self, condition: Callable[[], bool], limit: float = 600.0) -> float:
+        """Wait for a condition; the virtual seconds that it took."""
+        began = self.clock.monotonic()
+        while not condition():
+            assert self.clock.monotonic() - began < limit, "the condition was never met"
+            await asyncio.sleep(0.05)
+        await settle()
+        return self.clock.monotonic() - began
+
+    async def status(self, name: str = "web-n1", namespace: str = "default") -> PodStatus:
+        record = await self.record(name, namespace)
+        assert record is not None, f"no record of {name}"
+        return record.status
+
+    async def record(self, name: str = "web-n1", namespace: str = "default") -> Pod | None:
+        await settle()
+        found = await self.store.get("pods", namespace, name)
+        assert found is None or isinstance(found, Pod)
+        return found
+
+    def phase(self, name: str = "web-n1") -> str:
+        uid = self.kubelet._statuses.find("default", name)
+        status = None if uid is None else self.kubelet._statuses.get(uid)
+        return "" if status is None else status.phase
+
+    async def events(self, name: str = "web-n1", *reasons: str) -> list[Event]:
+        await settle()
+        listing = await self.store.list("events")
+        found = [
+            item
+            for item in listing.items
+            if isinstance(item, Event)
+            and item.involvedObject.name == name
+            and (not reasons or item.reason in reasons)
+        ]
+        return sorted(found, key=lambda e: int(e.metadata.name.rsplit(".", 1)[1], 16))
+
+    async def node(self) -> Node:
+        await settle()
+        found = await self.store.get("nodes", "", "n1")
+        assert isinstance(found, Node)
+        return found
+
+    def sandboxes(self, uid: str | None = None, *, ready: bool = True) -> list[SandboxRecord]:
+        return [
+            cell.record
+            for cell in self.engine._sandboxes.values()
+            if (uid is None or cell.record.uid == uid)
+            and (not ready or cell.record.state is SandboxState.READY)
+        ]
+
+    def containers(self, uid: str | None = None, name: str | None = None) -> list[ContainerRecord]:
+        """Oldest first."""
+        return [
+            cell.record
+            for cell in self.engine._containers.values()
+            if (uid is None or cell.record.pod_uid == uid)
+            and (name is None or cell.record.name == name)
+        ]
+
+    def running_containers(self, uid: str | None = None) -> list[ContainerRecord]:
+        return [c for c in self.containers(uid) if c.state is ContainerState.RUNNING]
+
+    def runs(self, uid: str, count: int = 1) -> Callable[[], bool]:
+        return lambda: len(self.running_containers(uid)) == count
+
+    def gone(self, uid: str | None = None) -> Callable[[], bool]:
+        return lambda: not self.containers(uid) and not self.sandboxes(uid, ready=False)
+
+    @property
+    def calls(self) -> dict[str, int]:
+        return dict(self.engine.faults.calls)
+
+
+def with_env(base: Pod, uid: str) -> Pod:
+    """An edited manifest: another UID under the same name."""
+    meta = structs.replace(base.metadata, uid=uid, annotations={CONFIG_HASH: uid})
+    return structs.replace(base, metadata=meta)
