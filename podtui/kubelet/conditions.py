@@ -156,10 +156,16 @@ def pod_conditions(
     ]
     # DisruptionTarget comes last of what is kept.
     foreign.sort(key=lambda one: one.type == DISRUPTION_TARGET)
+    before = {one.type: one for one in previous}
+    initialized = initialized_condition(pod, by_name, phase)
+    was = before.get(INITIALIZED)
+    if sandbox_ready and has_restart_all_rule(pod) and was is not None and was.status == "True":
+        # Init containers that run again with all the others do not make the pod uninitialised.
+        initialized = _condition(INITIALIZED, True, "PodCompleted" if phase == SUCCEEDED else "")
     containers_ready = containers_ready_condition(pod, by_name, phase)
     ours = [
         _condition(READY_TO_START, sandbox_ready),
-        initialized_condition(pod, by_name, phase),
+        initialized,
         ready_condition(pod, containers_ready, foreign),
         containers_ready,
         _condition(SCHEDULED, True),
@@ -167,7 +173,6 @@ def pod_conditions(
     restarting = restarting_all_condition(pod, restarting_all, phase)
     if restarting is not None:
         ours.append(restarting)
-    before = {one.type: one for one in previous}
     dated = [_dated(one, before.get(one.type), now) for one in ours]
     generation = pod.metadata.generation
     if generation:
