@@ -111,6 +111,7 @@ def test_golden_plain():
             {
                 "name": "main",
                 "state": {"running": {"startedAt": "2026-01-02T03:04:08Z"}},
+                "lastState": {},
                 "ready": True,
                 "restartCount": 0,
                 "image": "docker.io/library/busybox:latest",
@@ -137,6 +138,7 @@ def test_golden_before_anything_runs():
         {
             "name": "main",
             "state": {"waiting": {"reason": "ContainerCreating"}},
+            "lastState": {},
             "ready": False,
             "restartCount": 0,
             "image": "busybox:1",
@@ -237,6 +239,7 @@ def test_golden_nonroot():
                 "message": "container has runAsNonRoot and …",
             }
         },
+        "lastState": {},
         "ready": False,
         "restartCount": 0,
         "image": "busybox:1",
