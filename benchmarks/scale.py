@@ -7,37 +7,21 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 
 from benchmarks import agent as agents
 from benchmarks.report import Row, row
 
 
-def _edit_cpu(agent: agents.Agent, name: str, runs: int) -> list[float]:
-    """CPU seconds of the agent from an edit until the new version is on record as Running."""
-    import psutil
-
-    process = psutil.Process(agent.process.pid)
+def _cpu_of(agent: agents.Agent, act: Callable[[int], object], runs: int) -> list[float]:
+    """CPU seconds that the agent uses in the second and a half after each act."""
     spent: list[float] = []
     for turn in range(runs):
-        before = process.cpu_times()
-        agent.drop(name, version=f"{turn + 2}")
+        before = agent.cpu_seconds()
+        act(turn)
         time.sleep(1.5)
-        after = process.cpu_times()
-        spent.append(after.user + after.system - before.user - before.system)
+        spent.append(agent.cpu_seconds() - before)
     return spent
-
-
-def _idle_cpu(agent: agents.Agent, runs: int) -> float:
-    import psutil
-
-    process = psutil.Process(agent.process.pid)
-    spent: list[float] = []
-    for _ in range(runs):
-        before = process.cpu_times()
-        time.sleep(1.5)
-        after = process.cpu_times()
-        spent.append(after.user + after.system - before.user - before.system)
-    return statistics.median(spent)
 
 
 def measure(*, quick: bool) -> list[Row]:
@@ -50,8 +34,9 @@ def measure(*, quick: bool) -> list[Row]:
                 agent.drop(f"scale-{index}")
             _wait_running(agent, count)
             time.sleep(3)
-            idle = _idle_cpu(agent, runs)
-            costs[count] = [max(0.0, s - idle) * 1e3 for s in _edit_cpu(agent, "scale-0", runs)]
+            idle = statistics.median(_cpu_of(agent, lambda _: None, runs))
+            edits = _cpu_of(agent, lambda turn, a=agent: a.drop("scale-0", f"{turn + 2}"), runs)
+            costs[count] = [max(0.0, spent - idle) * 1e3 for spent in edits]
     floor = costs[10]
     return [
         row(f"agent: CPU of one change with {count} pods", values, "ms",
