@@ -197,7 +197,11 @@ class MemoryEngine:
         files = ContainerFiles(config, pod.volumes, self._host)
         behaviour = None if self._behave is None else self._behave(config)
         actor: Actor
-        actor = actor_of(config, files) if behaviour is None else BehaviourActor(behaviour)
+        actor = (
+            actor_of(config, files, self.clock.now)
+            if behaviour is None
+            else BehaviourActor(behaviour)
+        )
         record = ContainerRecord(
             id=self._new_id(name),
             name=config.name,

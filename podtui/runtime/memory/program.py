@@ -1,22 +1,78 @@
-"""Which behaviour a container config gets when no test says otherwise."""
+"""Which program a container or an exec gets when no test says otherwise."""
 
 from __future__ import annotations
 
-from podtui.runtime.memory.behaviour import Actor, Behaviour, BehaviourActor
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from podtui.runtime.memory.behaviour import Actor, Behaviour, BehaviourActor, Exit, Program
+from podtui.runtime.memory.commands import INSTANT
 from podtui.runtime.memory.files import ContainerFiles
+from podtui.runtime.memory.shell import Shell
 from podtui.runtime.protocol import ContainerConfig
+
+# Images without an entry point, whose command a shell would run.
+_BASES: Final = ("busybox", "alpine", "debian", "ubuntu", "fedora", "bash", "toybox")
+_INTERPRETED: Final = frozenset(
+    {*INSTANT, "sh", "ash", "bash", "dash", "sleep", "exec", "exit", "stress", "stress-ng", "tini"}
+)
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ShellActor:
+    """A container's or an exec's command, interpreted."""
+
+    ends_at: float | None = None
+    end = Exit(0)
+
+    def __init__(self, shell: Shell, command: Sequence[str]) -> None:
+        self._shell = shell
+        self._command = command
+
+    def main(self) -> Program:
+        return self._shell.program(self._command)
+
+    def terminate(self) -> Program | Exit | None:
+        return self._shell.terminate()
+
+
+def _command(config: ContainerConfig) -> tuple[str, ...] | None:
+    """The argv that is known to run; None for an image's own entry point.
+
+    A bare shell without a terminal would end at once; here it runs on, like any other entry point.
+    """
+    if config.command is not None:
+        return (*config.command, *(config.args or ()))
+    name = config.image.rsplit("/", 1)[-1].split("@")[0].split(":")[0]
+    return config.args if name in _BASES and config.args else None
+
+
+def _is_interpreted(command: tuple[str, ...]) -> bool:
+    return bool(command) and command[0].rsplit("/", 1)[-1] in _INTERPRETED
 
 
 def behaviour_of(config: ContainerConfig) -> Behaviour:
-    """An image's own entry point: says so, and runs until it is stopped."""
-    words = " ".join((*(config.command or ()), *(config.args or ())))
-    what = words.splitlines()[0][:120] if words else config.image
-    return Behaviour(lines=(f"simulated: {what}",))
+    """A server that is not known: says so, runs until it is stopped, and exits 0 at once."""
+    words = _command(config) or (config.image, *(config.args or ()))
+    return Behaviour(lines=(f"simulated: {' '.join(words).splitlines()[0][:200]}",))
 
 
-def actor_of(config: ContainerConfig, files: ContainerFiles) -> Actor:
-    """What a container runs by default."""
-    return BehaviourActor(behaviour_of(config))
+def _shell(
+    config: ContainerConfig, files: ContainerFiles, now: Callable[[], datetime], lives_on: bool
+) -> Shell:
+    env = {"PATH": _PATH, "HOSTNAME": config.pod_name, "HOME": "/root", **dict(config.env)}
+    env.setdefault("PWD", config.working_dir or "/")
+    memory = config.resources.memory
+    return Shell(files, env, now, memory_limit=memory, lives_on=lives_on)
+
+
+def actor_of(config: ContainerConfig, files: ContainerFiles, now: Callable[[], datetime]) -> Actor:
+    """What a container runs: its command interpreted where it is one of the known ones."""
+    command = _command(config)
+    if command is None or not _is_interpreted(command):
+        return BehaviourActor(behaviour_of(config))
+    return ShellActor(_shell(config, files, now, lives_on=True), command)
 
 
 def exec_actor(
@@ -24,6 +80,9 @@ def exec_actor(
     files: ContainerFiles,
     command: tuple[str, ...],
     behaviour: Behaviour | None,
+    now: Callable[[], datetime],
 ) -> Actor:
     """What a command executed in a container runs; ``behaviour`` is a test's word on it."""
-    return BehaviourActor(behaviour or Behaviour(exit_after=0.0))
+    if behaviour is not None:
+        return BehaviourActor(behaviour)
+    return ShellActor(_shell(config, files, now, lives_on=False), command)

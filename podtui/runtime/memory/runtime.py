@@ -266,7 +266,8 @@ class MemoryRuntime:
         self.engine.catch_up(cell)
         words = tuple(command)
         behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
-        process = Process(exec_actor(cell.config, cell.files, words, behaviour), self._clock.now())
+        now = self._clock.now
+        process = Process(exec_actor(cell.config, cell.files, words, behaviour, now), now())
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(timeout):
