@@ -17,6 +17,7 @@ from podtui.kubelet.go_duration import go_duration
 INITIAL: Final = 10.0
 MAXIMUM: Final = 300.0
 RESET_AFTER: Final = 600.0
+ROUNDING: Final = 0.001
 
 
 @dataclass(slots=True)
@@ -63,7 +64,9 @@ class Backoff:
         if event - entry.updated > self._reset_after:
             return 0.0
         start = entry.updated if since is None else since
-        return max(start + entry.delay - now, 0.0)
+        left = start + entry.delay - now
+        # Sums of floats end beside the moment that was waited for; a stamp may be of the future.
+        return 0.0 if left < ROUNDING else min(left, entry.delay)
 
     def next(self, key: Hashable, now: float, since: float | None = None) -> float:
         """Note a try (``since``: for the sake of which exit) and return the pause after it."""

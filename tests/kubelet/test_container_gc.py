@@ -1,0 +1,87 @@
+"""What is removed of what is dead."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pod_builders import box, created, ctr, down, make_pod, seen, unknown, up
+
+from podtui.kubelet.container_gc import Garbage, dead_init_containers, garbage, trim
+from podtui.runtime.protocol import ContainerState
+
+
+def test_case_49_one_dead_instance_is_kept_beside_the_living():
+    observed = seen(up(count=3), down(count=2), down(count=1), down(count=0))
+    assert trim(observed, "c") == ("c-1", "c-0")
+    assert trim(observed, "c", keep=0) == ("c-2", "c-1", "c-0")
+    assert trim(observed, "other") == ()
+
+
+def test_init_containers_are_pruned_and_purged():
+    pod = make_pod(init=(ctr("i"), ctr("j")))
+    observed = seen(up(), down("i", count=1), down("i"), up("j", count=1), unknown("j"))
+    assert dead_init_containers(pod, observed) == ("i-0",)
+    assert dead_init_containers(pod, observed, keep=0) == ("i-1", "i-0", "j-0")
+
+
+def test_of_a_live_pod_the_newest_sandbox_and_one_dead_instance_stay():
+    observed = seen(
+        down(count=2, sandbox_id="s1"),
+        down(count=1, sandbox_id="s1"),
+        down(count=0, sandbox_id="s0"),
+        sandboxes=(box(1, ready=False), box(0, ready=False)),
+    )
+    assert garbage([observed], live={"u1"}) == Garbage(containers=("c-1", "c-0"), sandboxes=("s0",))
+
+
+def test_a_sandbox_with_a_container_left_in_it_stays():
+    observed = seen(
+        up(count=1, sandbox_id="s1"),
+        down(count=0, sandbox_id="s0"),
+        sandboxes=(box(1), box(0, ready=False)),
+    )
+    assert garbage([observed], live={"u1"}) == Garbage()
+
+
+def test_of_a_pod_that_is_gone_everything_dead_goes():
+    observed = seen(down(count=1), down(count=0), sandboxes=(box(ready=False),))
+    assert garbage([observed], live=()) == Garbage(
+        containers=("c-1", "c-0"), sandboxes=("s0",), pods=("u1",)
+    )
+
+
+def test_while_the_sources_are_not_ready_nothing_more_goes_than_of_a_live_pod():
+    observed = seen(down(count=1), down(count=0), sandboxes=(box(ready=False),))
+    assert garbage([observed], live=(), deletable=()) == Garbage(containers=("c-0",))
+
+
+def test_what_runs_is_never_removed():
+    observed = seen(up(), down("d"), sandboxes=(box(),))
+    found = garbage([observed], live=())
+    assert found == Garbage(containers=("d-0",))
+
+
+def test_a_created_container_waits_for_the_next_sync():
+    assert garbage([seen(created(count=1), down())], live={"u1"}) == Garbage()
+    assert garbage([seen(up(count=1), created())], live={"u1"}) == Garbage()
+
+
+MAKERS = st.lists(st.sampled_from([up, down, created, unknown]), max_size=6)
+
+
+@given(MAKERS, st.booleans(), st.booleans())
+def test_collecting_again_finds_nothing_more(makers, live, ready):
+    containers = [make(count=len(makers) - at) for at, make in enumerate(makers)]
+    uids = {"u1"} if live else set()
+    observed = seen(*containers, sandboxes=(box(ready=ready),))
+    found = garbage([observed], live=uids)
+    running = {one.id for one in containers if one.state is ContainerState.RUNNING}
+    assert not running & set(found.containers)
+    left = seen(
+        *(one for one in containers if one.id not in found.containers),
+        sandboxes=tuple(one for one in observed.sandboxes if one.id not in found.sandboxes),
+    )
+    again = garbage([left], live=uids)
+    assert (again.containers, again.sandboxes) == ((), ())
+    dead = [one for one in left.containers if one.state is ContainerState.EXITED]
+    assert len(dead) <= (1 if live else 0)

@@ -1,0 +1,103 @@
+"""Termination messages and times."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pod_builders import ctr, make_pod
+
+from podtui.kubelet.termination import (
+    cut,
+    log_tail,
+    message_limit,
+    needs_logs,
+    termination_message,
+)
+from podtui.kubelet.timestamps import optional_rfc3339, parse_time, rfc3339
+
+LOGS = "FallbackToLogsOnError"
+
+
+def test_case_83_the_end_of_the_file_is_read():
+    content = b"x" * 6000 + b"end"
+    assert termination_message(content=content) == "x" * 4093 + "end"
+
+
+@pytest.mark.parametrize(
+    ("policy", "content", "code", "reason", "expected"),
+    [
+        (LOGS, b"", 1, "Error", True),
+        (LOGS, b"", 137, "OOMKilled", True),
+        (LOGS, b"", 0, "Completed", False),
+        (LOGS, b"said", 1, "Error", False),
+        (LOGS, b"", 127, "ContainerCannotRun", False),
+        ("File", b"", 1, "Error", False),
+    ],
+)
+def test_case_83_when_the_log_stands_in(policy, content, code, reason, expected):
+    assert needs_logs(policy, content, code, reason) is expected
+    text = termination_message(
+        content=content, log=b"log", policy=policy, exit_code=code, reason=reason
+    )
+    assert text == ("log" if expected else content.decode())
+
+
+def test_the_end_of_the_log():
+    lines = b"".join(b"%d\n" % number for number in range(200))
+    assert log_tail(lines) == b"".join(b"%d\n" % number for number in range(120, 200))
+    assert log_tail(b"y" * 5000) == b"y" * 2048
+    assert log_tail(b"") == b""
+
+
+def test_the_runtime_s_own_word_comes_first():
+    assert termination_message(content=b"b", runtime_message="a") == "a: b"
+    assert termination_message(content=b"", runtime_message="a") == "a"
+    assert termination_message(content=b"") == ""
+
+
+def test_bytes_that_are_no_text():
+    assert termination_message(content=b"\xff") == "\ufffd"
+
+
+def test_a_pod_s_messages_share_12_kib():
+    assert message_limit(make_pod()) == 12288
+    assert message_limit(make_pod(ctr("a"), ctr("b"), init=(ctr("i"),))) == 4096
+
+
+@given(st.text(max_size=50), st.integers(min_value=0, max_value=60))
+def test_cutting_keeps_the_start_and_whole_characters(text, limit):
+    found = cut(text, limit)
+    assert text.startswith(found)
+    assert len(found.encode()) <= limit
+    if len(text.encode()) <= limit:
+        assert found == text
+
+
+def test_times():
+    moment = datetime(2026, 1, 2, 3, 4, 5, 999999, tzinfo=UTC)
+    assert rfc3339(moment) == "2026-01-02T03:04:05Z"
+    assert rfc3339(moment.astimezone(timezone(timedelta(hours=2)))) == "2026-01-02T03:04:05Z"
+    assert optional_rfc3339(None) is None
+    assert optional_rfc3339(moment) == "2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("2026-01-02T03:04:05Z", 0),
+        ("2026-01-02T03:04:05.123456789Z", 123456),
+        ("2026-01-02T03:04:05.5Z", 500000),
+        ("2026-01-02T05:04:05.123456789+02:00", 123456),
+    ],
+)
+def test_reading_times(text, micros):
+    assert parse_time(text) == datetime(2026, 1, 2, 3, 4, 5, micros, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-01-02T03:04:05", "2026-13-02T03:04:05Z"])
+def test_what_is_no_time(text):
+    with pytest.raises(ValueError, match=r".*"):
+        parse_time(text)
