@@ -145,9 +145,7 @@ def test_oom_scores():
 
 
 def test_a_sidecar_is_no_likelier_to_be_killed_than_the_smallest_container():
-    pod = make_pod(
-        ctr("a", **need("", "2Gi")), ctr("b", **need("", "1Gi")), init=(sidecar(),)
-    )
+    pod = make_pod(ctr("a", **need("", "2Gi")), ctr("b", **need("", "1Gi")), init=(sidecar(),))
     assert oom_score_adj(pod, pod.spec.initContainers[0], 4 * GI) == 750
 
 

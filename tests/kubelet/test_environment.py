@@ -1,0 +1,280 @@
+"""Variables, fields and resources that values refer to."""
+
+from __future__ import annotations
+
+import base64
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pod_builders import GI, ctr, make_pod, node
+
+from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.environment import (
+    Surroundings,
+    environment,
+    expand,
+    metadata_field,
+    quoted,
+    resource_field,
+)
+
+META = {"name": "settings", "namespace": "default"}
+MAPS = {
+    ("default", "settings"): msgspec.convert(
+        {
+            "metadata": META,
+            "data": {"A": "1", "B": "two"},
+            "binaryData": {"C": base64.b64encode(b"three").decode()},
+        },
+        ConfigMap,
+    )
+}
+SECRETS = {
+    ("default", "settings"): msgspec.convert(
+        {"metadata": META, "data": {"P": "aHVzaA=="}, "stringData": {"Q": "plain"}}, Secret
+    )
+}
+
+
+def around(**fields) -> Surroundings:
+    known = {
+        "node": node(),
+        "pod_ips": ("10.0.0.7", "fd00::7"),
+        "host_ips": ("192.0.2.2",),
+        "config_maps": MAPS,
+        "secrets": SECRETS,
+    }
+    return Surroundings(**{**known, **fields})
+
+
+def env(*variables, sources=(), place=None, pod=None, **container):
+    spec = ctr(env=list(variables), envFrom=list(sources), **container)
+    pod = pod or make_pod(spec, labels={"app": "web"})
+    mine = make_pod(spec).spec.containers[0]
+    return environment(pod, mine, place or around())
+
+
+def var(name, value):
+    return {"name": name, "value": value}
+
+
+def field(name, path):
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("$(A)", "1"),
+        ("a$(A)b$(B)c", "a1btwoc"),
+        ("$(NOPE)", "$(NOPE)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$$", "$"),
+        ("$", "$"),
+        ("100$", "100$"),
+        ("$x", "$x"),
+        ("$(A", "$(A"),
+        ("$(A$(B)", "$(A$(B)"),
+        ("$()", "$()"),
+        ("$A)", "$A)"),
+        ("$(EMPTY)", ""),
+        ("${A}", "${A}"),
+    ],
+)
+def test_case_78_expansion(text, expected):
+    assert expand(text, {"A": "1", "B": "two", "EMPTY": ""}) == expected
+
+
+@given(st.text(alphabet="ab()", max_size=30))
+def test_text_without_a_dollar_stays(text):
+    assert expand(text, {"a": "x"}) == text
+
+
+@given(st.text(alphabet="$(A)b", max_size=20))
+def test_doubling_every_dollar_undoes_expansion(text):
+    assert expand(text.replace("$", "$$"), {"A": "x"}) == text
+
+
+def test_case_78_only_earlier_variables_are_known():
+    found = env(var("A", "1"), var("B", "$(A)-$(C)"), var("C", "2"), var("D", "$$(A)"))
+    assert found == {"A": "1", "B": "1-$(C)", "C": "2", "D": "$(A)"}
+
+
+def test_golden_downward():
+    limit = {
+        "name": "CPU_LIM",
+        "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}},
+    }
+    found = env(
+        field("POD_NAME", "metadata.name"),
+        field("POD_IP", "status.podIP"),
+        limit,
+        var("REF", "$(POD_NAME)-x $$(POD_NAME) $(NOPE)"),
+        place=around(pod_ips=("10.88.0.47",)),
+    )
+    assert found == {
+        "POD_NAME": "web-n1",
+        "POD_IP": "10.88.0.47",
+        "CPU_LIM": "2",
+        "REF": "web-n1-x $(POD_NAME) $(NOPE)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("metadata.name", "web-n1"),
+        ("metadata.namespace", "default"),
+        ("metadata.uid", "u1"),
+        ("metadata.labels['app']", "web"),
+        ("metadata.labels['none']", ""),
+        ("metadata.annotations['kubernetes.io/config.source']", "file"),
+        ("spec.nodeName", "n1"),
+        ("spec.serviceAccountName", ""),
+        ("status.hostIP", "192.0.2.2"),
+        ("status.hostIPs", "192.0.2.2"),
+        ("status.podIP", "10.0.0.7"),
+        ("status.podIPs", "10.0.0.7,fd00::7"),
+    ],
+)
+def test_case_80_fields(path, expected):
+    assert env(field("X", path)) == {"X": expected}
+
+
+@pytest.mark.parametrize("path", ["metadata.labels", "metadata.annotations", "spec.hostname", "x"])
+def test_fields_that_are_none(path):
+    with pytest.raises(ConfigError, match="unsupported fieldPath"):
+        env(field("X", path))
+
+
+def test_addresses_with_the_node_s_network():
+    pod = make_pod(ctr(), hostNetwork=True)
+    assert env(field("X", "status.podIP"), place=around(pod_ips=()), pod=pod) == {"X": "192.0.2.2"}
+    assert env(field("X", "status.podIP"), place=around(pod_ips=())) == {"X": ""}
+
+
+@pytest.mark.parametrize(
+    ("limits", "resource", "divisor", "expected"),
+    [
+        ({"cpu": "250m"}, "limits.cpu", "", "1"),
+        ({"cpu": "250m"}, "limits.cpu", "1m", "250"),
+        ({"cpu": "1500m"}, "limits.cpu", "1", "2"),
+        ({}, "limits.cpu", "", "2"),
+        ({}, "requests.cpu", "", "0"),
+        ({"memory": "1Gi"}, "limits.memory", "1Mi", "1024"),
+        ({"memory": "1Gi"}, "limits.memory", "0", str(GI)),
+        ({"memory": "1000"}, "limits.memory", "1Ki", "1"),
+        ({}, "limits.memory", "1Gi", "4"),
+    ],
+)
+def test_case_79_resources(limits, resource, divisor, expected):
+    pod = make_pod(ctr(resources={"limits": limits}))
+    ref = ResourceFieldSelector(resource=resource, divisor=divisor)
+    assert resource_field(pod, pod.spec.containers[0], ref, node()) == expected
+
+
+def test_resources_of_another_container_and_of_none():
+    pod = make_pod(ctr("a"), ctr("b", resources={"requests": {"cpu": "3"}}))
+    ref = ResourceFieldSelector(resource="requests.cpu", containerName="b")
+    assert resource_field(pod, pod.spec.containers[0], ref, node()) == "3"
+    other = ResourceFieldSelector(resource="requests.cpu", containerName="z")
+    with pytest.raises(ConfigError, match="container z not found"):
+        resource_field(pod, None, other, node())
+    odd = ResourceFieldSelector(resource="capacity.cpu")
+    with pytest.raises(ConfigError, match=r"unsupported container resource : capacity\.cpu"):
+        resource_field(pod, pod.spec.containers[0], odd, node())
+
+
+def test_env_from_comes_first_and_env_beats_it():
+    found = env(
+        var("A", "own"),
+        var("X", "$(cm_B)$(A)"),
+        sources=(
+            {"configMapRef": {"name": "settings"}},
+            {"prefix": "cm_", "configMapRef": {"name": "settings"}},
+            {"secretRef": {"name": "settings"}},
+        ),
+    )
+    assert found["A"] == "own"
+    assert found["X"] == "twoown"
+    assert (found["C"], found["cm_C"], found["P"], found["Q"]) == (
+        "three",
+        "three",
+        "hush",
+        "plain",
+    )
+
+
+def key(kind, name, wanted, **more):
+    ref = {"name": name, "key": wanted, **more}
+    return {"name": "X", "valueFrom": {f"{kind}KeyRef": ref}}
+
+
+def test_departure_7_keys_of_documents():
+    assert env(key("configMap", "settings", "B")) == {"X": "two"}
+    assert env(key("secret", "settings", "P")) == {"X": "hush"}
+    assert env(key("configMap", "settings", "Z", optional=True)) == {}
+    assert env(key("secret", "none", "Z", optional=True)) == {}
+    assert env(sources=({"configMapRef": {"name": "none", "optional": True}},)) == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (key("configMap", "none", "A"), 'configmap "none" not found'),
+        (key("secret", "none", "A"), 'secret "none" not found'),
+        (key("configMap", "settings", "Z"), "couldn't find key Z in ConfigMap default/settings"),
+        (key("secret", "settings", "Z"), "couldn't find key Z in Secret default/settings"),
+    ],
+)
+def test_missing_documents(variable, message):
+    with pytest.raises(ConfigError) as caught:
+        env(variable)
+    assert str(caught.value) == message
+
+
+def test_missing_sources():
+    with pytest.raises(ConfigError, match='configmap "none" not found'):
+        env(sources=({"configMapRef": {"name": "none"}},))
+    with pytest.raises(ConfigError, match='secret "none" not found'):
+        env(sources=({"secretRef": {"name": "none"}},))
+
+
+def test_a_secret_s_value_is_in_no_message():
+    bad = msgspec.convert({"metadata": META, "data": {"P": "not base64 !"}}, Secret)
+    with pytest.raises(ConfigError) as caught:
+        env(key("secret", "settings", "P"), place=around(secrets={("default", "settings"): bad}))
+    assert "not base64 !" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_file_keys_are_refused_unless_optional():
+    ref = {"volumeName": "v", "path": "p", "key": "k"}
+    with pytest.raises(ConfigError, match="couldn't parse env file"):
+        env({"name": "X", "valueFrom": {"fileKeyRef": ref}})
+    assert env({"name": "X", "valueFrom": {"fileKeyRef": {**ref, "optional": True}}}) == {}
+
+
+def test_case_81_maps_as_text():
+    pod = make_pod(labels={"b": 'say "hi"\n', "a": "1"})
+    assert metadata_field(pod, "metadata.labels") == 'a="1"\nb="say \\"hi\\"\\n"'
+    assert metadata_field(pod, "spec.nodeName") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("é", '"é"'),
+        ("\t", '"\\t"'),
+        ("\x01", '"\\x01"'),
+        ("a\\b", '"a\\\\b"'),
+        ("\u200b", '"\\u200b"'),
+    ],
+)
+def test_quoting(text, expected):
+    assert quoted(text) == expected
