@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,14 @@ if HERE not in sys.path:
     sys.path.append(HERE)
 
 from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine-url",
+        default=os.environ.get("PODTUI_TEST_ENGINE", "unix:///var/run/docker.sock"),
+        help="the Docker-compatible engine of tests marked engine (also: PODTUI_TEST_ENGINE)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,3 +41,9 @@ def pytest_asyncio_loop_factories(
 def virtual_clock() -> VirtualClock:
     """The clock of a ``virtual_time`` test."""
     return VirtualClock()
+
+
+@pytest.fixture(scope="session")
+def engine_url(pytestconfig: pytest.Config) -> str:
+    """The engine that tests marked ``engine`` drive."""
+    return str(pytestconfig.getoption("--engine-url"))

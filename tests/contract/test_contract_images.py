@@ -1,0 +1,43 @@
+"""Images, whichever runtime."""
+
+from __future__ import annotations
+
+import pytest
+from contract.bench import IMAGE, Bench
+
+from podtui.errors import EngineConflict, ImagePullError
+from podtui.runtime.protocol import PullProgress
+
+
+async def test_an_image_is_known_by_names_and_id(bench: Bench) -> None:
+    image = await bench.runtime.image_status(IMAGE)
+    assert image is not None
+    assert image.id.startswith("sha256:")
+    assert IMAGE in image.tags
+    assert image.size > 0
+    by_id = await bench.runtime.image_status(image.id)
+    by_long_name = await bench.runtime.image_status(f"docker.io/library/{IMAGE}")
+    assert by_id is not None
+    assert by_long_name is not None
+    assert by_id.id == by_long_name.id == image.id
+    assert image.id in [listed.id for listed in await bench.runtime.list_images()]
+
+
+async def test_an_image_that_is_not_there(bench: Bench) -> None:
+    assert await bench.runtime.image_status("localhost:1/podtui/nosuch:1") is None
+    assert await bench.runtime.image_status("sha256:" + "0" * 64) is None
+
+
+async def test_a_pull_that_fails(bench: Bench) -> None:
+    progress: list[PullProgress] = []
+    with pytest.raises(ImagePullError, match=r"\w"):
+        await bench.runtime.pull_image("localhost:1/podtui/nosuch:1", on_progress=progress.append)
+    assert await bench.runtime.image_status("localhost:1/podtui/nosuch:1") is None
+
+
+async def test_an_image_in_use_stays(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    await bench.start(sandbox)
+    with pytest.raises(EngineConflict):
+        await bench.runtime.remove_image(bench.image.id)
+    assert await bench.runtime.image_status(IMAGE) is not None

@@ -1,0 +1,173 @@
+"""Logs, exec, events and counters, whichever runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import pytest
+from contract.bench import Bench, until
+
+from podtui.errors import EngineError, EngineNotFound, EngineUnavailable, ExecTimeout
+from podtui.runtime.protocol import LogOptions
+
+
+async def test_logs_in_order_with_their_streams(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    script = "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; echo '  é tail  '; printf end"
+    ident = await bench.start(sandbox, script)
+    await bench.ended(ident)
+    lines = await bench.lines(ident)
+    assert [(line.stream, line.content.decode()) for line in lines] == [
+        ("stdout", "one"),
+        ("stderr", "two"),
+        ("stdout", ""),
+        ("stdout", "  é tail  "),
+        ("stdout", "end"),
+    ]
+    stamps = [line.timestamp for line in lines]
+    assert stamps == sorted(stamps)
+    assert all(datetime.fromisoformat(stamp[:26] + "+00:00") for stamp in stamps)
+
+
+async def test_parts_of_a_log(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, "for i in 1 2 3; do echo $i; sleep 0.2; done")
+    await bench.ended(ident)
+    assert await bench.text(ident, tail=2) == ["2", "3"]
+    assert await bench.text(ident, tail=0) == []
+    assert await bench.text(ident, tail=99) == ["1", "2", "3"]
+    second = datetime.fromisoformat((await bench.lines(ident))[1].timestamp[:26] + "+00:00")
+    assert await bench.text(ident, since=second) == ["2", "3"]
+    assert await bench.text(ident, until=second.replace(microsecond=0)) in ([], ["1"])
+
+
+async def test_a_long_line_may_come_in_pieces(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    text = "x" * 40_000
+    ident = await bench.start(sandbox, f"echo {text}; echo after")
+    await bench.ended(ident)
+    *pieces, after = await bench.lines(ident)
+    assert b"".join(piece.content for piece in pieces).decode() == text
+    assert [piece.partial for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert (after.content, after.partial) == (b"after", False)
+
+
+async def test_following_sees_what_comes_and_ends(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    script = "echo old; while ! test -f /tmp/go; do sleep 0.05; done; echo new; exit 0"
+    ident = await bench.start(sandbox, script)
+    await bench.shows(ident, "old")
+    seen: list[bytes] = []
+    async with asyncio.timeout(30):
+        async for line in bench.runtime.logs(ident, LogOptions(follow=True)):
+            seen.append(line.content)
+            if line.content == b"old":
+                await bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+    assert seen == [b"old", b"new"]
+
+
+async def test_following_can_be_given_up(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, "echo only; sleep 300")
+    await bench.shows(ident, "only")
+    seen: list[bytes] = []
+
+    async def follow() -> None:
+        async for line in bench.runtime.logs(ident, LogOptions(follow=True)):
+            seen.append(line.content)  # noqa: PERF401 - read while it grows
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+
+        async def came() -> bool:
+            return bool(seen)
+
+        await until(came)
+        task.cancel()
+    assert seen == [b"only"]
+    await bench.runtime.ping()
+
+
+async def test_logs_of_what_is_missing(bench: Bench) -> None:
+    with pytest.raises(EngineNotFound):
+        await bench.lines("f" * 64)
+
+
+async def test_exec(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, "echo inside > /tmp/f; echo ready; sleep 300")
+    await bench.shows(ident, "ready")
+    execute = bench.runtime.exec
+    result = await execute(ident, ["sh", "-c", "cat /tmp/f; exit 3"], timeout=20)
+    assert (result.exit_code, result.output) == (3, b"inside\n")
+    result = await execute(ident, ["sh", "-c", "echo wrong >&2"], timeout=20)
+    assert (result.exit_code, result.output) == (0, b"wrong\n")
+    result = await execute(ident, ["seq", "5000"], timeout=20, limit=64)
+    assert result.output == "".join(f"{n}\n" for n in range(1, 5001)).encode()[:64]
+    with pytest.raises(ExecTimeout):
+        await execute(ident, ["sleep", "30"], timeout=0.3)
+
+
+async def test_exec_needs_a_running_container(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, "true")
+    await bench.ended(ident)
+    with pytest.raises(EngineError):
+        await bench.runtime.exec(ident, ["true"], timeout=10)
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.exec("f" * 64, ["true"], timeout=10)
+
+
+async def test_counters_of_what_runs(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    running = await bench.start(sandbox)
+    await bench.ended(await bench.start(sandbox, "true", name="done"))
+    (stats,) = await bench.runtime.stats()
+    assert (stats.id, stats.name, stats.pod_uid) == (running, "app", bench.uid)
+    assert stats.memory > 0
+    (later,) = await bench.runtime.stats()
+    assert later.cpu >= stats.cpu >= 0
+    assert later.timestamp >= stats.timestamp
+
+
+async def test_events_tell_who_to_look_at(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    async with bench.watching(sandbox) as seen:
+        del seen[:]
+        ident = await bench.start(sandbox, "true")
+        await bench.ended(ident)
+        await bench.runtime.remove_container(ident)
+
+        async def complete() -> bool:
+            return {"start", "die", "destroy"} <= {event.action for event in seen}
+
+        await until(complete)
+        actions = [event.action for event in seen]
+        assert actions.index("start") < actions.index("die")
+        assert {event.pod_uid for event in seen} == {bench.uid}
+
+
+async def test_events_end_with_the_connection(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    opened = asyncio.Event()
+
+    async def drain() -> str:
+        try:
+            async for _ in bench.runtime.events():
+                opened.set()
+        except EngineUnavailable as error:
+            return f"unavailable: {error}"
+        return "ended"
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        task = group.create_task(drain())
+        for knock in range(50):
+            await bench.runtime.remove_container(
+                await bench.create(sandbox, "true", name="knock", attempt=knock)
+            )
+            if opened.is_set():
+                break
+            await asyncio.sleep(0.05)
+        await bench.runtime.close()
+    assert task.result().startswith("unavailable")
