@@ -1,1 +1,12 @@
-"""The driver for Docker's API (Docker and Podman). The only place that imports the SDK."""
+"""The Docker driver: the `Runtime` protocol on a Docker-compatible engine.
+
+Everything goes through the engine's API; local files are read only as a fast path beside it.
+Decides nothing about pods. The only room that imports ``docker``.
+"""
+
+from __future__ import annotations
+
+from podtui.runtime.docker.locate import Endpoint, EngineSearch, Tried, find_engine
+from podtui.runtime.docker.runtime import DockerRuntime
+
+__all__ = ["DockerRuntime", "Endpoint", "EngineSearch", "Tried", "find_engine"]

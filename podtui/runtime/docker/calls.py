@@ -1,0 +1,68 @@
+"""Unary calls through the SDK: threads of our own, each with its own client.
+
+The SDK blocks, and its client is not safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from podtui.runtime.docker.client import Client, new_client
+from podtui.runtime.docker.errors import translated
+from podtui.runtime.docker.locate import Endpoint
+
+T = TypeVar("T")
+THREADS: Final = 12
+CALL_SECONDS: Final = 60.0
+
+
+class Calls:
+    """Runs functions of a client on worker threads. ``version`` is the API's."""
+
+    def __init__(self, endpoint: Endpoint, version: str) -> None:
+        self._endpoint = endpoint
+        self._version = version
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="engine")
+        self._own = threading.local()
+        self._clients: list[Client] = []
+
+    async def run(self, call: Callable[[Client], T], *, timeout: float = CALL_SECONDS) -> T:
+        """The result of ``call``. ``timeout`` is for each answer of the engine.
+
+        When cancelled while the engine works on it, waits for its answer first, so that nothing
+        happens behind the caller's back. Raises `Refused`, `EngineUnavailable`.
+        """
+        future = self._pool.submit(self._call, call, timeout)
+        waiting = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait({waiting})
+        except asyncio.CancelledError:
+            if not future.cancel():
+                await asyncio.wait({waiting})
+                waiting.exception()
+            raise
+        return waiting.result()
+
+    def _call(self, call: Callable[[Client], T], timeout: float) -> T:
+        with translated(self._endpoint.url):
+            client = self._client()
+            client.timeout = timeout
+            return call(client)
+
+    def _client(self) -> Client:
+        client: Client | None = getattr(self._own, "client", None)
+        if client is None:
+            client = new_client(self._endpoint, self._version)
+            self._own.client = client
+            self._clients.append(client)
+        return client
+
+    def close(self) -> None:
+        """Wait for the calls under way, then close every connection. Blocks."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        while self._clients:
+            self._clients.pop().close()

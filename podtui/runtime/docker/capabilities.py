@@ -1,0 +1,94 @@
+"""What the engine is and can do, from its own ``/info`` and ``/version``."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any, Final
+
+from podtui.runtime.docker.locate import Endpoint
+from podtui.runtime.docker.payload import OOM_SCORE_LOST, Abilities
+from podtui.runtime.protocol import EngineInfo
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+
+
+def engine_name(version: Mapping[str, Any]) -> str:
+    components: list[Mapping[str, Any]] = version.get("Components") or []
+    named = any("podman" in str(part.get("Name", "")).lower() for part in components)
+    return "podman" if named else "docker"
+
+
+def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
+    """Whether the engine's files and processes are this machine's: a socket alone may lead into a
+    virtual machine, or out of a container."""
+    return (
+        endpoint.socket_path is not None
+        and info.get("KernelVersion") == platform.release()
+        and os.path.isdir(str(info.get("DockerRootDir") or "/nowhere"))
+    )
+
+
+def abilities(info: Mapping[str, Any], *, lower_oom_score: bool) -> Abilities:
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+
+    def secured(name: str) -> bool:
+        return any(o == name or o.startswith(f"name={name}") for o in options)
+
+    return Abilities(
+        memory_limit=bool(info.get("MemoryLimit", True)),
+        swap_limit=bool(info.get("SwapLimit", True)),
+        cpu_shares=bool(info.get("CPUShares", True)),
+        cpu_quota=bool(info.get("CpuCfsQuota", info.get("CPUCfsQuota", True))),
+        lower_oom_score=lower_oom_score,
+        seccomp=secured("seccomp"),
+        apparmor=secured("apparmor"),
+    )
+
+
+def engine_info(
+    info: Mapping[str, Any],
+    version: Mapping[str, Any],
+    *,
+    api_version: str,
+    able: Abilities,
+    local: bool,
+) -> EngineInfo:
+    rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
+    architecture = str(version.get("Arch") or info.get("Architecture") or "")
+    routable = local and not rootless
+    lacking = [
+        words
+        for lost, words in (
+            (not able.memory_limit, "memory limits"),
+            (not able.swap_limit, "swap limits: a container may swap beyond its memory limit"),
+            (not able.cpu_quota, "CPU limits"),
+            (not able.cpu_shares, "CPU requests (shares)"),
+            (not able.seccomp, "seccomp profiles"),
+            (not able.lower_oom_score, OOM_SCORE_LOST),
+            (not routable, "a route from here to pods' addresses"),
+        )
+        if lost
+    ]
+    return EngineInfo(
+        name=engine_name(version),
+        version=str(version.get("Version", "")),
+        api_version=api_version,
+        os=str(version.get("Os") or info.get("OSType") or "linux"),
+        architecture=_ARCHITECTURES.get(architecture, architecture),
+        kernel=str(info.get("KernelVersion", "")),
+        cgroup_version=2 if str(info.get("CgroupVersion", "1")).strip("v") == "2" else 1,
+        cgroup_driver=str(info.get("CgroupDriver", "")),
+        rootless=rootless,
+        local=local,
+        cpus=int(info.get("NCPU") or 1),
+        memory=int(info.get("MemTotal") or 0),
+        root_dir=str(info.get("DockerRootDir", "")),
+        operating_system=str(info.get("OperatingSystem", "")),
+        supports_memory_limit=able.memory_limit,
+        supports_cpu_quota=able.cpu_quota,
+        supports_lower_oom_score=able.lower_oom_score,
+        routable_pods=routable,
+        lacking=tuple(lacking),
+    )

@@ -1,0 +1,261 @@
+"""App containers on the engine: made in a sandbox, started, looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podtui.errors import (
+    ContainerCreateError,
+    ContainerStartError,
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+)
+from podtui.runtime.docker.client import Client
+from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.host_files import make_host_file
+from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
+from podtui.runtime.docker.inspection import container_status
+from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.paths import Escapes, resolve
+from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.payload import (
+    OOM_SCORE_LOST,
+    Json,
+    LogLimits,
+    Source,
+    container_payload,
+    host_path_source,
+)
+from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
+from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
+from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
+from podtui.runtime.docker.termination import read_termination
+from podtui.runtime.protocol import ContainerConfig, ContainerState, ContainerStatus, Mount, Started
+
+_TERMINATION_MODE = 0o666
+
+
+class Containers:
+    """``root`` is the value of our root label, ``root_dir`` the directory that it stands for."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        sandboxes: Sandboxes,
+        ownership: Ownership,
+        *,
+        root: str,
+        root_dir: str,
+        logs: LogLimits,
+    ) -> None:
+        self._connection = connection
+        self._sandboxes = sandboxes
+        self._ownership = ownership
+        self._root = root
+        self._root_dir = root_dir
+        self._logs = logs
+        self._waiting: dict[str, tuple[str, Json]] = {}
+        """Created and not yet started, with what it takes to make them again."""
+        self._terminations: dict[str, tuple[str, str]] = {}
+        """Container id → sandbox id and the termination file's path in the pod's volume."""
+
+    async def status(self, container_id: str) -> ContainerStatus:
+        return container_status(await self._ownership.inspect(container_id))
+
+    async def create(self, sandbox_id: str, config: ContainerConfig) -> Started:
+        link = self._connection.link
+        store = await self._sandboxes.store(sandbox_id)
+        try:
+            sources = {
+                mount: await self._source(link, sandbox_id, store, mount) for mount in config.mounts
+            }
+            termination = await self._termination_file(link, sandbox_id, store, config)
+            profile = await self._seccomp_profile(config)
+            payload, warnings = container_payload(
+                config,
+                sandbox_id=sandbox_id,
+                host_ipc=store.host_ipc,
+                labels=container_labels(config, self._root, sandbox_id, termination),
+                sources=sources,
+                termination=posixpath.join(store.mountpoint, termination) if termination else "",
+                abilities=link.able,
+                logs=self._logs,
+                seccomp_profile=profile,
+            )
+            identity = await _create(link, payload, container_name(config))
+        except Refused as error:
+            raise _create_error(error) from error
+        self._ownership.add(identity)
+        self._waiting[identity] = (container_name(config), payload)
+        if termination:
+            self._terminations[identity] = (sandbox_id, termination)
+        return Started(id=identity, warnings=warnings)
+
+    async def start(self, container_id: str) -> Started:
+        link = self._connection.link
+        if container_id not in self._waiting:
+            status = await self.status(container_id)
+            if status.record.state is ContainerState.RUNNING:
+                return Started(id=container_id)
+            if status.record.state is not ContainerState.CREATED:
+                raise ContainerStartError(f"container {container_id[:12]} has run before")
+        try:
+            await self._start(link, container_id)
+        except Refused as error:
+            if error.status == 404 and f"No such container: {container_id}" in error.text:
+                self._waiting.pop(container_id, None)
+                raise EngineNotFound(error.text) from error
+            again = self._waiting.pop(container_id, None)
+            if again is not None and _oom_score_refused(error.text, again[1]):
+                return await self._start_without_oom_score(link, container_id, *again)
+            raise ContainerStartError(error.text) from error
+        self._waiting.pop(container_id, None)
+        return Started(id=container_id)
+
+    async def _start(self, link: Link, container_id: str) -> None:
+        async with self._connection.starts:
+            await link.calls.run(lambda client: client.start(container_id), timeout=START_SECONDS)
+
+    async def _start_without_oom_score(
+        self, link: Link, container_id: str, name: str, payload: Json
+    ) -> Started:
+        """The engine can't lower OOM scores: learn that, and make the container again."""
+        self._connection.lose_lower_oom_score()
+        host = {key: v for key, v in payload["HostConfig"].items() if key != "OomScoreAdj"}
+        lesser = {**payload, "HostConfig": host}
+        await self.remove(container_id)
+        try:
+            identity = await _create(link, lesser, name)
+            self._ownership.add(identity)
+            if known := payload["Labels"].get(TERMINATION_LABEL):
+                sandbox_id = host["NetworkMode"].removeprefix("container:")
+                self._terminations[identity] = (sandbox_id, known)
+            await self._start(link, identity)
+        except Refused as error:
+            raise ContainerStartError(error.text) from error
+        return Started(id=identity, warnings=(OOM_SCORE_LOST,))
+
+    async def stop(self, container_id: str, grace: float) -> None:
+        try:
+            await self._ownership.check(container_id)
+        except EngineNotFound:
+            return
+        await stop_container(self._connection.link, container_id, grace)
+
+    async def remove(self, container_id: str) -> None:
+        try:
+            await self._ownership.check(container_id)
+        except EngineNotFound:
+            return
+        await remove_container(self._connection.link, container_id)
+        self._ownership.forget(container_id)
+        self._waiting.pop(container_id, None)
+        self._terminations.pop(container_id, None)
+
+    async def termination_message(self, container_id: str, limit: int) -> bytes:
+        link = self._connection.link
+        known = self._terminations.get(container_id)
+        if known is None:
+            found = await self._ownership.inspect(container_id)
+            labels: Mapping[str, str] = found["Config"]["Labels"]
+            sandbox = str(found["HostConfig"]["NetworkMode"]).removeprefix("container:")
+            known = (sandbox, labels.get(TERMINATION_LABEL, ""))
+            self._terminations[container_id] = known
+        sandbox_id, path = known
+        if not path or limit <= 0:
+            return b""
+        try:
+            store = await self._sandboxes.store(sandbox_id)
+        except EngineNotFound:
+            return b""
+        with meant():
+            return await read_termination(link, sandbox_id, store.mountpoint, path, limit)
+
+    # --- what a container needs before it is made
+
+    async def _source(
+        self, link: Link, sandbox_id: str, store: SandboxStore, mount: Mount
+    ) -> Source:
+        if not mount.volume:
+            try:
+                source = host_path_source(mount)
+            except ValueError as error:
+                raise ContainerCreateError(str(error)) from error
+            if mount.host_path_create == "File":
+                await make_host_file(link, source.path, self._root)
+            return source
+        place = store.places.get(mount.volume)
+        if place is None or not store.mountpoint:
+            raise ContainerCreateError(f'the sandbox has no volume "{mount.volume}"')
+        memory = place.removeprefix(MEMORY_PREFIX) if place.startswith(MEMORY_PREFIX) else ""
+        if not mount.sub_path:
+            if memory:
+                return Source(volume=memory)
+            return Source(path=posixpath.join(store.mountpoint, place), must_exist=True)
+        if memory:
+            place = f"volumes/{mount.volume}"
+        try:
+            path, missing = await resolve(
+                link, sandbox_id, posixpath.join(POD_DIRECTORY, place), mount.sub_path
+            )
+        except Escapes as error:
+            raise ContainerCreateError(f"subPath {error} leads out of its volume") from error
+        if missing:
+            here = POD_DIRECTORY + "/"
+            entries = [Entry(e.path.removeprefix(here), e.mode) for e in missing]
+            await upload(link, sandbox_id, entries)
+        base = posixpath.join(store.mountpoint, place)
+        if memory:
+            found = await link.calls.run(lambda client: client.inspect_volume(memory))
+            base = str(found["Mountpoint"])
+        return Source(path=posixpath.join(base, path), must_exist=True)
+
+    async def _termination_file(
+        self, link: Link, sandbox_id: str, store: SandboxStore, config: ContainerConfig
+    ) -> str:
+        """A fresh file's path in the pod's volume; empty when none is wanted or there is none."""
+        if not config.termination_message_path or not store.mountpoint:
+            return ""
+        spare = store.take_spare()
+        if spare is not None:
+            return spare
+        path = f"t/{secrets.token_hex(8)}"
+        await upload(link, sandbox_id, [Entry(path, _TERMINATION_MODE, content=b"")])
+        return path
+
+    async def _seccomp_profile(self, config: ContainerConfig) -> str | None:
+        """The profile's content: the engine takes that, not a path."""
+        wanted = config.security.seccomp
+        if not wanted.startswith("localhost/"):
+            return None
+        path = Path(self._root_dir, "seccomp", wanted.removeprefix("localhost/"))
+        try:
+            return await asyncio.to_thread(path.read_text)
+        except (OSError, ValueError) as error:
+            raise ContainerCreateError(f"can't read the seccomp profile {path}: {error}") from error
+
+
+async def _create(link: Link, payload: Json, name: str) -> str:
+    def create(client: Client) -> str:
+        made: dict[str, Any] = client.create_container_from_config(payload, name)
+        return str(made["Id"])
+
+    return await link.calls.run(create)
+
+
+def _create_error(error: Refused) -> EngineError:
+    if error.status == 409:
+        return EngineConflict(error.text)
+    if error.status == 404:
+        return EngineNotFound(error.text)
+    return ContainerCreateError(error.text)
+
+
+def _oom_score_refused(text: str, payload: Json) -> bool:
+    return "oom_score_adj" in text and payload["HostConfig"].get("OomScoreAdj", 0) < 0

@@ -1,0 +1,243 @@
+"""Names and labels: how pods are written on the engine's containers, and read back from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from podtui.api import names
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerRecord,
+    ContainerState,
+    RuntimeSnapshot,
+    SandboxConfig,
+    SandboxRecord,
+    SandboxState,
+)
+
+# Ours, on containers: what the pod calls the image, where the termination message is.
+IMAGE_LABEL: Final = "podtui.dev/image"
+TERMINATION_LABEL: Final = "podtui.dev/termination"
+# Ours, on sandboxes and volumes: JSON, volume name → where it is.
+PLACES_LABEL: Final = "podtui.dev/places"
+# Ours, on volumes: who made it, to tell a new one from one that was there.
+NONCE_LABEL: Final = "podtui.dev/nonce"
+
+_INTERNAL: Final = frozenset(
+    {
+        names.DOCKER_TYPE,
+        names.SANDBOX_ID,
+        names.ROOT_LABEL,
+        IMAGE_LABEL,
+        TERMINATION_LABEL,
+        PLACES_LABEL,
+        NONCE_LABEL,
+        "podtui.dev/pause",
+    }
+)
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9.-]")
+
+
+def root_key(root: str) -> str:
+    """The value of the root label: short, the same for the same directory path."""
+    return hashlib.sha256(root.encode()).hexdigest()[:12]
+
+
+def _fit(text: str) -> str:
+    """A part of a name that the engine takes; texts that differ stay different."""
+    cleaned = _UNFIT.sub("-", text)
+    if cleaned == text:
+        return text
+    return f"{cleaned}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def sandbox_name(config: SandboxConfig) -> str:
+    pod = f"{_fit(config.name)}_{_fit(config.namespace)}_{_fit(config.uid)}"
+    return f"k8s_{names.SANDBOX_CONTAINER_NAME}_{pod}_{config.attempt}"
+
+
+def container_name(config: ContainerConfig) -> str:
+    pod = f"{_fit(config.pod_name)}_{_fit(config.pod_namespace)}_{_fit(config.pod_uid)}"
+    return f"k8s_{_fit(config.name)}_{pod}_{config.attempt}"
+
+
+def volume_name(root: str, pod_uid: str, volume: str = "") -> str:
+    """Of a pod's volume, or of one of its tmpfs volumes. ``root`` is a `root_key`."""
+    return "-".join(["podtui", root, _fit(pod_uid), *([_fit(volume)] if volume else [])])
+
+
+def _with_annotations(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
+    return {**labels, **{names.ANNOTATION_PREFIX + key: v for key, v in annotations.items()}}
+
+
+def sandbox_labels(config: SandboxConfig, root: str, places: Mapping[str, str]) -> dict[str, str]:
+    return {
+        **_with_annotations(config.labels, config.annotations),
+        names.POD_NAME: config.name,
+        names.POD_NAMESPACE: config.namespace,
+        names.POD_UID: config.uid,
+        names.CONTAINER_NAME: names.SANDBOX_CONTAINER_NAME,
+        names.DOCKER_TYPE: names.DOCKER_TYPE_SANDBOX,
+        names.ROOT_LABEL: root,
+        PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
+    }
+
+
+def container_labels(
+    config: ContainerConfig, root: str, sandbox_id: str, termination: str
+) -> dict[str, str]:
+    """``termination`` is the termination file's path in the pod's volume, empty for none."""
+    labels = {
+        **_with_annotations(config.labels, config.annotations),
+        names.POD_NAME: config.pod_name,
+        names.POD_NAMESPACE: config.pod_namespace,
+        names.POD_UID: config.pod_uid,
+        names.CONTAINER_NAME: config.name,
+        names.DOCKER_TYPE: names.DOCKER_TYPE_CONTAINER,
+        names.SANDBOX_ID: sandbox_id,
+        names.ROOT_LABEL: root,
+        IMAGE_LABEL: config.image,
+    }
+    if termination:
+        labels[TERMINATION_LABEL] = termination
+    return labels
+
+
+# --- read back
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One of the engine's containers, from a list entry or an inspection alike."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    state: str
+    """The engine's word: ``created``, ``running``, ``paused``, ``exited`` …"""
+    created_at: datetime
+
+
+def seen_in_list(entry: Mapping[str, Any]) -> Seen:
+    found: list[str] = entry.get("Names") or []
+    return Seen(
+        id=str(entry["Id"]),
+        # A container that others link to has more names, each with a slash inside.
+        name=next((n[1:] for n in found if n.count("/") == 1), ""),
+        labels=entry.get("Labels") or {},
+        state=str(entry.get("State", "")).lower(),
+        created_at=datetime.fromtimestamp(int(entry.get("Created", 0)), UTC),
+    )
+
+
+def seen_in_inspection(found: Mapping[str, Any]) -> Seen:
+    return Seen(
+        id=str(found["Id"]),
+        name=str(found.get("Name", "")).removeprefix("/"),
+        labels=found["Config"].get("Labels") or {},
+        state=str(found["State"].get("Status", "")).lower(),
+        created_at=instant(found.get("Created")) or datetime.fromtimestamp(0, UTC),
+    )
+
+
+def instant(text: object) -> datetime | None:
+    """A time as engines write it (nanoseconds, any zone); None for the zero time."""
+    if not isinstance(text, str) or not text or text.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).astimezone(UTC)
+
+
+def _attempt(name: str) -> int | None:
+    tail = name.rpartition("_")[2]
+    return int(tail) if tail.isascii() and tail.isdigit() else None
+
+
+def _split(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and the annotations that the container was made with."""
+    plain: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    for key, value in labels.items():
+        if key.startswith(names.ANNOTATION_PREFIX):
+            annotations[key.removeprefix(names.ANNOTATION_PREFIX)] = value
+        elif key not in _INTERNAL:
+            plain[key] = value
+    return plain, annotations
+
+
+def sandbox_record(seen: Seen) -> SandboxRecord | None:
+    """None when it is not a sandbox of the form that we make."""
+    labels, attempt = seen.labels, _attempt(seen.name)
+    uid = labels.get(names.POD_UID)
+    if labels.get(names.DOCKER_TYPE) != names.DOCKER_TYPE_SANDBOX or attempt is None or not uid:
+        return None
+    plain, annotations = _split(labels)
+    running = seen.state in ("running", "paused")
+    return SandboxRecord(
+        id=seen.id,
+        name=labels.get(names.POD_NAME, ""),
+        namespace=labels.get(names.POD_NAMESPACE, ""),
+        uid=uid,
+        attempt=attempt,
+        state=SandboxState.READY if running else SandboxState.NOT_READY,
+        created_at=seen.created_at,
+        labels=plain,
+        annotations=annotations,
+    )
+
+
+_STATES: Final = {
+    "created": ContainerState.CREATED,
+    "configured": ContainerState.CREATED,
+    "initialized": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "restarting": ContainerState.RUNNING,
+    "stopping": ContainerState.RUNNING,
+    "exited": ContainerState.EXITED,
+    "stopped": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,
+    "removing": ContainerState.EXITED,
+}
+
+
+def container_record(seen: Seen, state: ContainerState | None = None) -> ContainerRecord | None:
+    """None when it is not a container of the form that we make. ``state`` overrides the list's."""
+    labels, attempt = seen.labels, _attempt(seen.name)
+    uid, name = labels.get(names.POD_UID), labels.get(names.CONTAINER_NAME)
+    kind = labels.get(names.DOCKER_TYPE)
+    if kind != names.DOCKER_TYPE_CONTAINER or attempt is None or not uid or not name:
+        return None
+    plain, annotations = _split(labels)
+    return ContainerRecord(
+        id=seen.id,
+        name=name,
+        attempt=attempt,
+        sandbox_id=labels.get(names.SANDBOX_ID, ""),
+        pod_name=labels.get(names.POD_NAME, ""),
+        pod_namespace=labels.get(names.POD_NAMESPACE, ""),
+        pod_uid=uid,
+        state=state or _STATES.get(seen.state, ContainerState.UNKNOWN),
+        created_at=seen.created_at,
+        image=labels.get(IMAGE_LABEL, ""),
+        labels=plain,
+        annotations=annotations,
+    )
+
+
+def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
+    """What a list call found; entries that we did not write are left out."""
+    sandboxes: list[SandboxRecord] = []
+    containers: list[ContainerRecord] = []
+    for entry in entries:
+        seen = seen_in_list(entry)
+        if sandbox := sandbox_record(seen):
+            sandboxes.append(sandbox)
+        elif container := container_record(seen):
+            containers.append(container)
+    return RuntimeSnapshot(sandboxes=tuple(sandboxes), containers=tuple(containers))

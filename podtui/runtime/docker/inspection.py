@@ -1,0 +1,103 @@
+"""What an inspection says, as the protocol's statuses: pure (reference App. C, "state")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from podtui.errors import EngineNotFound
+from podtui.runtime.docker.client import labels_of, mapping
+from podtui.runtime.docker.identity import (
+    container_record,
+    instant,
+    sandbox_record,
+    seen_in_inspection,
+)
+from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.storage import SandboxStore, read_places
+from podtui.runtime.protocol import (
+    ContainerState,
+    ContainerStatus,
+    SandboxState,
+    SandboxStatus,
+)
+
+_ALIVE = ("running", "paused", "restarting", "stopping")
+
+
+def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
+    """Raises `EngineNotFound` when it is not a sandbox of ours."""
+    record = sandbox_record(seen_in_inspection(found))
+    if record is None:
+        raise EngineNotFound(f"{found['Id'][:12]} is not a sandbox")
+    host = found["HostConfig"].get("NetworkMode") == "host"
+    ready = record.state is SandboxState.READY
+    return SandboxStatus(
+        record=record,
+        ips=() if host or not ready else _addresses(mapping(found, "NetworkSettings")),
+        host_network=host,
+        pid=(found["State"].get("Pid") or None) if ready else None,
+    )
+
+
+def _addresses(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    networks: list[Mapping[str, Any]] = list(mapping(settings, "Networks").values())
+    found: list[str] = []
+    for part in (*networks, settings):
+        for key in ("IPAddress", "GlobalIPv6Address"):
+            address = part.get(key)
+            if address and address not in found:
+                found.append(str(address))
+    return tuple(found)
+
+
+def container_status(found: Mapping[str, Any]) -> ContainerStatus:
+    """Raises `EngineNotFound` when it is not a container of ours."""
+    seen = seen_in_inspection(found)
+    state: Mapping[str, Any] = found["State"]
+    started, finished = instant(state.get("StartedAt")), instant(state.get("FinishedAt"))
+    code = int(state.get("ExitCode") or 0)
+    message = str(state.get("Error") or "")
+    reason, pid = "", None
+    if seen.state in _ALIVE:
+        kind, code, finished = ContainerState.RUNNING, 0, None
+        pid = state.get("Pid") or None
+    elif started is not None:
+        kind = ContainerState.EXITED
+        reason = "OOMKilled" if state.get("OOMKilled") else "Error" if code else "Completed"
+    elif code:
+        # It never ran. Times that say otherwise would look like a run of its own.
+        kind, reason = ContainerState.EXITED, "ContainerCannotRun"
+        started = finished = seen.created_at
+    else:
+        kind, finished = ContainerState.CREATED, None
+    record = container_record(seen, kind)
+    if record is None:
+        raise EngineNotFound(f"{found['Id'][:12]} is not a container of a pod")
+    return ContainerStatus(
+        record=record,
+        image_id=str(found.get("Image", "")),
+        started_at=started,
+        finished_at=finished,
+        exit_code=code,
+        reason=reason,
+        message=message,
+        pid=pid,
+    )
+
+
+def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
+    """The storage of a sandbox that another instance made."""
+    mountpoint = next(
+        (
+            str(mount["Source"])
+            for mount in found.get("Mounts") or ()
+            if mount.get("Destination") == POD_DIRECTORY
+        ),
+        "",
+    )
+    return SandboxStore(
+        mountpoint=mountpoint,
+        places=read_places(labels_of(found["Config"]).get(places_label)),
+        host_ipc=found["HostConfig"].get("IpcMode") == "host",
+    )

@@ -1,0 +1,180 @@
+"""The connection to an engine: found, asked what it can do, kept, and replaced after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docker.constants import DEFAULT_DOCKER_API_VERSION
+
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.runtime.docker.calls import Calls
+from podtui.runtime.docker.capabilities import abilities, engine_info, is_local
+from podtui.runtime.docker.client import Client
+from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.locate import Endpoint, find_engine
+from podtui.runtime.docker.pause import (
+    CHANGES,
+    PAUSE_IMAGE,
+    PAUSE_REPOSITORY,
+    PAUSE_VERSION,
+    pause_tar,
+)
+from podtui.runtime.docker.payload import Abilities
+from podtui.runtime.docker.wire import Wire
+from podtui.runtime.protocol import EngineInfo
+
+STARTS_AT_ONCE: Final = 4
+"""More only make each one slower: the engine is the bottleneck."""
+_OLDEST_API: Final = (1, 40)
+_PING_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 15.0
+
+
+@dataclass(slots=True)
+class Link:
+    """One engine, reached. ``info`` may lose an ability when a call shows that it is not there."""
+
+    endpoint: Endpoint
+    calls: Calls
+    wire: Wire
+    info: EngineInfo
+    able: Abilities
+
+    def lose_lower_oom_score(self) -> None:
+        self.able = replace(self.able, lower_oom_score=False)
+        self.info = replace(self.info, supports_lower_oom_score=False)
+
+    async def close(self) -> None:
+        await self.wire.close()
+        # A thread of its own: the loop's default executor belongs to others.
+        with ThreadPoolExecutor(1) as closer:
+            await asyncio.get_running_loop().run_in_executor(closer, self.calls.close)
+
+    async def ensure_pause(self) -> None:
+        """Load the sandbox image when it is missing. Raises `EngineError`."""
+        try:
+            await self.calls.run(lambda client: client.inspect_image(PAUSE_IMAGE))
+        except Refused as error:
+            if error.status != 404:
+                raise meaning(error) from error
+            content = pause_tar(self.info.architecture)
+            await self.calls.run(lambda client: _import(client, content))
+
+
+def _import(client: Client, content: bytes) -> None:
+    answer = client.import_image_from_data(
+        content, repository=PAUSE_REPOSITORY, tag=PAUSE_VERSION, changes=CHANGES
+    )
+    for line in answer.splitlines():
+        if line.strip() and "error" in (said := json.loads(line)):
+            raise EngineError(f"can't load the sandbox image: {said['error']}")
+
+
+class Connection:
+    """Holds the link. ``url`` None looks for an engine."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._link: Link | None = None
+        self._lock = asyncio.Lock()
+        self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._lower_oom_score = True
+
+    @property
+    def link(self) -> Link:
+        """Raises `EngineUnavailable` before `connect` and after `close`."""
+        if self._link is None:
+            raise EngineUnavailable("not connected to a container engine")
+        return self._link
+
+    def lose_lower_oom_score(self) -> None:
+        self._lower_oom_score = False
+        self.link.lose_lower_oom_score()
+
+    async def connect(self) -> EngineInfo:
+        """Raises `EngineUnavailable`. A link that still answers is kept."""
+        async with self._lock:
+            old = self._link
+            if old is not None and await _answers(old):
+                await old.ensure_pause()
+                return old.info
+            self._link = None
+            if old is not None:
+                await old.close()
+            link = await self._make()
+            try:
+                await link.ensure_pause()
+            except BaseException:
+                await link.close()
+                raise
+            self._link = link
+            return link.info
+
+    async def close(self) -> None:
+        async with self._lock:
+            link, self._link = self._link, None
+            if link is not None:
+                await link.close()
+
+    async def ping(self) -> None:
+        """Raises `EngineUnavailable`."""
+        await _ping(self.link.wire)
+
+    async def _make(self) -> Link:
+        with ThreadPoolExecutor(1) as seeker:
+            search = await asyncio.get_running_loop().run_in_executor(
+                seeker, find_engine, self._url
+            )
+        if search.found is None:
+            raise EngineUnavailable(search.explain())
+        endpoint = search.found
+        version, info, api = await _introduce(endpoint)
+        able = abilities(info, lower_oom_score=self._lower_oom_score)
+        described = engine_info(
+            info, version, api_version=api, able=able, local=is_local(endpoint, info)
+        )
+        return Link(endpoint, Calls(endpoint, api), Wire(endpoint, api), described, able)
+
+
+async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The engine's ``/version`` and ``/info``, and the API version to speak with it."""
+    wire = Wire(endpoint, ".".join(map(str, _OLDEST_API)))
+    try:
+        version: dict[str, Any] = await wire.send("GET", "/version", total=_CONNECT_SECONDS)
+        info: dict[str, Any] = await wire.send("GET", "/info", total=_CONNECT_SECONDS)
+    except Refused as error:
+        raise EngineUnavailable(f"{endpoint.url}: {error}") from error
+    finally:
+        await wire.close()
+    if (version.get("Os") or info.get("OSType") or "linux") != "linux":
+        raise EngineUnavailable(f"{endpoint.url}: the engine runs {version['Os']} containers")
+    api = min(_numbers(version["ApiVersion"]), _numbers(DEFAULT_DOCKER_API_VERSION))
+    if api < _OLDEST_API:
+        raise EngineUnavailable(
+            f"{endpoint.url}: the engine speaks API {version['ApiVersion']}, 1.40 is needed"
+        )
+    return version, info, ".".join(map(str, api))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+async def _ping(wire: Wire) -> None:
+    try:
+        async with wire.open("GET", "/_ping", total=_PING_SECONDS):
+            pass
+    except Refused as error:
+        raise EngineUnavailable(str(error)) from error
+
+
+async def _answers(link: Link) -> bool:
+    try:
+        await _ping(link.wire)
+    except EngineUnavailable:
+        return False
+    return True

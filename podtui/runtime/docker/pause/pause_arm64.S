@@ -1,0 +1,61 @@
+/*
+ * The process that holds a pod's namespaces, for Linux on arm64. See pause_amd64.S, which does the
+ * same.
+ */
+        .set BASE, 0x400000
+        .set SIGNALS, (1 << 1) | (1 << 14) | (1 << 16)
+        .set SIGCHLD, 17
+
+        .text
+        .globl _start
+header:
+        .byte 0x7f, 'E', 'L', 'F', 2, 1, 1, 0
+        .quad 0
+        .short 2, 183                   /* ET_EXEC, EM_AARCH64 */
+        .long 1
+        .quad BASE + (_start - header)
+        .quad program - header
+        .quad 0
+        .long 0
+        .short 64, 56, 1, 0, 0, 0
+program:
+        .long 1, 5
+        .quad 0, BASE, BASE
+        .quad end - header, end - header
+        .quad 0x10000                   /* pages may be of 64 KiB */
+
+_start:
+        mov     x0, #0                  /* SIG_BLOCK */
+        adr     x1, signals
+        mov     x2, #0
+        mov     x3, #8
+        mov     x8, #135                /* rt_sigprocmask */
+        svc     #0
+wait:
+        adr     x0, signals
+        mov     x1, #0
+        mov     x2, #0
+        mov     x3, #8
+        mov     x8, #137                /* rt_sigtimedwait */
+        svc     #0
+        tbnz    w0, #31, wait
+        cmp     w0, #SIGCHLD
+        b.ne    leave
+reap:
+        mov     x0, #-1
+        mov     x1, #0
+        mov     x2, #1                  /* WNOHANG */
+        mov     x3, #0
+        mov     x8, #260                /* wait4 */
+        svc     #0
+        cmp     w0, #0
+        b.gt    reap
+        b       wait
+leave:
+        mov     x0, #0
+        mov     x8, #94                 /* exit_group */
+        svc     #0
+        .balign 8
+signals:
+        .quad   SIGNALS
+end:

@@ -1,0 +1,300 @@
+"""What is asked of the engine for a sandbox and for a container: pure, as the API spells it.
+
+Reference §10.5 (command, args), §11 (network), §12 (security), §13.1 (resources), App. C.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podtui.runtime.docker.pause import PAUSE_IMAGE, POD_DIRECTORY
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    Mount,
+    NamespaceMode,
+    SandboxConfig,
+    SecurityContext,
+)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What the engine can do of what a pod may ask for."""
+
+    memory_limit: bool = True
+    swap_limit: bool = True
+    cpu_shares: bool = True
+    cpu_quota: bool = True
+    lower_oom_score: bool = True
+    seccomp: bool = True
+    apparmor: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLimits:
+    """How much the engine keeps of a container's output, as a kubelet does."""
+
+    size: int = 10 * 1024 * 1024
+    files: int = 5
+
+
+# --- sandboxes
+
+
+def sandbox_payload(
+    config: SandboxConfig,
+    *,
+    labels: Mapping[str, str],
+    volume: str,
+    memory: Mapping[str, str],
+) -> Json:
+    """``memory`` maps a tmpfs volume's name to the engine's name of it."""
+    host: Json = {
+        "NetworkMode": "host" if config.network is NamespaceMode.NODE else "bridge",
+        "IpcMode": "host" if config.ipc is NamespaceMode.NODE else "shareable",
+        "PidMode": "host" if config.pid is NamespaceMode.NODE else "",
+        "RestartPolicy": {"Name": "no"},
+        "LogConfig": {"Type": "json-file", "Config": {}},
+        "Mounts": [
+            {"Type": "volume", "Source": volume, "Target": POD_DIRECTORY},
+            *(
+                _volume_mount(name, f"{POD_DIRECTORY}/volumes/{key}")
+                for key, name in memory.items()
+            ),
+        ],
+    }
+    if config.privileged:
+        host["Privileged"] = True
+    if config.dns is not None:
+        host["Dns"] = list(config.dns.servers)
+        # A lone dot: no search list, where an empty list would mean the engine's own.
+        host["DnsSearch"] = list(config.dns.searches) or ["."]
+        host["DnsOptions"] = list(config.dns.options)
+    if config.extra_hosts:
+        host["ExtraHosts"] = [f"{name}:{ip}" for name, ip in config.extra_hosts]
+    if config.sysctls:
+        host["Sysctls"] = dict(config.sysctls)
+    payload: Json = {"Image": PAUSE_IMAGE, "Labels": dict(labels), "HostConfig": host}
+    if config.network is not NamespaceMode.NODE:
+        if config.hostname:
+            payload["Hostname"] = config.hostname
+        _publish(config, payload, host)
+    return payload
+
+
+def _publish(config: SandboxConfig, payload: Json, host: Json) -> None:
+    bindings: dict[str, list[Json]] = {}
+    for port in config.ports:
+        if not port.host_port:
+            continue
+        key = f"{port.container_port}/{port.protocol.lower()}"
+        bindings.setdefault(key, []).append(
+            {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
+        )
+    if bindings:
+        payload["ExposedPorts"] = {key: {} for key in bindings}
+        host["PortBindings"] = bindings
+
+
+def _volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
+    return {
+        "Type": "volume",
+        "Source": name,
+        "Target": target,
+        "ReadOnly": read_only,
+        "VolumeOptions": {"NoCopy": True},
+    }
+
+
+# --- containers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What a mount shows: an engine volume, or a path of the engine's host.
+
+    ``must_exist`` tells that a missing path is an error and not to be made.
+    """
+
+    volume: str = ""
+    path: str = ""
+    must_exist: bool = False
+
+
+def container_payload(
+    config: ContainerConfig,
+    *,
+    sandbox_id: str,
+    host_ipc: bool,
+    labels: Mapping[str, str],
+    sources: Mapping[Mount, Source],
+    termination: str,
+    abilities: Abilities,
+    logs: LogLimits,
+    seccomp_profile: str | None,
+) -> tuple[Json, tuple[str, ...]]:
+    """The payload, and what was left out because the engine can't do it, in words.
+
+    ``termination`` is the engine's path of the termination file, empty for none;
+    ``seccomp_profile`` the content of the profile that ``localhost/…`` names.
+    """
+    warnings: list[str] = []
+    joined = f"container:{sandbox_id}"
+    pid = {NamespaceMode.POD: joined, NamespaceMode.NODE: "host"}.get(config.pid, "")
+    host: Json = {
+        "NetworkMode": joined,
+        "IpcMode": "host" if host_ipc else joined,
+        "PidMode": pid,
+        "RestartPolicy": {"Name": "no"},
+        "LogConfig": {
+            "Type": "json-file",
+            "Config": {"max-size": str(logs.size), "max-file": str(logs.files)},
+        },
+    }
+    _add_mounts(host, config, sources, termination)
+    _add_resources(host, config, abilities, warnings)
+    _add_security(host, config.security, abilities, seccomp_profile, warnings)
+    payload: Json = {
+        "Image": config.image_id,
+        "Labels": dict(labels),
+        "Env": [f"{name}={value}" for name, value in config.env],
+        "OpenStdin": config.stdin,
+        "StdinOnce": config.stdin_once,
+        "Tty": config.tty,
+        "HostConfig": host,
+    }
+    if config.command:
+        payload["Entrypoint"] = list(config.command)
+    if config.args:
+        payload["Cmd"] = list(config.args)
+    if config.working_dir:
+        payload["WorkingDir"] = config.working_dir
+    if config.stop_signal:
+        payload["StopSignal"] = config.stop_signal
+    if config.security.user:
+        payload["User"] = config.security.user
+    return payload, tuple(warnings)
+
+
+def _add_mounts(
+    host: Json, config: ContainerConfig, sources: Mapping[Mount, Source], termination: str
+) -> None:
+    mounts: list[Json] = []
+    binds: list[str] = []
+    for mount in config.mounts:
+        source = sources[mount]
+        if source.volume:
+            mounts.append(
+                _volume_mount(source.volume, mount.container_path, read_only=mount.read_only)
+            )
+        elif source.must_exist or ":" in source.path + mount.container_path:
+            mounts.append(_bind(source.path, mount))
+        else:
+            # Only this older form has the engine make what is missing.
+            options = ["ro"] if mount.read_only else ["rw"]
+            options.append("rprivate" if mount.propagation == "private" else mount.propagation)
+            binds.append(f"{source.path}:{mount.container_path}:{','.join(options)}")
+    if termination:
+        mounts.append(
+            {"Type": "bind", "Source": termination, "Target": config.termination_message_path}
+        )
+    if mounts:
+        host["Mounts"] = mounts
+    if binds:
+        host["Binds"] = binds
+
+
+def _bind(path: str, mount: Mount) -> Json:
+    propagation = "rprivate" if mount.propagation == "private" else mount.propagation
+    return {
+        "Type": "bind",
+        "Source": path,
+        "Target": mount.container_path,
+        "ReadOnly": mount.read_only,
+        "BindOptions": {"Propagation": propagation},
+    }
+
+
+def _add_resources(
+    host: Json, config: ContainerConfig, abilities: Abilities, warnings: list[str]
+) -> None:
+    wanted = config.resources
+    if wanted.cpu_shares and abilities.cpu_shares:
+        host["CpuShares"] = wanted.cpu_shares
+    if wanted.cpu_quota:
+        if abilities.cpu_quota:
+            host["CpuQuota"] = wanted.cpu_quota
+            host["CpuPeriod"] = wanted.cpu_period or 100_000
+        else:
+            warnings.append("the CPU limit is not held: the engine can't limit CPU time")
+    if wanted.memory:
+        if abilities.memory_limit:
+            host["Memory"] = wanted.memory
+            if abilities.swap_limit:
+                host["MemorySwap"] = wanted.memory
+        else:
+            warnings.append("the memory limit is not held: the engine can't limit memory")
+    if wanted.oom_score_adj < 0 and not abilities.lower_oom_score:
+        warnings.append(OOM_SCORE_LOST)
+    elif wanted.oom_score_adj:
+        host["OomScoreAdj"] = wanted.oom_score_adj
+
+
+OOM_SCORE_LOST: Final = (
+    "the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)"
+)
+
+
+def _add_security(
+    host: Json,
+    wanted: SecurityContext,
+    abilities: Abilities,
+    seccomp_profile: str | None,
+    warnings: list[str],
+) -> None:
+    options: list[str] = []
+    if wanted.no_new_privileges:
+        options.append("no-new-privileges")
+    if abilities.seccomp:
+        if wanted.seccomp == "unconfined":
+            options.append("seccomp=unconfined")
+        elif seccomp_profile is not None:
+            options.append(f"seccomp={seccomp_profile}")
+    elif wanted.seccomp != "unconfined":
+        warnings.append("the seccomp profile is not applied: the engine has no seccomp")
+    if wanted.apparmor and wanted.apparmor != "runtime/default":
+        if abilities.apparmor:
+            options.append(f"apparmor={wanted.apparmor.removeprefix('localhost/')}")
+        elif wanted.apparmor != "unconfined":
+            warnings.append("the AppArmor profile is not applied: the engine has no AppArmor")
+    if options:
+        host["SecurityOpt"] = options
+    if wanted.groups:
+        host["GroupAdd"] = [str(group) for group in wanted.groups]
+    if wanted.add_capabilities:
+        host["CapAdd"] = list(wanted.add_capabilities)
+    if wanted.drop_capabilities:
+        host["CapDrop"] = list(wanted.drop_capabilities)
+    if wanted.privileged:
+        host["Privileged"] = True
+    if wanted.read_only_rootfs:
+        host["ReadonlyRootfs"] = True
+    if wanted.unmasked_proc:
+        host["MaskedPaths"] = []
+        host["ReadonlyPaths"] = []
+
+
+def host_path_source(mount: Mount) -> Source:
+    """Of a mount of the host's; a sub-path stays inside. Raises ValueError."""
+    path = posixpath.normpath(mount.host_path)
+    if mount.sub_path:
+        sub = posixpath.normpath("/" + mount.sub_path)
+        if ".." in mount.sub_path.split("/"):
+            raise ValueError(f"{mount.sub_path} leads out of its volume")
+        path = posixpath.join(path, sub.lstrip("/"))
+    return Source(path=path, must_exist=mount.host_path_create == "File")

@@ -1,0 +1,84 @@
+"""Stopping and removing a container of ours, and telling ours from others'."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from podtui.api import names
+from podtui.errors import EngineNotFound
+from podtui.runtime.docker.client import labels_of
+from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.link import Connection, Link
+
+_MARGIN: Final = 60.0
+"""Seconds that the engine has beyond the grace, to kill and to take the network down."""
+_REMOVE_SECONDS: Final = 60.0
+
+
+class Ownership:
+    """Which containers carry our root label. ``root`` is its value."""
+
+    def __init__(self, connection: Connection, root: str) -> None:
+        self._connection = connection
+        self._root = root
+        self._ours: set[str] = set()
+
+    def add(self, container_id: str) -> None:
+        self._ours.add(container_id)
+
+    def forget(self, container_id: str) -> None:
+        self._ours.discard(container_id)
+
+    async def inspect(self, container_id: str) -> dict[str, Any]:
+        """The engine's description. Raises `EngineNotFound`, also for what is not ours."""
+        with meant():
+            found: dict[str, Any] = await self._connection.link.calls.run(
+                lambda client: client.inspect_container(container_id)
+            )
+        if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
+            raise EngineNotFound(f"No such container: {container_id}")
+        self._ours.add(str(found["Id"]))
+        return found
+
+    async def check(self, container_id: str) -> None:
+        """Raises `EngineNotFound` for what is not ours, or is not known and not there."""
+        if container_id not in self._ours:
+            await self.inspect(container_id)
+
+
+async def stop_container(link: Link, container_id: str, grace: float) -> None:
+    """Its stop signal, SIGKILL after ``grace`` seconds; a missing one is no error."""
+    path = f"/containers/{container_id}/stop"
+    try:
+        await link.wire.send(
+            "POST", path, query={"t": str(math.ceil(grace))}, total=grace + _MARGIN
+        )
+    except Refused as error:
+        if error.status != 404:
+            raise meaning(error) from error
+
+
+async def remove_container(link: Link, container_id: str) -> None:
+    """Kill and remove with the image's own volumes; a missing one is no error."""
+    try:
+        await link.calls.run(
+            lambda client: client.remove_container(container_id, force=True, v=True),
+            timeout=_REMOVE_SECONDS,
+        )
+    except Refused as error:
+        if error.status == 404:
+            return
+        if error.status != 409 or "in progress" not in error.text:
+            raise meaning(error) from error
+        await _removed(link, container_id)
+
+
+async def _removed(link: Link, container_id: str) -> None:
+    """Wait for a removal that somebody else began."""
+    path = f"/containers/{container_id}/wait"
+    try:
+        await link.wire.send("POST", path, query={"condition": "removed"}, total=_REMOVE_SECONDS)
+    except Refused as error:
+        if error.status != 404:
+            raise meaning(error) from error

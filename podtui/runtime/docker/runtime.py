@@ -1,0 +1,162 @@
+"""`DockerRuntime`: the `Runtime` protocol, put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from podtui.api import names
+from podtui.clock import Clock
+from podtui.runtime.docker.containers import Containers
+from podtui.runtime.docker.errors import meant
+from podtui.runtime.docker.identity import root_key, snapshot
+from podtui.runtime.docker.image_store import Images
+from podtui.runtime.docker.link import Connection
+from podtui.runtime.docker.payload import LogLimits
+from podtui.runtime.docker.removal import Ownership
+from podtui.runtime.docker.sandboxes import Sandboxes
+from podtui.runtime.docker.watching import Watching
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerStats,
+    ContainerStatus,
+    EngineInfo,
+    ExecResult,
+    ImageRecord,
+    LogLine,
+    LogOptions,
+    PullProgress,
+    RegistryAuth,
+    RuntimeEvent,
+    RuntimeSnapshot,
+    SandboxConfig,
+    SandboxStatus,
+    Started,
+)
+
+
+class DockerRuntime:
+    """Pods on a Docker-compatible engine; see `podtui.runtime.protocol.Runtime` for the verbs.
+
+    ``url`` is ``unix://PATH`` or ``tcp://HOST:PORT``; None looks where engines usually answer.
+    ``root`` is the root directory's path: containers of other roots are never seen nor touched.
+    ``log_limits`` is how much output the engine keeps for each container.
+    """
+
+    def __init__(
+        self, url: str | None, *, root: str, clock: Clock, log_limits: LogLimits | None = None
+    ) -> None:
+        self._root = root_key(root)
+        self._connection = Connection(url)
+        self._ownership = Ownership(self._connection, self._root)
+        self._sandboxes = Sandboxes(self._connection, self._root, self._ownership)
+        self._containers = Containers(
+            self._connection,
+            self._sandboxes,
+            self._ownership,
+            root=self._root,
+            root_dir=root,
+            logs=log_limits or LogLimits(),
+        )
+        self._images = Images(self._connection)
+        self._watching = Watching(self._connection, self._ownership, self._root, clock)
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is known of the engine by now: it may have shown to lack something since
+        `connect`. Raises `EngineUnavailable` when not connected."""
+        return self._connection.link.info
+
+    # --- connection
+
+    async def connect(self) -> EngineInfo:
+        return await self._connection.connect()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def ping(self) -> None:
+        await self._connection.ping()
+
+    async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        labels = [f"{names.ROOT_LABEL}={self._root}"]
+        if pod_uid is not None:
+            labels.append(f"{names.POD_UID}={pod_uid}")
+        with meant():
+            entries: list[dict[str, Any]] = await self._connection.link.calls.run(
+                lambda client: client.containers(all=True, filters={"label": labels})
+            )
+        return snapshot(entries)
+
+    # --- sandboxes
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+        return await self._sandboxes.status(sandbox_id)
+
+    async def run_sandbox(self, config: SandboxConfig) -> Started:
+        return await self._sandboxes.run(config)
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        await self._sandboxes.stop(sandbox_id)
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        await self._sandboxes.remove(sandbox_id)
+
+    async def remove_pod_data(self, pod_uid: str) -> None:
+        await self._sandboxes.remove_pod_data(pod_uid)
+
+    # --- containers
+
+    async def container_status(self, container_id: str) -> ContainerStatus:
+        return await self._containers.status(container_id)
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
+        return await self._containers.create(sandbox_id, config)
+
+    async def start_container(self, container_id: str) -> Started:
+        return await self._containers.start(container_id)
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        await self._containers.stop(container_id, grace)
+
+    async def remove_container(self, container_id: str) -> None:
+        await self._containers.remove(container_id)
+
+    async def termination_message(self, container_id: str, limit: int) -> bytes:
+        return await self._containers.termination_message(container_id, limit)
+
+    # --- images
+
+    async def image_status(self, image: str) -> ImageRecord | None:
+        return await self._images.status(image)
+
+    async def pull_image(
+        self,
+        image: str,
+        *,
+        auth: RegistryAuth | None = None,
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> ImageRecord:
+        return await self._images.pull(image, auth, on_progress)
+
+    async def list_images(self) -> tuple[ImageRecord, ...]:
+        return await self._images.list()
+
+    async def remove_image(self, image_id: str) -> None:
+        await self._images.remove(image_id)
+
+    # --- looking inside
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
+    ) -> ExecResult:
+        return await self._watching.exec(container_id, command, timeout=timeout, limit=limit)
+
+    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+        return self._watching.logs(container_id, options)
+
+    async def stats(self) -> tuple[ContainerStats, ...]:
+        return await self._watching.stats()
+
+    def events(self) -> AsyncIterator[RuntimeEvent]:
+        return self._watching.events()

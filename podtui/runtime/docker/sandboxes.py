@@ -1,0 +1,253 @@
+"""Sandboxes and the storage of pods, on the engine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import docker.errors
+
+from podtui.api import names
+from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime.docker.client import Client, labels_of
+from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.identity import (
+    NONCE_LABEL,
+    PLACES_LABEL,
+    sandbox_labels,
+    sandbox_name,
+    volume_name,
+)
+from podtui.runtime.docker.inspection import sandbox_status, sandbox_store
+from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.payload import sandbox_payload
+from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
+from podtui.runtime.docker.storage import (
+    Entry,
+    Layout,
+    SandboxStore,
+    files_of,
+    first_places,
+    lay_out,
+    new_spares,
+    read_places,
+    tar_of,
+)
+from podtui.runtime.protocol import NamespaceMode, PodVolume, SandboxConfig, SandboxStatus, Started
+
+_log = logging.getLogger(__name__)
+START_SECONDS: Final = 120.0
+_PAUSE_GRACE: Final = 2
+_NOT_FOUND = docker.errors.NotFound
+
+
+class Sandboxes:
+    """``root`` is the value of our root label."""
+
+    def __init__(self, connection: Connection, root: str, ownership: Ownership) -> None:
+        self._connection = connection
+        self._root = root
+        self._ownership = ownership
+        self._stores: dict[str, SandboxStore] = {}
+
+    async def store(self, sandbox_id: str) -> SandboxStore:
+        """What is known of a sandbox's storage. Raises `EngineNotFound`."""
+        known = self._stores.get(sandbox_id)
+        if known is None:
+            found = await self._ownership.inspect(sandbox_id)
+            known = self._stores.setdefault(sandbox_id, sandbox_store(found, PLACES_LABEL))
+        return known
+
+    async def status(self, sandbox_id: str) -> SandboxStatus:
+        return sandbox_status(await self._ownership.inspect(sandbox_id))
+
+    async def run(self, config: SandboxConfig) -> Started:
+        link = self._connection.link
+        nonce = secrets.token_hex(8)
+        memory = {
+            volume.name: volume_name(self._root, config.uid, volume.name)
+            for volume in config.volumes
+            if volume.memory
+        }
+        volume = volume_name(self._root, config.uid)
+        done = False
+        try:
+            started = await self._run(link, config, nonce, volume, memory)
+            done = True
+        except Refused as error:
+            raise meaning(error) from error
+        finally:
+            if not done:
+                await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
+        return started
+
+    async def _run(
+        self,
+        link: Link,
+        config: SandboxConfig,
+        nonce: str,
+        volume: str,
+        memory: Mapping[str, str],
+    ) -> Started:
+        made = await self._make_volume(
+            link, volume, config.uid, nonce, first_places(config.volumes)
+        )
+        for one in config.volumes:
+            if one.memory:
+                await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
+        labels = labels_of(made)
+        fresh = labels.get(NONCE_LABEL) == nonce
+        layout = lay_out(
+            config.volumes,
+            read_places(labels.get(PLACES_LABEL)),
+            fresh=fresh,
+            memory_volume=memory,
+        )
+        own = {**sandbox_labels(config, self._root, layout.places), NONCE_LABEL: nonce}
+        payload = sandbox_payload(config, labels=own, volume=volume, memory=memory)
+        identity = await self._create(link, payload, sandbox_name(config))
+        if layout.uploads:
+            await upload(link, identity, layout.uploads)
+        async with self._connection.starts:
+            await link.calls.run(lambda client: client.start(identity), timeout=START_SECONDS)
+        await self._fill_memory(link, identity, layout)
+        self._stores[identity] = SandboxStore(
+            mountpoint=str(made["Mountpoint"]),
+            places=layout.places,
+            host_ipc=config.ipc is NamespaceMode.NODE,
+            spare_files=new_spares() if fresh else [],
+        )
+        self._ownership.add(identity)
+        return Started(id=identity)
+
+    async def _make_volume(
+        self,
+        link: Link,
+        name: str,
+        uid: str,
+        nonce: str,
+        places: Mapping[str, str],
+        memory: PodVolume | None = None,
+    ) -> dict[str, Any]:
+        """Make an engine volume, or find the one of that name."""
+        labels = {
+            names.ROOT_LABEL: self._root,
+            names.POD_UID: uid,
+            NONCE_LABEL: nonce,
+            PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
+        }
+        options = None if memory is None else _tmpfs(memory)
+
+        def make(client: Client) -> dict[str, Any]:
+            return client.create_volume(name, driver="local", driver_opts=options, labels=labels)
+
+        return await link.calls.run(make)
+
+    async def _create(self, link: Link, payload: dict[str, Any], name: str) -> str:
+        def create(client: Client) -> str:
+            return str(client.create_container_from_config(payload, name)["Id"])
+
+        try:
+            return await link.calls.run(create)
+        except Refused as error:
+            if error.status != 404:
+                raise
+            # Somebody removed the sandbox image since we connected.
+            await link.ensure_pause()
+            return await link.calls.run(create)
+
+    async def _fill_memory(self, link: Link, identity: str, layout: Layout) -> None:
+        """Files of tmpfs volumes: only a running sandbox keeps those mounted."""
+        entries = [
+            entry
+            for volume in layout.memory
+            for entry in files_of(volume, f"volumes/{volume.name}")
+        ]
+        if entries:
+            await upload(link, identity, entries)
+
+    async def _undo(self, link: Link, name: str, nonce: str, volumes: Iterable[str]) -> None:
+        """Remove what this attempt made, and nothing else."""
+
+        def undo(client: Client) -> None:
+            try:
+                if labels_of(client.inspect_container(name)["Config"]).get(NONCE_LABEL) == nonce:
+                    client.remove_container(name, force=True)
+            except _NOT_FOUND:
+                pass
+            for volume in volumes:
+                try:
+                    if labels_of(client.inspect_volume(volume)).get(NONCE_LABEL) == nonce:
+                        client.remove_volume(volume)
+                except _NOT_FOUND:
+                    continue
+
+        try:
+            await link.calls.run(undo)
+        except EngineError as error:
+            _log.warning("can't clear away the failed sandbox %s: %s", name, error)
+
+    async def stop(self, sandbox_id: str) -> None:
+        link = self._connection.link
+        try:
+            await self._ownership.check(sandbox_id)
+        except EngineNotFound:
+            return
+        for identity in await self._inside(link, sandbox_id, all=False):
+            await stop_container(link, identity, 0)
+        await stop_container(link, sandbox_id, _PAUSE_GRACE)
+
+    async def remove(self, sandbox_id: str) -> None:
+        link = self._connection.link
+        self._stores.pop(sandbox_id, None)
+        try:
+            await self._ownership.check(sandbox_id)
+        except EngineNotFound:
+            return
+        for identity in await self._inside(link, sandbox_id, all=True):
+            await remove_container(link, identity)
+            self._ownership.forget(identity)
+        await remove_container(link, sandbox_id)
+        self._ownership.forget(sandbox_id)
+
+    async def _inside(self, link: Link, sandbox_id: str, *, all: bool) -> list[str]:
+        """Ids of the containers in a sandbox, of the running ones or of all."""
+        wanted = [f"{names.ROOT_LABEL}={self._root}", f"{names.SANDBOX_ID}={sandbox_id}"]
+
+        def find(client: Client) -> list[str]:
+            return [str(c["Id"]) for c in client.containers(all=all, filters={"label": wanted})]
+
+        with meant():
+            return await link.calls.run(find)
+
+    async def remove_pod_data(self, pod_uid: str) -> None:
+        link = self._connection.link
+        wanted = [f"{names.ROOT_LABEL}={self._root}", f"{names.POD_UID}={pod_uid}"]
+
+        def remove(client: Client) -> None:
+            found = client.volumes(filters={"label": wanted})
+            for volume in found.get("Volumes") or ():
+                try:
+                    client.remove_volume(volume["Name"])
+                except _NOT_FOUND:
+                    continue
+
+        with meant():
+            await link.calls.run(remove)
+
+
+def _tmpfs(volume: PodVolume) -> dict[str, str]:
+    options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]
+    if volume.size_limit is not None:
+        options.append(f"size={volume.size_limit}")
+    return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
+
+
+async def upload(link: Link, container_id: str, entries: Iterable[Entry]) -> None:
+    """Put files into the pod's directory of a sandbox, started or not. Raises `Refused`."""
+    content = tar_of(entries)
+    await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))

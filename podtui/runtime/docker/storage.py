@@ -1,0 +1,168 @@
+"""Where a pod's volumes lie in its engine volume, and the tar files that fill them.
+
+A pod has one engine volume, mounted in its sandbox at `POD_DIRECTORY`:
+``v/NN`` spare directories and ``t/NN`` spare termination files, from the image; ``volumes/NAME``
+directories that no spare fits; ``t/CONTAINER-…`` further termination files. A volume in memory is a
+tmpfs engine volume of its own, mounted at ``volumes/NAME`` in the sandbox.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from podtui.runtime.docker.pause import SPARE_DIRECTORIES, SPARE_FILES
+from podtui.runtime.protocol import PodVolume
+
+MEMORY_PREFIX: Final = "memory:"
+_SPARE_MODE: Final = 0o777
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a tar: a directory, a file (``content``) or a symlink (``target``)."""
+
+    path: str
+    mode: int
+    uid: int = 0
+    gid: int = 0
+    content: bytes | None = None
+    target: str = ""
+
+
+def tar_of(entries: Iterable[Entry]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for entry in entries:
+            info = tarfile.TarInfo(entry.path)
+            info.mode, info.uid, info.gid = entry.mode, entry.uid, entry.gid
+            if entry.target:
+                info.type, info.linkname = tarfile.SYMTYPE, entry.target
+            elif entry.content is None:
+                info.type = tarfile.DIRTYPE
+            else:
+                info.size = len(entry.content)
+            tar.addfile(info, io.BytesIO(entry.content or b""))
+    return buffer.getvalue()
+
+
+def entries_of(volume: PodVolume, base: str) -> Iterator[Entry]:
+    """A volume's own directory at ``base`` and its files, parents before children."""
+    yield Entry(base, volume.mode, volume.uid, volume.gid)
+    yield from files_of(volume, base)
+
+
+def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
+    made = {""}
+    for file in volume.files:
+        parent = posixpath.dirname(file.path)
+        missing: list[str] = []
+        while parent not in made:
+            made.add(parent)
+            missing.append(parent)
+            parent = posixpath.dirname(parent)
+        for directory in reversed(missing):
+            # A directory of the volume's is as open as the volume, and searchable.
+            yield Entry(f"{base}/{directory}", volume.mode | 0o111, volume.uid, volume.gid)
+        path = f"{base}/{file.path}"
+        content = None if file.target else file.content
+        yield Entry(path, file.mode, file.uid, file.gid, content, file.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each volume is: ``places`` maps its name to a path in the pod's engine volume, or to
+    `MEMORY_PREFIX` and an engine volume's name."""
+
+    places: Mapping[str, str]
+    uploads: tuple[Entry, ...]
+    """What to make before the sandbox starts; empty when the image's spares do."""
+    memory: tuple[PodVolume, ...]
+
+    @property
+    def needs_parent(self) -> bool:
+        return any(place.startswith("volumes/") for place in self.places.values())
+
+
+def _plain(volume: PodVolume) -> bool:
+    return not volume.memory and volume.mode == _SPARE_MODE and volume.uid == 0 and volume.gid == 0
+
+
+def first_places(volumes: Iterable[PodVolume]) -> dict[str, str]:
+    """Which spare directory each plain volume of a new pod gets, as long as there are any."""
+    plain = [volume.name for volume in volumes if _plain(volume)]
+    return dict(zip(plain, SPARE_DIRECTORIES, strict=False))
+
+
+def lay_out(
+    volumes: Iterable[PodVolume],
+    spares: Mapping[str, str],
+    *,
+    fresh: bool,
+    memory_volume: Mapping[str, str],
+) -> Layout:
+    """``spares`` is what `first_places` gave when the pod was new, and is kept; ``fresh`` tells
+    that the engine just filled the volume; ``memory_volume`` names the tmpfs volumes."""
+    places: dict[str, str] = {}
+    uploads: list[Entry] = []
+    memory: list[PodVolume] = []
+    for volume in volumes:
+        if volume.memory:
+            places[volume.name] = MEMORY_PREFIX + memory_volume[volume.name]
+            memory.append(volume)
+            continue
+        place = spares.get(volume.name) or f"volumes/{volume.name}"
+        places[volume.name] = place
+        if volume.name in spares and fresh and _plain(volume):
+            uploads += files_of(volume, place)
+        elif volume.name in spares and not volume.files:
+            # Made by an earlier attempt, and the containers' own since then.
+            continue
+        else:
+            uploads += entries_of(volume, place)
+    return Layout(places, tuple(uploads), tuple(memory))
+
+
+@dataclass(slots=True)
+class SandboxStore:
+    """What is known of a sandbox's storage: ``mountpoint`` is the engine's path of its volume.
+
+    ``spare_files`` are the termination files that no container has got yet; only the instance that
+    made the sandbox knows that they are fresh.
+    """
+
+    mountpoint: str
+    places: Mapping[str, str]
+    host_ipc: bool = False
+    spare_files: list[str] = field(default_factory=list[str])
+
+    def take_spare(self) -> str | None:
+        return self.spare_files.pop(0) if self.spare_files else None
+
+
+def new_spares() -> list[str]:
+    return list(SPARE_FILES)
+
+
+def read_places(label: str | None) -> dict[str, str]:
+    """The places that a label tells; none when it is missing or broken."""
+    try:
+        found: object = json.loads(label or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(k): str(v) for k, v in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def inside(base: str, path: str) -> str:
+    """``base/path`` without ``..``. Raises ValueError when it would leave ``base``."""
+    joined = posixpath.normpath(posixpath.join(base, path))
+    if joined != base and not joined.startswith(base.rstrip("/") + "/"):
+        raise ValueError(f"{path} leads out of its volume")
+    return joined

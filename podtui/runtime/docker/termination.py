@@ -1,0 +1,92 @@
+"""Reading the end of a termination message file (reference §7.7).
+
+From the engine's own path where that is on this machine and readable, else over the API. The file
+is the container's to write: nothing about it is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import tarfile
+from typing import Final
+
+import aiohttp
+
+from podtui.errors import EngineError
+from podtui.runtime.docker.errors import Refused
+from podtui.runtime.docker.link import Link
+from podtui.runtime.docker.pause import POD_DIRECTORY
+
+_READ_SECONDS: Final = 30.0
+_BLOCK: Final = tarfile.BLOCKSIZE
+_CHUNK: Final = 64 * 1024
+
+
+async def read_termination(
+    link: Link, sandbox_id: str, mountpoint: str, path: str, limit: int
+) -> bytes:
+    """The last ``limit`` bytes; empty where there is no file. Raises `Refused`."""
+    if link.info.local and mountpoint:
+        found = read_tail(mountpoint, path, limit)
+        if found is not None:
+            return found
+    query = {"path": f"{POD_DIRECTORY}/{path}"}
+    try:
+        async with link.wire.open(
+            "GET", f"/containers/{sandbox_id}/archive", query=query, total=_READ_SECONDS
+        ) as response:
+            return await tail_of_tar(response.content, limit)
+    except Refused as error:
+        if error.status == 404:
+            return b""
+        raise
+
+
+def read_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
+    """From the local file; None when it can't be had so. Follows no link, opens no device."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        folder = os.open(mountpoint, flags | os.O_DIRECTORY)
+        try:
+            *parents, name = path.split("/")
+            for parent in parents:
+                inner = os.open(parent, flags | os.O_DIRECTORY, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            file = os.open(name, flags, dir_fd=folder)
+        finally:
+            os.close(folder)
+        try:
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                return None
+            return os.pread(file, limit, max(0, about.st_size - limit))
+        finally:
+            os.close(file)
+    except OSError:
+        return None
+
+
+async def tail_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    """The last ``limit`` bytes of the first file of a tar, whatever its size. Raises
+    `EngineError` when the stream is not a whole tar."""
+    try:
+        while True:
+            head = tarfile.TarInfo.frombuf(
+                await stream.readexactly(_BLOCK), "utf-8", "surrogateescape"
+            )
+            if head.isreg():
+                await _skip(stream, max(0, head.size - limit))
+                return await stream.readexactly(min(head.size, limit))
+            if head.type not in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):
+                return b""
+            await _skip(stream, -(-head.size // _BLOCK) * _BLOCK)
+    except (asyncio.IncompleteReadError, tarfile.HeaderError) as error:
+        raise EngineError("the engine sent a broken archive") from error
+
+
+async def _skip(stream: aiohttp.StreamReader, size: int) -> None:
+    while size > 0:
+        size -= len(await stream.readexactly(min(size, _CHUNK)))

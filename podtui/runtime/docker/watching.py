@@ -1,0 +1,240 @@
+"""Looking inside: commands in a container, its output, its usage, and the engine's events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from podtui.api import names
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
+from podtui.runtime.docker.client import mapping
+from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
+from podtui.runtime.docker.removal import Ownership
+from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
+from podtui.runtime.docker.wire import objects, pieces
+from podtui.runtime.protocol import (
+    ContainerStats,
+    ExecResult,
+    LogLine,
+    LogOptions,
+    RuntimeEvent,
+)
+
+_CALL_SECONDS: Final = 30.0
+_STATS_AT_ONCE: Final = 8
+_EXIT_CODE_TRIES: Final = 50
+_EXIT_CODE_PAUSE: Final = 0.02
+_EVENTS: Final = ("create", "start", "die", "oom", "destroy", "pause", "unpause")
+
+
+class Watching:
+    """``root`` is the value of our root label."""
+
+    def __init__(
+        self, connection: Connection, ownership: Ownership, root: str, clock: Clock
+    ) -> None:
+        self._connection = connection
+        self._ownership = ownership
+        self._root = root
+        self._clock = clock
+
+    # --- commands
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, timeout: float, limit: int
+    ) -> ExecResult:
+        link = self._connection.link
+        await self._ownership.check(container_id)
+        with meant():
+            body = {"AttachStdout": True, "AttachStderr": True, "Cmd": list(command)}
+            made: dict[str, Any] = await link.wire.send(
+                "POST", f"/containers/{container_id}/exec", body=body, total=_CALL_SECONDS
+            )
+            identity = str(made["Id"])
+            try:
+                async with asyncio.timeout(timeout):
+                    output = await self._output(link, identity, limit)
+            except TimeoutError as error:
+                await self._kill(link, container_id, identity)
+                text = f'command "{" ".join(command)}" timed out after {timeout:g}s'
+                raise ExecTimeout(text) from error
+            return ExecResult(exit_code=await self._exit_code(link, identity), output=output)
+
+    async def _output(self, link: Link, exec_id: str, limit: int) -> bytes:
+        """Both streams to the end, of which the first ``limit`` bytes are kept."""
+        kept = bytearray()
+        frames = Frames()
+        path = f"/exec/{exec_id}/start"
+        async with link.wire.open("POST", path, body={"Detach": False, "Tty": False}) as response:
+            async for piece in pieces(response):
+                for _, payload in frames.feed(piece):
+                    kept += payload[: limit - len(kept)]
+        return bytes(kept)
+
+    async def _exit_code(self, link: Link, exec_id: str) -> int:
+        """The engine may end the stream a moment before it knows."""
+        for _ in range(_EXIT_CODE_TRIES):
+            found = await self._exec_state(link, exec_id)
+            if not found.get("Running") and found.get("ExitCode") is not None:
+                return int(found["ExitCode"])
+            await self._clock.sleep(_EXIT_CODE_PAUSE)
+        raise EngineError("the engine does not tell the command's exit code")
+
+    async def _exec_state(self, link: Link, exec_id: str) -> dict[str, Any]:
+        return await link.wire.send("GET", f"/exec/{exec_id}/json", total=_CALL_SECONDS)
+
+    async def _kill(self, link: Link, container_id: str, exec_id: str) -> None:
+        """End a command that took too long. The API can't; on this machine a signal can."""
+        if not link.info.local:
+            return
+        try:
+            pid = int((await self._exec_state(link, exec_id)).get("Pid") or 0)
+            if pid:
+                _kill_inside(pid, container_id)
+        except (EngineError, OSError):
+            return
+
+    # --- output
+
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+        link = self._connection.link
+        found = await self._ownership.inspect(container_id)
+        query = {
+            "stdout": "1",
+            "stderr": "1",
+            "timestamps": "1",
+            "follow": "1" if options.follow else "0",
+            "tail": "all" if options.tail is None else str(max(0, options.tail)),
+        }
+        if options.since is not None:
+            query["since"] = _seconds(options.since)
+        if options.until is not None:
+            query["until"] = _seconds(options.until)
+        lines = TerminalLines() if found["Config"].get("Tty") else FramedLines()
+        idle = None if options.follow else _CALL_SECONDS
+        try:
+            async with link.wire.open(
+                "GET", f"/containers/{container_id}/logs", query=query, idle=idle
+            ) as response:
+                async for piece in pieces(response):
+                    for line in lines.feed(piece):
+                        yield line
+                for line in lines.end():
+                    yield line
+        except Refused as error:
+            raise meaning(error) from error
+
+    # --- usage
+
+    async def stats(self) -> tuple[ContainerStats, ...]:
+        link = self._connection.link
+        wanted = [
+            f"{names.ROOT_LABEL}={self._root}",
+            f"{names.DOCKER_TYPE}={names.DOCKER_TYPE_CONTAINER}",
+        ]
+        with meant():
+            running: list[dict[str, Any]] = await link.calls.run(
+                lambda client: client.containers(filters={"label": wanted})
+            )
+        ids = [str(entry["Id"]) for entry in running]
+        found = await self._usages(link, ids)
+        now = self._clock.now()
+        return tuple(
+            ContainerStats(
+                id=identity,
+                name=entry["Labels"].get(names.CONTAINER_NAME, ""),
+                pod_uid=entry["Labels"].get(names.POD_UID, ""),
+                timestamp=now,
+                cpu=usage.cpu,
+                memory=usage.memory,
+            )
+            for identity, entry in zip(ids, running, strict=True)
+            if (usage := found.get(identity)) is not None
+        )
+
+    async def _usages(self, link: Link, ids: Sequence[str]) -> dict[str, Usage]:
+        found: dict[str, Usage] = {}
+        if link.info.local:
+            files = CgroupFiles(link.info.cgroup_version, link.info.cgroup_driver, link.info.name)
+            for identity in ids:
+                if (usage := files.read(identity)) is not None:
+                    found[identity] = usage
+        slots = asyncio.Semaphore(_STATS_AT_ONCE)
+
+        async def ask(identity: str) -> None:
+            async with slots:
+                usage = await self._asked(link, identity)
+            if usage is not None:
+                found[identity] = usage
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for identity in ids:
+                    if identity not in found:
+                        group.create_task(ask(identity), name=f"stats {identity[:12]}")
+        except* EngineError as errors:
+            raise errors.exceptions[0] from errors
+        return found
+
+    async def _asked(self, link: Link, container_id: str) -> Usage | None:
+        """None when it has ended meanwhile."""
+        path = f"/containers/{container_id}/stats"
+        query = {"stream": "0", "one-shot": "1"}
+        try:
+            answer = await link.wire.send("GET", path, query=query, total=_CALL_SECONDS)
+        except Refused as error:
+            if error.status in (404, 409):
+                return None
+            raise meaning(error) from error
+        return from_answer(answer) if answer else None
+
+    # --- events
+
+    async def events(self) -> AsyncIterator[RuntimeEvent]:
+        link = self._connection.link
+        filters = {
+            "type": ["container"],
+            "label": [f"{names.ROOT_LABEL}={self._root}"],
+            "event": list(_EVENTS),
+        }
+        try:
+            async with link.wire.open(
+                "GET", "/events", query={"filters": json.dumps(filters)}
+            ) as response:
+                async for event in objects(response):
+                    if (told := _event(event)) is not None:
+                        yield told
+        except Refused as error:
+            raise EngineUnavailable(f"the engine's event stream ended: {error}") from error
+        raise EngineUnavailable("the engine's event stream ended")
+
+
+def _event(event: dict[str, Any]) -> RuntimeEvent | None:
+    labels = mapping(mapping(event, "Actor"), "Attributes")
+    uid, action = labels.get(names.POD_UID), str(event.get("Action") or "")
+    return RuntimeEvent(pod_uid=uid, action=action) if uid and action else None
+
+
+def _seconds(when: datetime) -> str:
+    """Unix time with microseconds, exactly."""
+    whole = int(when.replace(microsecond=0).timestamp())
+    return f"{whole}.{when.microsecond:06}"
+
+
+def _kill_inside(pid: int, container_id: str) -> None:
+    """SIGKILL to a process, once it is sure to be of that container. Raises OSError."""
+    handle = os.pidfd_open(pid)
+    try:
+        if container_id in Path(f"/proc/{pid}/cgroup").read_text():
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    finally:
+        os.close(handle)

@@ -1,0 +1,115 @@
+"""The engine's HTTP API without the SDK: for answers that take long or come in pieces.
+
+A stream owns its connection and ends with the block that opened it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+
+from podtui.runtime.docker.errors import Refused, translated
+from podtui.runtime.docker.locate import Endpoint
+
+_CHUNK: Final = 64 * 1024
+_LONGEST_LINE: Final = 16 * 1024 * 1024
+CONNECT_SECONDS: Final = 10.0
+
+
+class Wire:
+    """Requests to one engine. Must be made, used and closed in one event loop."""
+
+    def __init__(self, endpoint: Endpoint, version: str) -> None:
+        self._url = endpoint.url
+        self._base = f"{endpoint.http_url}/v{version}"
+        if endpoint.socket_path is not None:
+            connector: aiohttp.BaseConnector = aiohttp.UnixConnector(endpoint.socket_path, limit=0)
+        else:
+            ssl = endpoint.tls.context() if endpoint.tls else True
+            connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        total: float | None = None,
+        idle: float | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The answer's head, its body yet to be read inside the block.
+
+        ``total`` and ``idle`` are seconds for the whole and between two pieces; None is endless.
+        Raises `Refused`, `EngineUnavailable`, from the block too.
+        """
+        timeout = aiohttp.ClientTimeout(
+            total=total, sock_connect=CONNECT_SECONDS, sock_read=idle or total
+        )
+        with translated(self._url):
+            async with self._session.request(
+                method,
+                self._base + path,
+                params=query,
+                json=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 400:
+                    raise Refused(response.status, _message(await response.read()))
+                try:
+                    yield response
+                finally:
+                    response.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        total: float,
+    ) -> Any:
+        """The decoded JSON answer, None where it is empty. Raises as `open`."""
+        async with self.open(method, path, query=query, body=body, total=total) as response:
+            content = await response.read()
+        return json.loads(content) if content.strip() else None
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body as it comes."""
+    while piece := await response.content.read(_CHUNK):
+        yield piece
+
+
+async def objects(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+    """The JSON objects of a body that has one a line (or none between them)."""
+    kept = b""
+    async for piece in pieces(response):
+        *lines, kept = (kept + piece).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+        if len(kept) > _LONGEST_LINE:
+            raise Refused(500, "the engine sent a line without end")
+    if kept.strip():
+        yield json.loads(kept)
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()[:1000]
