@@ -52,7 +52,8 @@ class Row:
     """One line of a table; ``cells`` and ``sort`` are in the order of its columns.
 
     ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
-    cells from column ``tail_from`` on. ``search`` is what a filter looks at.
+    cells from column ``tail_from`` on. ``search`` is what a filter looks at. Rows of one ``same``
+    are the same thing to people: the cursor goes from one that is gone to its successor.
     """
 
     key: str
@@ -63,6 +64,7 @@ class Row:
     pin: int = 0
     tail: Span | None = None
     tail_from: int = 0
+    same: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,26 +156,37 @@ def line_width(line: Iterable[Span]) -> int:
 
 def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
     """A line in rows of at most ``width`` cells, broken at blanks; later rows are indented."""
+    width = max(2, width)
+    margin = " " * min(indent, width // 2)
     rows: list[list[Span]] = [[]]
-    used = 0
+    used = start = 0
     for span in line:
         for word in _words(span.text):
-            cells = width_of(word)
-            if used and used + width_of(word.rstrip()) > width:
-                rows.append([Span(" " * indent)] if indent else [])
-                used = indent
-                word = word.lstrip()
-                cells = width_of(word)
-            while used + cells > width and cells > width - indent > 0:
-                head = set_cell_size(word, width - used)
+            if used > start and used + width_of(word.rstrip()) > width:
+                rows.append([Span(margin)] if margin else [])
+                used = start = len(margin)
+            while used + width_of(word.rstrip()) > width:
+                head = _prefix(word, width - used)
                 rows[-1].append(Span(head, span.tone))
-                word = word[len(head.rstrip()) :]
-                rows.append([Span(" " * indent)] if indent else [])
-                used, cells = indent, width_of(word)
+                word = word[len(head) :]
+                rows.append([Span(margin)] if margin else [])
+                used = start = len(margin)
+            if used + width_of(word) > width:
+                word = word.rstrip()
             if word:
                 rows[-1].append(Span(word, span.tone))
-                used += cells
+                used += width_of(word)
     return [tuple(row) for row in rows]
+
+
+def _prefix(text: str, room: int) -> str:
+    """As much as fits; a character at least, so that there is an end."""
+    used = 0
+    for position, character in enumerate(text):
+        used += width_of(character)
+        if used > room:
+            return text[: max(1, position)]
+    return text
 
 
 def _words(text: str) -> list[str]:

@@ -22,6 +22,36 @@ _SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), c
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pod asks of the node, by resource; made once for each change of the pod."""
+
+    key: str
+    label: str
+    name: tuple[str, str]
+    active: bool
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+    refused: tuple[str, str] | None
+    """(reason, message) where the node rejected it."""
+
+
+def ask_of(pod: Pod) -> Ask:
+    refused = None
+    if is_rejected(pod):
+        message = clean(pod.status.message.removeprefix(REJECTED))
+        refused = (clean(pod.status.reason), message)
+    return Ask(
+        pod_key(pod),
+        pod_label(pod),
+        (pod.metadata.namespace, pod.metadata.name),
+        is_active(pod),
+        {resource: requested(pod, resource) for resource in RESOURCES},
+        {resource: limited(pod, resource) for resource in RESOURCES if resource != "pods"},
+        refused,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     key: str
     name: str
@@ -69,73 +99,67 @@ def in_unit(resource: str, count: int) -> str:
 
 def gauges(
     node: Node,
-    pods: Iterable[Pod],
+    asks: Iterable[Ask],
     usage: Mapping[tuple[str, str], Usage],
     node_use: Usage | None,
 ) -> tuple[Gauge, ...]:
     """One gauge for each of `RESOURCES` that the node has; shares largest first."""
-    active = [pod for pod in pods if is_active(pod)]
+    active = [ask for ask in asks if ask.active]
     found: list[Gauge] = []
     for resource in RESOURCES:
         if resource not in node.status.capacity:
             continue
-        shares = [_share(pod, resource, usage) for pod in active]
-        shares.sort(key=lambda s: (-s.requested, s.name))
-        used = None
-        if node_use is not None and resource in ("cpu", "memory"):
-            used = node_use.cpu if resource == "cpu" else node_use.memory
         capacity = amount(resource, node.status.capacity[resource])
+        allocatable = node.status.allocatable.get(resource)
+        shares = [_share(ask, resource, usage) for ask in active]
+        shares.sort(key=lambda s: (-s.requested, s.name))
         found.append(
             Gauge(
                 resource,
                 capacity,
-                amount(resource, node.status.allocatable.get(resource, str(capacity)))
-                if resource in node.status.allocatable
-                else capacity,
+                capacity if allocatable is None else amount(resource, allocatable),
                 sum(share.requested for share in shares),
-                0 if resource == "pods" else sum(limited(pod, resource) for pod in active),
-                used,
+                sum(ask.limits.get(resource, 0) for ask in active),
+                _used(node_use, resource),
                 tuple(shares),
             )
         )
     return tuple(found)
 
 
-def _share(pod: Pod, resource: str, usage: Mapping[tuple[str, str], Usage]) -> Share:
-    use = usage.get((pod.metadata.namespace, pod.metadata.name))
-    used = None
-    if use is not None and resource in ("cpu", "memory"):
-        used = use.cpu if resource == "cpu" else use.memory
-    return Share(pod_key(pod), pod_label(pod), requested(pod, resource), used)
+def _used(use: Usage | None, resource: str) -> int | None:
+    if use is None or resource not in ("cpu", "memory"):
+        return None
+    return use.cpu if resource == "cpu" else use.memory
 
 
-def rejections(pods: Iterable[Pod], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
+def _share(ask: Ask, resource: str, usage: Mapping[tuple[str, str], Usage]) -> Share:
+    used = _used(usage.get(ask.name), resource)
+    return Share(ask.key, ask.label, ask.requests[resource], used)
+
+
+def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
     """Every refused pod, by name."""
     by_resource = {gauge.resource: gauge for gauge in found}
-    result: list[Rejection] = []
-    for pod in pods:
-        if not is_rejected(pod):
-            continue
-        message = clean(pod.status.message.removeprefix(REJECTED))
-        lacking = [name for name, _ in _LACKING.findall(message)]
-        lacking += [match[0] for match in _SHORT.findall(message)]
-        words: list[str] = []
-        fits = bool(lacking)
-        for resource in lacking:
-            gauge = by_resource.get(resource)
-            if gauge is None:
-                fits = False
-                words.append(f"lacks {resource}")
-                continue
-            need, free = requested(pod, resource), gauge.allocatable - gauge.requested
-            fits &= need <= free
-            words.append(
-                f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
-            )
-        result.append(
-            Rejection(
-                pod_key(pod), pod_label(pod), clean(pod.status.reason),
-                "; ".join(words) or message, fits,
-            )
-        )  # fmt: skip
+    result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
     return tuple(sorted(result, key=lambda r: r.name))
+
+
+def _rejection(ask: Ask, by_resource: Mapping[str, Gauge]) -> Rejection:
+    reason, message = ask.refused or ("", "")
+    lacking = [name for name, _ in _LACKING.findall(message)]
+    lacking += [match[0] for match in _SHORT.findall(message)]
+    words: list[str] = []
+    fits = bool(lacking)
+    for resource in lacking:
+        gauge = by_resource.get(resource)
+        if gauge is None:
+            fits = False
+            words.append(f"lacks {resource}")
+            continue
+        need, free = ask.requests[resource], gauge.allocatable - gauge.requested
+        fits &= need <= free
+        words.append(
+            f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
+        )
+    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits)

@@ -34,9 +34,8 @@ def node_lines(
             lines.append(_figures(gauge, width))
             lines.append(())
     if rejected:
-        if not roomy:
-            lines.append(())
-        lines.append((Span(f"rejected pods ({len(rejected)})", "heading"),))
+        if roomy:
+            lines.append((Span(f"rejected pods ({len(rejected)})", "heading"),))
         for rejection in rejected:
             lines += _rejection(rejection, width)
         lines.append(())

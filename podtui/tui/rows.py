@@ -25,10 +25,9 @@ POD_COLUMNS: Final = (
 )
 EVENT_COLUMNS: Final = (
     Column("seen", "SEEN", 80, align="right", descending=True),
-    Column("count", "COUNT", 50, align="right", descending=True),
-    Column("reason", "REASON", 90, minimum=10, maximum=28, flexible=True),
-    Column("object", "OBJECT", 60, minimum=10, maximum=34, flexible=True),
-    Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True),
+    Column("reason", "REASON", 90, minimum=12, maximum=32, flexible=True),
+    Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
+    Column("message", "MESSAGE", 100, minimum=34, maximum=2000, flexible=True, filling=True),
 )
 NO_EVENT_OBJECT: Final = "Node"
 MANIFEST_KEY: Final = "manifest:"
@@ -94,6 +93,7 @@ def pod_row(pod: Pod, usage: Usage | None) -> Row:
         search=f"{name} {word} {address}",
         labels=pod.metadata.labels,
         pin=1,
+        same=name,
     )
 
 
@@ -185,11 +185,13 @@ def event_row(event: Event) -> Row:
         event_key(event),
         (
             Cell("", "muted", seen),
-            Cell(f"×{count}" if count > 1 else "", "muted"),
-            Cell(f"{'▲' if warning else '·'} {reason}", "warning" if warning else "reason"),
+            Cell(
+                f"{'▲' if warning else '·'} {reason}" + (f" ×{count}" if count > 1 else ""),
+                "warning" if warning else "reason",
+            ),
             Cell(about, "muted"),
             Cell(message, "" if warning else "soft"),
         ),
-        ((seen, order), count, reason, about, message),
+        ((seen, order), reason, about, message),
         search=f"{event.type} {reason} {about} {message}",
     )

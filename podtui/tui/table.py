@@ -36,7 +36,7 @@ class Table(Toned, ScrollView, can_focus=True):
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="table.page-down"),
         Binding("home,g", "jump(0)", "First", show=False, id="table.first"),
         Binding("end,G", "jump(-1)", "Last", show=False, id="table.last"),
-        Binding("enter", "open", "Open", id="table.open"),
+        Binding("enter", "open", "Open", key_display="enter", id="table.open"),
     ]
 
     now: reactive[float] = reactive(0.0, repaint=False)
@@ -77,6 +77,7 @@ class Table(Toned, ScrollView, can_focus=True):
         sort: int,
         descending: bool = False,
         follow_top: bool = False,
+        home_pin: int = 0,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
@@ -86,6 +87,10 @@ class Table(Toned, ScrollView, can_focus=True):
         self.repaints = 0
         """Lines drawn since the start; what tests count instead of time."""
         self._follow_top = follow_top
+        self._home_pin = home_pin
+        self._touched = False
+        self._same = ""
+        self._gone = ""
         self._position = 0
         self._fitted: tuple[Fitted, ...] = ()
         self._ages: dict[str, tuple[str, ...]] = {}
@@ -145,6 +150,8 @@ class Table(Toned, ScrollView, can_focus=True):
         if not len(self.set):
             self._point("")
             return
+        self._touched = True
+        self._gone = ""
         position = max(0, min(position, len(self.set) - 1))
         self._refresh_row(self._position)
         self._position = position
@@ -160,6 +167,8 @@ class Table(Toned, ScrollView, can_focus=True):
         return True
 
     def _point(self, key: str) -> None:
+        row = self.set.rows.get(key)
+        self._same = row.same if row is not None else ""
         if key != self.cursor_key:
             self.cursor_key = key
             self.post_message(self.CursorMoved(self, key))
@@ -168,12 +177,38 @@ class Table(Toned, ScrollView, can_focus=True):
         """Find the cursor's row again after rows moved; its neighbour where it is gone."""
         at_top = self._follow_top and self._position == 0
         position = None if at_top else self.set.index.get(self.cursor_key)
+        if position is not None and not self._touched:
+            row = self.set.at(position)
+            if row is not None and row.pin != self._home_pin:
+                position = None
+        if position is None or self._gone:
+            position = self._successor(position)
         if position is None:
-            position = 0 if at_top else max(0, min(self._position, len(self.set) - 1))
+            position = self._home() if not self._touched else self._position
+            position = 0 if at_top else max(0, min(position, len(self.set) - 1))
             self._point(self.set.order[position] if len(self.set) else "")
         if position != self._position:
             self._position = position
             self.call_after_refresh(self._show_cursor)
+
+    def _successor(self, position: int | None) -> int | None:
+        """The row that took the place of the one that the cursor lost, once it is there."""
+        if position is None and not self._gone:
+            self._gone = self._same
+        if self._gone:
+            for index, key in enumerate(self.set.order):
+                if self.set.rows[key].same == self._gone:
+                    self._gone = ""
+                    self._point(key)
+                    return index
+        return position
+
+    def _home(self) -> int:
+        """Where the cursor stands until it is moved: the first row of the pin that matters."""
+        for position, key in enumerate(self.set.order):
+            if self.set.rows[key].pin == self._home_pin:
+                return position
+        return 0
 
     # --- geometry
 

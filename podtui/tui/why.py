@@ -6,7 +6,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.cells import Line, Span
 from podtui.tui.format import age, epoch
-from podtui.tui.pod_status import ending, pod_status_line
+from podtui.tui.pod_status import Family, ending, pod_status_line
 from podtui.tui.rows import manifest_message, place_of
 from podtui.tui.sanitize import clean
 
@@ -19,19 +19,16 @@ def explain_pod(pod: Pod, manifest: Manifest | None, now: float) -> Line:
     if line.rejected:
         message = clean(pod.status.message.removeprefix(REJECTED))
         return (Span("rejected ", "error"), Span(message), Span("  r starts it afresh", "muted"))
-    if pod.status.message and line.family.value in ("error", "terminating"):
+    if line.family is Family.COMPLETED:
+        return _endings(pod, now)
+    if pod.status.message and line.family in (Family.ERROR, Family.TERMINATING):
         return (Span(clean(pod.status.message)),)
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         found = _trouble(status, now)
         if found:
             return found
     for condition in pod.status.conditions:
-        if (
-            condition.type == "Ready"
-            and condition.status == "False"
-            and condition.message
-            and condition.reason != "PodCompleted"
-        ):
+        if condition.type == "Ready" and condition.status == "False" and condition.message:
             return (Span("not ready ", line.family.value), Span(clean(condition.message)))
     return _contents(pod)
 
@@ -40,8 +37,14 @@ def _trouble(status: ContainerStatus, now: float) -> Line:
     name = Span(clean(status.name) + " ", "key")
     waiting, ended = status.state.waiting, status.state.terminated
     if waiting is not None and (waiting.message or waiting.reason.endswith("Error")):
-        rest = f" · last time: {_last(status, now)}" if status.lastState.terminated else ""
-        return (name, Span(clean(waiting.message or waiting.reason)), Span(rest, "muted"))
+        last = _last(status, now)
+        message = clean(waiting.message or waiting.reason)
+        return (
+            name,
+            Span(last),
+            Span(" · " if last else ""),
+            Span(message, "soft" if last else ""),
+        )
     if ended is not None and ended.exitCode != 0:
         return (name, Span(_ended(status, now)))
     return ()
@@ -54,7 +57,7 @@ def _last(status: ContainerStatus, now: float) -> str:
     when = epoch(ended.finishedAt)
     ago = f" {age(now - when)} ago" if when is not None else ""
     message = f": {clean(ended.message.strip())}" if ended.message.strip() else ""
-    return f"{clean(ending(ended))}, exit code {ended.exitCode}{ago}{message}"
+    return f"ended with exit code {ended.exitCode} ({clean(ending(ended))}){ago}{message}"
 
 
 def _ended(status: ContainerStatus, now: float) -> str:
@@ -63,6 +66,22 @@ def _ended(status: ContainerStatus, now: float) -> str:
         return ""
     message = f": {clean(ended.message.strip())}" if ended.message.strip() else ""
     return f"ended with exit code {ended.exitCode} ({clean(ending(ended))}){message}"
+
+
+def _endings(pod: Pod, now: float) -> Line:
+    spans: list[Span] = []
+    for status in pod.status.containerStatuses:
+        ended = status.state.terminated
+        if ended is None:
+            continue
+        when = epoch(ended.finishedAt)
+        ago = f" {age(now - when)} ago" if when is not None else ""
+        spans += [
+            Span("  ·  " if spans else "", "muted"),
+            Span(clean(status.name) + " ", "key"),
+            Span(f"ended with exit code {ended.exitCode}{ago}", "soft"),
+        ]
+    return tuple(spans) or _contents(pod)
 
 
 def _contents(pod: Pod) -> Line:

@@ -1,0 +1,282 @@
+"""The app: follows the agent, folds what it says into the model, and hands changes to the screens.
+
+One way only: client → `Model` → screens. Changes are published at most ten times a second, the
+first of a burst at once; while nothing changes, time goes on once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.theme import Theme
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client.protocol import Client, Lost
+from podtui.errors import PodtuiError
+from podtui.tui.help_screen import HelpScreen, help_lines
+from podtui.tui.live_screen import LiveScreen
+from podtui.tui.main_screen import MainScreen
+from podtui.tui.model import Changes, Link, Model
+from podtui.tui.rows import pod_label
+from podtui.tui.sanitize import clean
+from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes
+
+FRAME = 0.1
+USAGE_SECONDS = 3.0
+RETRY_SECONDS = 1.0
+COMMANDS = {
+    "pods": "pods", "po": "pods", "pod": "pods",
+    "events": "events", "ev": "events", "event": "events",
+    "logs": "logs", "log": "logs",
+    "nodes": "node", "node": "node", "no": "node",
+}  # fmt: skip
+
+
+class PodtuiApp(App[None]):
+    """``folder`` is shown in the status line; ``start_error`` is what is said when the agent could
+    not be started; ``check_agent`` is asked for it once a second while nobody answers."""
+
+    TITLE = "podtui"
+    CSS_PATH = "podtui.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("colon", "command", "Command", key_display=":", id="app.command"),
+        Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
+        Binding("q", "quit", "Quit", id="app.quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True, id="app.interrupt"),
+        Binding("T", "next_theme", "Next theme", show=False, id="app.theme"),
+        Binding("ctrl+x", "save_screenshot", "Save a picture of the screen", show=False,
+                id="app.screenshot"),
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        theme: str | None = None,
+        theme_dirs: Sequence[Path] = (),
+        simulated: bool = False,
+        folder: str = "",
+        start_error: str = "",
+        check_agent: Callable[[], str] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._theme_problems: list[str] = []
+        super().__init__()
+        self.client = client
+        self.model = Model()
+        self.simulated = simulated
+        self.folder = folder
+        self.start_error = start_error
+        self.now = now
+        self._check_agent = check_agent
+        self._theme_dirs = tuple(theme_dirs)
+        self._ours: list[str] = []
+        self._published_at = 0.0
+        self._scheduled = False
+        self._take_themes(load_themes(self._theme_dirs))
+        wanted = theme or DEFAULT_THEME
+        if wanted in self.available_themes:
+            self.theme = wanted
+        elif theme:
+            self._theme_problems.append(f"There is no theme {theme!r}.")
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return defaults(self.current_theme)
+
+    def get_default_screen(self) -> Screen[Any]:
+        return MainScreen()
+
+    def on_mount(self) -> None:
+        self.set_interval(1.0, self._tick)
+        self.run_worker(self._follow_all(), name="follow", group="follow")
+        if self._theme_dirs:
+            self.run_worker(self._watch_themes(), name="themes", group="themes")
+        self._tell_theme_problems()
+
+    # --- from the agent to the model
+
+    async def _follow_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for kind in (Node, Pod, Event, Manifest):
+                tasks.create_task(self._follow(kind), name=f"follow {kind.__name__}")
+            tasks.create_task(self._measure(), name="measure")
+
+    async def _follow(self, kind: Any) -> None:
+        while True:
+            try:
+                async for delta in self.client.follow(kind):
+                    self.model.fold(kind, delta)
+                    self._schedule()
+            except PodtuiError as error:
+                self.model.fold(kind, Lost(str(error)))
+                self._schedule()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _measure(self) -> None:
+        while True:
+            if self.model.link is Link.CONNECTED:
+                try:
+                    pods = await self.client.pod_metrics()
+                    node = await self.client.node_metrics()
+                except PodtuiError:
+                    # The watches tell when the agent is gone; figures are simply not there.
+                    pass
+                else:
+                    self.model.measure(pods, node)
+                    self._schedule()
+                await asyncio.sleep(USAGE_SECONDS)
+            else:
+                await asyncio.sleep(RETRY_SECONDS / 4)
+
+    # --- from the model to the screens
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            since = time.monotonic() - self._published_at
+            self.set_timer(max(0.001, FRAME - since), self._publish)
+
+    def _publish(self) -> None:
+        self._scheduled = False
+        self._published_at = time.monotonic()
+        self._show(self.model.take())
+
+    def _tick(self) -> None:
+        if self._check_agent is not None and self.model.link is not Link.CONNECTED:
+            self.start_error = self._check_agent()
+        self._show(Changes())
+
+    def _show(self, changes: Changes) -> None:
+        now = self.now()
+        for screen in self.screen_stack:
+            if isinstance(screen, LiveScreen):
+                screen.publish(changes, now)
+
+    # --- actions
+
+    @property
+    def can_retry(self) -> bool:
+        return hasattr(self.client, "retry")
+
+    def retry(self, pod: Pod) -> None:
+        """Have a rejected pod admitted afresh."""
+        self.run_worker(self._retry(pod), group="retry")
+
+    async def _retry(self, pod: Pod) -> None:
+        ask = cast("Callable[[str, str], Awaitable[None]]", getattr(self.client, "retry"))  # noqa: B009
+        try:
+            await ask(pod.metadata.namespace, pod.metadata.name)
+        except PodtuiError as error:
+            self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
+        else:
+            self.notify("Admitted afresh.", title=pod_label(pod), markup=False)
+
+    def action_help(self) -> None:
+        self.push_screen(HelpScreen(help_lines(self.screen)))
+
+    def action_command(self) -> None:
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        if isinstance(self.screen, MainScreen):
+            self.screen.ask_command()
+
+    def action_next_theme(self) -> None:
+        if self._ours:
+            place = self._ours.index(self.theme) if self.theme in self._ours else -1
+            self.theme = self._ours[(place + 1) % len(self._ours)]
+            self.notify(self.theme, title="Theme", timeout=2)
+
+    def action_save_screenshot(self) -> None:
+        path = self.save_screenshot(path=str(Path.cwd()))
+        self.notify(path, title="Saved", markup=False)
+
+    def command_words(self) -> list[str]:
+        """What completes a command."""
+        themes = [f"theme {name}" for name in self.available_themes]
+        return ["pods", "events", "logs", "nodes", "help", "quit", *themes]
+
+    def run_command(self, text: str) -> None:
+        """What was typed after ``:``."""
+        word, _, rest = text.strip().partition(" ")
+        screen = self.screen
+        if word in ("q", "quit", "q!"):
+            self.exit()
+        elif word in ("help", "h", "?"):
+            self.action_help()
+        elif word == "theme":
+            if rest in self.available_themes:
+                self.theme = rest
+            else:
+                known = ", ".join(self._ours)
+                self.notify(f"There is no theme {rest!r}; there are {known}", severity="warning",
+                            markup=False)  # fmt: skip
+        elif word in COMMANDS and isinstance(screen, MainScreen):
+            screen.action_pane(COMMANDS[word])
+            if rest:
+                screen.filter_active(rest.removeprefix("/"))
+        elif word:
+            self.notify(f"Unknown command {word!r}; ':help' tells the keys", severity="warning",
+                        markup=False)  # fmt: skip
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield SystemCommand("Keys", "Every key and what it does", self.action_help)
+        yield SystemCommand("Quit", "Leave the screen; the agent goes on", self.exit)
+        for name in self._ours:
+            yield SystemCommand(
+                f"Theme {name}",
+                "Change the colours",
+                lambda name=name: setattr(self, "theme", name),
+            )
+        main = self.screen_stack[0]
+        if isinstance(main, MainScreen):
+            for pane in ("pods", "events", "logs", "node"):
+                yield SystemCommand(
+                    f"Pane {pane}", "Go there", lambda pane=pane: main.action_pane(pane)
+                )
+            for key, pod in self.model.pods.items():
+                yield SystemCommand(
+                    f"Pod {pod_label(pod)}", "Open it", lambda key=key: main.open_pod(key)
+                )
+
+    # --- themes
+
+    def _take_themes(self, files: Sequence[ThemeFile]) -> None:
+        self._ours = []
+        for file in files:
+            if file.theme is not None:
+                self.register_theme(file.theme)
+                self._ours.append(file.theme.name)
+            self._theme_problems += file.problems
+
+    def _tell_theme_problems(self) -> None:
+        for problem in self._theme_problems:
+            self.notify(clean(problem), title="Theme", severity="warning", markup=False, timeout=10)
+        self._theme_problems = []
+
+    async def _watch_themes(self) -> None:
+        import watchfiles
+
+        folders = [folder for folder in self._theme_dirs if folder.is_dir()]
+        if not folders:
+            return
+        async for _ in cast("Any", watchfiles).awatch(*folders, recursive=False):
+            files = await asyncio.to_thread(load_themes, self._theme_dirs)
+            self.reload_themes(files)
+
+    def reload_themes(self, files: Sequence[ThemeFile]) -> None:
+        """Use themes read anew; the one in force is painted again where it changed."""
+        before: Theme = self.current_theme
+        self._take_themes(files)
+        self._tell_theme_problems()
+        after = self.get_theme(before.name)
+        if after is not None and after != before:
+            self.mutate_reactive(PodtuiApp.theme)

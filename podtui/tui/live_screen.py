@@ -1,0 +1,34 @@
+"""Screens that show the model: opened with all of it, then told what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from podtui.tui.model import Changes
+
+if TYPE_CHECKING:
+    from podtui.tui.app import PodtuiApp
+
+
+class LiveScreen(Screen[None]):
+    """Base of our full screens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    opened = False
+    """Whether its widgets are there: what is published before is shown when it opens."""
+
+    def on_mount(self) -> None:
+        self.opened = True
+        self.publish(self.podtui.model.everything(), self.podtui.now())
+
+    @property
+    def podtui(self) -> PodtuiApp:
+        """The app, by its own type."""
+        return cast("PodtuiApp", cast("Any", self).app)
+
+    def publish(self, changes: Changes, now: float) -> None:
+        """Show what changed; ``changes`` may be empty when only time went on."""
