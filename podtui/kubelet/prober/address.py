@@ -1,0 +1,116 @@
+"""Where a pod's ports can be dialled (reference §8; 0.5 for pods on the host's network)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.v1 import Container, IntOrString, Pod
+from podtui.kubelet.types import ObservedPod
+from podtui.runtime.protocol import EngineInfo, SandboxState
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Why there is nothing to dial; ``text`` is fit for a user."""
+
+    text: str
+
+
+def probe_port(port: IntOrString, container: Container) -> int | Unreachable:
+    """A port of a probe: a number, or the name of one of the container's ports."""
+    number = port if isinstance(port, int) else _named(port, container)
+    if number is None:
+        try:
+            number = int(str(port))
+        except ValueError:
+            return Unreachable(f'strconv.Atoi: parsing "{port}": invalid syntax')
+    if 0 < number < 65536:
+        return number
+    return Unreachable(f"invalid port number: {number}")
+
+
+def hook_port(port: IntOrString, container: Container) -> int | Unreachable:
+    """A port of a hook: 80 where it is empty."""
+    if isinstance(port, int):
+        return port or 80
+    if not port:
+        return 80
+    if port.isascii() and port.isdigit():
+        return int(port)
+    named = _named(port, container)
+    return Unreachable(f"couldn't find port: {port}") if named is None else named
+
+
+def _named(port: str, container: Container) -> int | None:
+    return next((one.containerPort for one in container.ports if one.name == port), None)
+
+
+def pod_ip(observed: ObservedPod | None) -> str:
+    """The first address of the newest sandbox, if that is ready; empty for none."""
+    if observed is None or not observed.sandboxes:
+        return ""
+    newest = observed.sandboxes[0]
+    return newest.ips[0] if newest.state is SandboxState.READY and newest.ips else ""
+
+
+class PodAddresses:
+    """``observe`` gives what is seen of a pod by its UID, ``engine`` what connect found."""
+
+    def __init__(
+        self,
+        observe: Callable[[str], ObservedPod | None],
+        engine: Callable[[], EngineInfo | None],
+    ) -> None:
+        self._observe = observe
+        self._engine = engine
+
+    def pod_ip(self, pod: Pod) -> str:
+        return pod_ip(self._observe(pod.metadata.uid))
+
+    def find(self, pod: Pod, port: int, host: str = "") -> Address | Unreachable:
+        """``host``, where it is not empty, goes before the pod's own address."""
+        if host:
+            return Address(host, port)
+        engine = self._engine()
+        if pod.spec.hostNetwork:
+            if engine is None or (engine.local and not engine.rootless):
+                return Address(LOOPBACK, port)
+            return Unreachable("the engine's host network cannot be reached from here")
+        ip = self.pod_ip(pod)
+        if not ip:
+            return Unreachable("the pod has no address")
+        if engine is None or engine.routable_pods:
+            return Address(ip, port)
+        published = _published(pod, port) if _publishes_here(engine) else None
+        if published is not None:
+            return published
+        return Unreachable(
+            f"the pod's address {ip} cannot be reached from here: give port {port} a hostPort"
+        )
+
+
+def _publishes_here(engine: EngineInfo) -> bool:
+    """Whether published ports appear on this machine's loopback."""
+    return engine.local or engine.rootless or "Docker Desktop" in engine.operating_system
+
+
+def _published(pod: Pod, port: int) -> Address | None:
+    for container in (*pod.spec.containers, *pod.spec.initContainers):
+        for one in container.ports:
+            if one.containerPort == port and one.hostPort and one.protocol in ("", "TCP"):
+                host = LOOPBACK if one.hostIP in ("", "0.0.0.0", "::") else one.hostIP
+                return Address(host, one.hostPort)
+    return None

@@ -1,0 +1,105 @@
+"""The four probe handlers: exec, httpGet, tcpSocket, grpc (reference §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from podtui.api.v1 import Container, ExecAction, HTTPGetAction, Pod, Probe, TCPSocketAction
+from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
+from podtui.kubelet.environment import expand, quoted
+from podtui.kubelet.go_duration import go_duration
+from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
+from podtui.kubelet.prober.http_request import PROBE_AGENT, request_for
+from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, error, failure
+from podtui.kubelet.prober.state import rules_of
+from podtui.kubelet.prober.tcp import connect
+from podtui.runtime.protocol import Runtime
+
+OUTPUT_LIMIT: Final = 10 * 1024
+GRPC_TEXT: Final = "grpc probes are not supported by this build"
+
+
+class ProbeHandlers(Protocol):
+    """Runs a probe's handler once."""
+
+    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+        """Returns within the probe's time-out; raises nothing."""
+        ...
+
+
+class Handlers:
+    """``simulated``: nothing listens in the pods, so whatever would be dialled is taken for well;
+    commands are run all the same."""
+
+    def __init__(
+        self, runtime: Runtime, addresses: PodAddresses, *, simulated: Callable[[], bool]
+    ) -> None:
+        self._runtime = runtime
+        self._addresses = addresses
+        self._simulated = simulated
+
+    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+        timeout = rules_of(probe).timeout
+        if probe.exec is not None:
+            return await self._exec(container, container_id, probe.exec, timeout)
+        if self._simulated():
+            return SUCCESS
+        if probe.httpGet is not None:
+            return await self._http_get(pod, container, probe.httpGet, timeout)
+        if probe.tcpSocket is not None:
+            return await self._tcp_socket(pod, container, probe.tcpSocket, timeout)
+        if probe.grpc is not None:
+            return error(GRPC_TEXT)
+        return error(f"missing probe handler for {pod.metadata.name}:{container.name}")
+
+    async def _exec(
+        self, container: Container, container_id: str, action: ExecAction, timeout: float
+    ) -> Outcome:
+        literal = {one.name: one.value for one in container.env if one.valueFrom is None}
+        command = [expand(word, literal) for word in action.command]
+        try:
+            result = await self._runtime.exec(
+                container_id, command, timeout=timeout, limit=OUTPUT_LIMIT
+            )
+        except ExecTimeout:
+            said = quoted(" ".join(command))
+            return failure(f"command timed out: {said} timed out after {go_duration(timeout)}")
+        except EngineUnavailable as lost:
+            return Outcome(Verdict.NO_ENGINE, str(lost))
+        except EngineError as problem:
+            return error(str(problem))
+        text = result.output.decode(errors="replace")
+        return SUCCESS if result.exit_code == 0 else failure(text)
+
+    async def _http_get(
+        self, pod: Pod, container: Container, action: HTTPGetAction, timeout: float
+    ) -> Outcome:
+        from podtui.kubelet.prober.http_get import HttpProblem, get
+
+        port = probe_port(action.port, container)
+        if isinstance(port, Unreachable):
+            return error(port.text)
+        address = self._addresses.find(pod, port, action.host)
+        if isinstance(address, Unreachable):
+            return error(address.text)
+        answer = await get(request_for(action, address, PROBE_AGENT), timeout)
+        if isinstance(answer, HttpProblem):
+            return error(answer.text) if answer.broken_body else failure(answer.text)
+        if not 200 <= answer.status < 400:
+            return failure(f"HTTP probe failed with statuscode: {answer.status}")
+        if answer.status < 300:
+            return SUCCESS
+        body = answer.body.decode(errors="replace")
+        return Outcome(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
+
+    async def _tcp_socket(
+        self, pod: Pod, container: Container, action: TCPSocketAction, timeout: float
+    ) -> Outcome:
+        port = probe_port(action.port, container)
+        if isinstance(port, Unreachable):
+            return error(port.text)
+        address = self._addresses.find(pod, port, action.host)
+        if isinstance(address, Unreachable):
+            return error(address.text)
+        return await connect(address, timeout)

@@ -1,0 +1,132 @@
+"""postStart and preStop handlers (reference §9)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.environment import quoted
+from podtui.kubelet.events import WARNING, EventRecorder
+from podtui.kubelet.killer import field_path
+from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
+from podtui.kubelet.prober.http_request import HOOK_AGENT, request_for
+from podtui.runtime.protocol import Runtime
+
+_LOG = logging.getLogger(__name__)
+UNLIMITED: Final = 365 * 86400.0
+"""Seconds: a hook has no time-out of its own."""
+
+
+class HookRunner:
+    """Implements `podtui.kubelet.hooks.Hooks`.
+
+    The failure of a postStart handler is the starter's to tell, that of a preStop handler is told
+    here. ``simulated``: nothing listens in the pods, requests are taken for made.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        addresses: PodAddresses,
+        events: EventRecorder,
+        clock: Clock,
+        simulated: Callable[[], bool],
+    ) -> None:
+        self._runtime = runtime
+        self._addresses = addresses
+        self._events = events
+        self._clock = clock
+        self._simulated = simulated
+
+    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
+        """Raises `EngineUnavailable`."""
+        if container.lifecycle is None or container.lifecycle.postStart is None:
+            return ""
+        return await self._run(pod, container, container_id, container.lifecycle.postStart)
+
+    async def pre_stop(
+        self, pod: Pod, container: Container, container_id: str, grace: float
+    ) -> None:
+        """Raises `EngineUnavailable`."""
+        if container.lifecycle is None or container.lifecycle.preStop is None:
+            return
+        problem = ""
+        try:
+            async with asyncio.timeout(grace):
+                problem = await self._run(pod, container, container_id, container.lifecycle.preStop)
+        except TimeoutError:
+            _LOG.info("preStop of %s in %s: the grace is over", container.name, pod_ref(pod))
+        if problem:
+            # What went wrong may hold secrets of the server; the log has it, the event does not.
+            _LOG.warning("%s", problem)
+            path = field_path(pod, container.name)
+            self._events.pod(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", path)
+
+    async def _run(
+        self, pod: Pod, container: Container, container_id: str, handler: LifecycleHandler
+    ) -> str:
+        """What went wrong, empty when nothing did."""
+        about = f'for Container "{container.name}" in Pod "{pod_ref(pod)}" failed - error:'
+        if handler.exec is not None:
+            problem = await self._exec(container_id, handler.exec)
+            shown = f"[{' '.join(handler.exec.command)}]"
+            return f"Exec lifecycle hook ({shown}) {about} {problem}" if problem else ""
+        if handler.httpGet is not None:
+            problem = await self._http_get(pod, container, handler.httpGet)
+            shown = handler.httpGet.path
+            return f"HTTP lifecycle hook ({shown}) {about} {problem}" if problem else ""
+        if handler.sleep is not None:
+            await self._clock.sleep(float(handler.sleep.seconds))
+            return ""
+        kind = "tcpSocket" if handler.tcpSocket is not None else "none"
+        return f"Cannot run handler: invalid handler: {kind}"
+
+    async def _exec(self, container_id: str, action: ExecAction) -> str:
+        try:
+            result = await self._runtime.exec(container_id, action.command, timeout=UNLIMITED)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            return f'{error}, message: ""'
+        if result.exit_code == 0:
+            return ""
+        command = " ".join(action.command)
+        output = quoted(result.output.decode(errors="replace"))
+        return f"command '{command}' exited with {result.exit_code}: , message: {output}"
+
+    async def _http_get(self, pod: Pod, container: Container, action: HTTPGetAction) -> str:
+        """Whatever the answer's status, it is an answer."""
+        from podtui.kubelet.prober.http_get import HttpProblem, get
+
+        if self._simulated():
+            return ""
+        if not action.host and not self._addresses.pod_ip(pod):
+            return f"failed to find networking container: no address is known of {pod_ref(pod)}"
+        port = hook_port(action.port, container)
+        if isinstance(port, Unreachable):
+            return port.text
+        address = self._addresses.find(pod, port, action.host)
+        if isinstance(address, Unreachable):
+            # What this engine lacks must not put the container into a crash loop.
+            text = f"life-cycle hook of container {container.name} is not run: {address.text}"
+            self._events.pod(pod, WARNING, "Degraded", text, field_path(pod, container.name))
+            return ""
+        request = request_for(action, address, HOOK_AGENT)
+        answer = await get(request, UNLIMITED)
+        if isinstance(answer, HttpProblem) and answer.plain_answer:
+            second = await get(request.over_http(), UNLIMITED)
+            if not isinstance(second, HttpProblem):
+                text = f"request to HTTPS lifecycle hook {address} got HTTP response"
+                text += ", retry with HTTP succeeded"
+                self._events.pod(pod, WARNING, "LifecycleHTTPFallback", text)
+                return ""
+        if isinstance(answer, HttpProblem) and not answer.broken_body:
+            return answer.text
+        return ""

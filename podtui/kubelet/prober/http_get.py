@@ -1,0 +1,170 @@
+"""Asking over HTTP as the kubelet does: no proxy, no cookies, no keep-alive, no compression, TLS
+unverified, redirects followed within one host (reference §8).
+
+This module loads aiohttp; import it where a request is about to be made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from podtui.kubelet.prober.go_words import dial_error, dial_timeout, read_error
+from podtui.kubelet.prober.http_request import HttpRequest, redirected
+
+BODY_LIMIT: Final = 10 * 1024
+REDIRECT_LIMIT: Final = 10
+HEADER_LIMIT: Final = 1 << 20
+PLAIN_ANSWER: Final = "http: server gave HTTP response to HTTPS client"
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_AWAITING: Final = "(Client.Timeout exceeded while awaiting headers)"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """``body`` is cut at 10 KiB."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HttpProblem:
+    """No answer: the whole text as a Go client has it, or for ``broken_body`` only the cause."""
+
+    text: str
+    plain_answer: bool = False
+    """The server spoke HTTP where TLS was asked for."""
+    broken_body: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the request came."""
+
+    request: HttpRequest
+    connected: bool = False
+    headers_read: bool = False
+
+    def problem(self, cause: str, *, plain_answer: bool = False) -> HttpProblem:
+        return HttpProblem(f'Get "{self.request.url}": {cause}', plain_answer)
+
+    def timed_out(self) -> HttpProblem:
+        if self.headers_read:
+            cause = "context deadline exceeded (Client.Timeout or context cancellation while "
+            return HttpProblem(f"{cause}reading body)", broken_body=True)
+        if self.connected:
+            return self.problem(f"context deadline exceeded {_AWAITING}")
+        return self.problem(f"{dial_timeout(self.request.address)} {_AWAITING}")
+
+
+async def get(request: HttpRequest, timeout: float) -> HttpAnswer | HttpProblem:
+    """The answer to one request, redirects included; ``timeout`` in seconds covers it all."""
+    progress = _Progress(request)
+    try:
+        async with asyncio.timeout(timeout), _session(progress) as session:
+            return await _follow(session, progress)
+    except TimeoutError as error:
+        # A connect that the kernel gave up on comes as a TimeoutError, too.
+        if error.errno is not None:
+            return progress.problem(dial_error(progress.request.address, error))
+        return progress.timed_out()
+
+
+def _session(progress: _Progress) -> aiohttp.ClientSession:
+    async def connected(*_: object) -> None:
+        progress.connected = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(connected)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=False, force_close=True, use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
+        trust_env=False,
+        auto_decompress=False,
+        max_line_size=HEADER_LIMIT,
+        max_field_size=HEADER_LIMIT,
+        trace_configs=[trace],
+    )
+
+
+async def _follow(session: aiohttp.ClientSession, progress: _Progress) -> HttpAnswer | HttpProblem:
+    followed = 0
+    while True:
+        found = await _ask(session, progress)
+        if isinstance(found, HttpProblem):
+            return found
+        answer, location = found
+        if answer.status not in _REDIRECTS or not location:
+            return answer
+        redirect = redirected(progress.request, location)
+        if redirect.problem:
+            return progress.problem(redirect.problem)
+        if redirect.request is None:
+            return answer
+        followed += 1
+        if followed >= REDIRECT_LIMIT:
+            return progress.problem(f"stopped after {REDIRECT_LIMIT} redirects")
+        progress.request = redirect.request
+        progress.connected = progress.headers_read = False
+
+
+async def _ask(
+    session: aiohttp.ClientSession, progress: _Progress
+) -> tuple[HttpAnswer, str] | HttpProblem:
+    """(the answer, its Location)."""
+    request = progress.request
+    headers = CIMultiDict(request.headers)
+    headers["Host"] = request.host or str(request.address)
+    try:
+        async with session.get(
+            URL(request.url, encoded=True), headers=headers, allow_redirects=False
+        ) as response:
+            progress.headers_read = True
+            body = await _read_at_most(response.content, BODY_LIMIT)
+            return HttpAnswer(response.status, body), response.headers.get("Location", "")
+    except (aiohttp.ClientError, ValueError) as error:
+        return _problem(progress, error)
+
+
+async def _read_at_most(content: aiohttp.StreamReader, limit: int) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < limit and (piece := await content.read(limit - len(pieces))):
+        pieces += piece
+    return bytes(pieces)
+
+
+def _problem(progress: _Progress, error: aiohttp.ClientError | ValueError) -> HttpProblem:
+    address = progress.request.address
+    if progress.headers_read:
+        return HttpProblem("unexpected EOF", broken_body=True)
+    match error:
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ssl.SSLError):
+            return _tls_problem(progress, error.os_error)
+        case aiohttp.ClientConnectorError():
+            return progress.problem(dial_error(address, error.os_error))
+        case aiohttp.ServerDisconnectedError():
+            return progress.problem("EOF")
+        case aiohttp.ClientOSError() if error.errno in (errno.ECONNRESET, errno.EPIPE):
+            return progress.problem(read_error(address, error))
+        case aiohttp.ClientResponseError():
+            said = (error.message.splitlines() or [""])[0].rstrip(":")
+            return progress.problem(f"malformed HTTP response: {said}")
+        case _:
+            return progress.problem(str(error) or type(error).__name__)
+
+
+def _tls_problem(progress: _Progress, error: ssl.SSLError) -> HttpProblem:
+    reason: str = error.reason or ""
+    if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+        return progress.problem(PLAIN_ANSWER, plain_answer=True)
+    return progress.problem(f"tls: {reason.lower().replace('_', ' ') or error}")

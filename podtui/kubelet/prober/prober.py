@@ -1,0 +1,219 @@
+"""The prober: owns the probe workers of every pod and shows their results (reference §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.kubelet.events import EventRecorder
+from podtui.kubelet.killer import container_spec
+from podtui.kubelet.prober.handlers import ProbeHandlers
+from podtui.kubelet.prober.state import ProbeKind, ProbeState, probe_of, rules_of
+from podtui.kubelet.prober.worker import ProbeWorker, Ticker
+from podtui.kubelet.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
+from podtui.runtime.protocol import ContainerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTotal:
+    """How many runs of one probe came to one result: ``prober_probe_total``."""
+
+    probe_type: str
+    result: str
+    container: str
+    pod: str
+    namespace: str
+    pod_uid: str
+    count: int
+
+
+def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
+    """Every probe of regular containers and sidecars."""
+    sidecars = [one for one in pod.spec.initContainers if is_sidecar(one)]
+    for container in (*sidecars, *pod.spec.containers):
+        for kind in ProbeKind:
+            if probe_of(container, kind) is not None:
+                yield container, kind
+
+
+class Prober:
+    """Implements `podtui.kubelet.probing.Probes`; `run` must run beside it.
+
+    ``observe`` gives what is seen of a pod by its UID; ``recorded`` its record from an earlier
+    kubelet, whose findings stand until there are newer ones; ``turned`` hears of a pod of which a
+    result has changed; ``jitter`` gives numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        *,
+        handlers: ProbeHandlers,
+        observe: Callable[[str], ObservedPod | None],
+        turned: Callable[[str], None],
+        events: EventRecorder,
+        clock: Clock,
+        recorded: Callable[[str], Pod | None] = lambda uid: None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._observe = observe
+        self._recorded = recorded
+        self._clock = clock
+        self._jitter = jitter
+        self._ticker = Ticker(
+            handlers=handlers,
+            newest=self._newest,
+            started=self._started,
+            known_good=self._known_good,
+            turned=turned,
+            events=events,
+            clock=clock,
+        )
+        self._pods: dict[str, dict[tuple[str, ProbeKind], ProbeWorker]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._began: float | None = None
+
+    # --- life
+
+    async def run(self) -> None:
+        """Endless: the group that the workers are tasks of."""
+        if self._began is None:
+            self._began = self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for workers in self._pods.values():
+                    for worker in workers.values():
+                        if not worker.stopped:
+                            self._spawn(group, worker)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+
+    def start(self, pod: Pod) -> None:
+        """A worker for each probe of the pod; those that are there go on with this version."""
+        workers = self._pods.setdefault(pod.metadata.uid, {})
+        wanted = {(container.name, kind) for container, kind in _probed(pod)}
+        for key in [key for key in workers if key not in wanted]:
+            _cancel(workers.pop(key))
+        for name, kind in wanted:
+            worker = workers.get((name, kind))
+            if worker is not None and not worker.stopped:
+                worker.pod = pod
+                continue
+            worker = ProbeWorker(pod, name, ProbeState(kind=kind))
+            workers[name, kind] = worker
+            if self._group is not None:
+                self._spawn(self._group, worker)
+
+    def stop(self, uid: str, *, readiness: bool) -> None:
+        """End liveness and startup probes of regular containers; with ``readiness`` everything, and
+        forget the results."""
+        if readiness:
+            for worker in self._pods.pop(uid, {}).values():
+                _cancel(worker)
+            return
+        for worker in self._pods.get(uid, {}).values():
+            regular = any(one.name == worker.name for one in worker.pod.spec.containers)
+            if regular and worker.kind is not ProbeKind.READINESS:
+                _cancel(worker)
+
+    def _spawn(self, group: asyncio.TaskGroup, worker: ProbeWorker) -> None:
+        spec = worker.spec()
+        if spec is None:
+            return
+        period = rules_of(spec[1]).period
+        age = self._clock.monotonic() - (self._began or 0.0)
+        # So that a kubelet that finds many pods does not probe them all in one instant.
+        delay = self._jitter() * period if period > age else 0.0
+        label = f"{worker.kind} probe of {worker.name} in {worker.uid}"
+        worker.task = group.create_task(self._ticker.run(worker, delay), name=label)
+
+    # --- results
+
+    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
+        """The latest results. Asking for them probes the readiness of what is not ready at once."""
+        uid = pod.metadata.uid
+        found: dict[ProbeKind, dict[str, ProbeResult]] = {kind: {} for kind in ProbeKind}
+        for container, kind in _probed(pod):
+            newest = observed.newest(container.name)
+            if newest is None:
+                continue
+            result = self._result(uid, container.name, kind, newest.id)
+            if result is not None:
+                found[kind][newest.id] = result
+            if kind is ProbeKind.READINESS and result is not ProbeResult.SUCCESS:
+                self._poke(pod, newest)
+        return ProbeView(
+            startup=found[ProbeKind.STARTUP],
+            liveness=found[ProbeKind.LIVENESS],
+            readiness=found[ProbeKind.READINESS],
+        )
+
+    def totals(self) -> tuple[ProbeTotal, ...]:
+        """Counters of the workers that there are."""
+        return tuple(
+            ProbeTotal(
+                probe_type=worker.kind.value,
+                result=result,
+                container=worker.name,
+                pod=worker.pod.metadata.name,
+                namespace=worker.pod.metadata.namespace,
+                pod_uid=worker.uid,
+                count=count,
+            )
+            for workers in self._pods.values()
+            for worker in workers.values()
+            for result, count in sorted(worker.totals.items())
+        )
+
+    def _poke(self, pod: Pod, newest: ObservedContainer) -> None:
+        worker = self._pods.get(pod.metadata.uid, {}).get((newest.name, ProbeKind.READINESS))
+        if (
+            worker is not None
+            and not worker.running
+            and newest.state is ContainerState.RUNNING
+            and self._started(pod, newest.name, newest.id)
+        ):
+            worker.poke.set()
+
+    def _result(
+        self, uid: str, name: str, kind: ProbeKind, container_id: str
+    ) -> ProbeResult | None:
+        worker = self._pods.get(uid, {}).get((name, kind))
+        if worker is not None and worker.state.container_id == container_id:
+            return worker.state.result
+        if self._known_good(kind, uid, container_id):
+            return ProbeResult.SUCCESS
+        return None
+
+    def _newest(self, uid: str, name: str) -> ObservedContainer | None:
+        observed = self._observe(uid)
+        return None if observed is None else observed.newest(name)
+
+    def _started(self, pod: Pod, name: str, container_id: str) -> bool:
+        container = container_spec(pod, name)
+        if container is None or container.startupProbe is None:
+            return True
+        result = self._result(pod.metadata.uid, name, ProbeKind.STARTUP, container_id)
+        return result is ProbeResult.SUCCESS
+
+    def _known_good(self, kind: ProbeKind, uid: str, container_id: str) -> bool:
+        """Whether an earlier kubelet recorded this instance as started, or as ready."""
+        if kind is ProbeKind.LIVENESS or (record := self._recorded(uid)) is None:
+            return False
+        every = (*record.status.initContainerStatuses, *record.status.containerStatuses)
+        for status in every:
+            if status.containerID.partition("://")[2] == container_id:
+                return bool(status.started if kind is ProbeKind.STARTUP else status.ready)
+        return False
+
+
+def _cancel(worker: ProbeWorker) -> None:
+    worker.stopped = True
+    if worker.task is not None:
+        worker.task.cancel()

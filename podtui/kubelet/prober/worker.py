@@ -1,0 +1,174 @@
+"""One worker per pod, container and kind of probe: ticks, and what a tick does (reference §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Container, Pod, Probe
+from podtui.clock import Clock
+from podtui.kubelet.events import WARNING, EventRecorder
+from podtui.kubelet.killer import container_spec, field_path
+from podtui.kubelet.prober.handlers import ProbeHandlers
+from podtui.kubelet.prober.outcome import Outcome, Verdict
+from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, probe_of, rules_of
+from podtui.kubelet.types import ObservedContainer, ProbeResult
+from podtui.runtime.protocol import ContainerState
+
+_LOG = logging.getLogger(__name__)
+TRIES: Final = 3
+
+
+@dataclass(slots=True, eq=False)
+class ProbeWorker:
+    """What a worker knows. ``pod`` may be replaced by a newer version at any time."""
+
+    pod: Pod
+    name: str
+    """The container's."""
+    state: ProbeState
+    poke: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to have the next tick now."""
+    running: bool = False
+    """Whether a handler runs just now."""
+    task: asyncio.Task[None] | None = None
+    stopped: bool = False
+    totals: Counter[str] = field(default_factory=Counter[str])
+    """Runs by result: successful, failed, unknown."""
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def kind(self) -> ProbeKind:
+        return self.state.kind
+
+    def spec(self) -> tuple[Container, Probe] | None:
+        """The container and its probe, as the pod has them now."""
+        container = container_spec(self.pod, self.name)
+        probe = None if container is None else probe_of(container, self.kind)
+        return None if container is None or probe is None else (container, probe)
+
+
+class Ticker:
+    """Runs workers. ``newest`` gives a container's newest instance by pod UID and name; ``started``
+    whether this instance is past its startup probe; ``known_good`` what an earlier kubelet had
+    found of it; ``turned`` hears of a pod of which a result has changed."""
+
+    def __init__(
+        self,
+        *,
+        handlers: ProbeHandlers,
+        newest: Callable[[str, str], ObservedContainer | None],
+        started: Callable[[Pod, str, str], bool],
+        known_good: Callable[[ProbeKind, str, str], bool],
+        turned: Callable[[str], None],
+        events: EventRecorder,
+        clock: Clock,
+    ) -> None:
+        self._handlers = handlers
+        self._newest = newest
+        self._started = started
+        self._known_good = known_good
+        self._turned = turned
+        self._events = events
+        self._clock = clock
+
+    async def run(self, worker: ProbeWorker, delay: float) -> None:
+        """Tick every period, from ``delay`` seconds on, until cancelled or out of work."""
+        await self._clock.sleep(delay)
+        due = self._clock.monotonic()
+        while (spec := worker.spec()) is not None:
+            worker.poke.clear()
+            try:
+                await self._tick(worker, *spec)
+            except Exception:  # noqa: BLE001 - one probe's mistake must not end the others
+                _LOG.exception("%s probe of %s failed", worker.kind, pod_ref(worker.pod))
+            due = await self._pause(worker, due, rules_of(spec[1]).period)
+
+    async def _pause(self, worker: ProbeWorker, due: float, period: float) -> float:
+        """Wait for the next tick; when it came. A tick that was missed comes at once, a poke
+        begins the period anew."""
+        now = self._clock.monotonic()
+        if (following := due + period) <= now:
+            return now - (now - due) % period
+        try:
+            async with asyncio.timeout(following - now):
+                await worker.poke.wait()
+        except TimeoutError:
+            return following
+        return self._clock.monotonic()
+
+    async def _tick(self, worker: ProbeWorker, container: Container, probe: Probe) -> None:
+        newest = self._newest(worker.uid, worker.name)
+        if newest is None:
+            return
+        if newest.state is ContainerState.EXITED:
+            worker.state = worker.state.down(newest.id)
+        if newest.state is not ContainerState.RUNNING:
+            return
+        known = self._known_good(worker.kind, worker.uid, newest.id)
+        worker.state = worker.state.meet(newest.id, known_good=known)
+        rules = rules_of(probe)
+        since = newest.started_at or newest.created_at
+        age = (self._clock.now() - since).total_seconds()
+        started = self._started(worker.pod, worker.name, newest.id)
+        if worker.state.is_due(rules, age=age, started=started):
+            outcome = await self._ask(worker, container, newest.id, probe)
+            self._take(worker, container, newest.id, outcome, rules)
+
+    async def _ask(
+        self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
+    ) -> Outcome:
+        worker.running = True
+        try:
+            for _ in range(TRIES - 1):
+                outcome = await self._handlers.run(worker.pod, container, container_id, probe)
+                if outcome.verdict is not Verdict.ERROR:
+                    return outcome
+            return await self._handlers.run(worker.pod, container, container_id, probe)
+        finally:
+            worker.running = False
+
+    def _take(
+        self,
+        worker: ProbeWorker,
+        container: Container,
+        container_id: str,
+        outcome: Outcome,
+        rules: Rules,
+    ) -> None:
+        kind = worker.kind
+        if outcome.verdict is Verdict.NO_ENGINE:
+            _LOG.debug("%s probe of %s: %s", kind, pod_ref(worker.pod), outcome.text)
+            return
+        if outcome.verdict is Verdict.ERROR:
+            worker.totals["unknown"] += 1
+            text = f"{kind} probe errored and resulted in unknown state: {outcome.text}"
+            self._tell(worker, container, "Unhealthy", text)
+            return
+        if outcome.verdict is Verdict.FAILURE:
+            worker.totals["failed"] += 1
+            self._tell(worker, container, "Unhealthy", f"{kind} probe failed: {outcome.text}")
+            result = ProbeResult.FAILURE
+        else:
+            worker.totals["successful"] += 1
+            if outcome.verdict is Verdict.WARNING:
+                self._tell(
+                    worker, container, "ProbeWarning", f"{kind} probe warning: {outcome.text}"
+                )
+            result = ProbeResult.SUCCESS
+        before = worker.state
+        worker.state = before.observe(result, rules)
+        if worker.state.result is not before.result:
+            self._turned(worker.uid)
+
+    def _tell(self, worker: ProbeWorker, container: Container, reason: str, text: str) -> None:
+        path = field_path(worker.pod, container.name)
+        self._events.pod(worker.pod, WARNING, reason, text, path)
