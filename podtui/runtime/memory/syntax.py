@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 
@@ -455,6 +456,7 @@ def _assignment(word: Word) -> tuple[str, Word] | None:
     return None
 
 
+@lru_cache(maxsize=512)
 def parse(text: str) -> Script:
     """Raises `ShellSyntaxError`."""
     return _Parser(_tokens(text)).script()
