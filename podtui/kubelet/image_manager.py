@@ -116,10 +116,13 @@ class ImageManager:
         image = container.image
         asked = self._clock.monotonic()
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
+        reporter = _Reporter(pod.metadata.uid, container.name, self._clock, self._on_progress)
+        reporter.say("Waiting")
         if not await self._take_slot(stopping):
+            reporter.end()
             return ImageFailure("ErrImagePull", "the pod is being stopped")
         began = self._clock.monotonic()
-        reporter = _Reporter(pod.metadata.uid, container.name, self._clock, self._on_progress)
+        reporter.say("Pulling")
         try:
             record = await self._runtime.pull_image(name, on_progress=reporter.take)
         except EngineUnavailable:
@@ -184,6 +187,9 @@ class _Reporter:
         self._loop = asyncio.get_running_loop()
         self._next = 0.0
         self._over = False
+
+    def say(self, status: str) -> None:
+        self._report(self._uid, f"{self._container}: {status}")
 
     def take(self, progress: PullProgress) -> None:
         self._loop.call_soon_threadsafe(self._take, progress)

@@ -57,8 +57,9 @@ class PodSyncer(Protocol):
         grace: int,
         decorate: Decorate | None,
         removing: Callable[[], bool],
-    ) -> None:
-        """Stop everything. ``removing``: whether the pod's leavings are unwanted too."""
+    ) -> bool:
+        """Stop everything. ``removing``: whether the pod's leavings are unwanted too; whether they
+        were removed is returned."""
         ...
 
     async def sync_terminated(
@@ -85,6 +86,8 @@ class _Worker:
     restart: Pod | None = None
     grace: int | None = None
     decorate: Decorate | None = None
+    removed: bool = False
+    """Whether its containers were removed already: then it cannot but leave nothing."""
     busy: bool = False
     seen_order: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -290,8 +293,11 @@ class PodWorkers:
             return 0
         observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
         worker.started = True
-        outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
-        worker.seen_order = self._cache.order
+        try:
+            outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
+        finally:
+            # However far it got, what was seen before it is not to be acted on again.
+            worker.seen_order = self._cache.order
         if worker.stopping.is_set():
             return 0
         if outcome.terminal:
@@ -314,12 +320,14 @@ class PodWorkers:
         await self._link.wait_ready()
         observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
         if worker.started or observed is not None:
-            async with asyncio.TaskGroup() as group:
-                worker.kill_task = group.create_task(
-                    self._stop(worker, observed), name=f"kill {pod_ref(worker.pod)}"
-                )
-            task, worker.kill_task = worker.kill_task, None
-            worker.seen_order = self._cache.order
+            try:
+                async with asyncio.TaskGroup() as group:
+                    task = worker.kill_task = group.create_task(
+                        self._stop(worker, observed), name=f"kill {pod_ref(worker.pod)}"
+                    )
+            finally:
+                worker.kill_task = None
+                worker.seen_order = self._cache.order
             if task.cancelled():
                 return 0  # with a shorter grace
             if (error := task.result()) is not None:
@@ -332,7 +340,7 @@ class PodWorkers:
 
     async def _stop(self, worker: _Worker, observed: ObservedPod | None) -> Exception | None:
         try:
-            await self._syncer.sync_terminating(
+            worker.removed = await self._syncer.sync_terminating(
                 worker.pod,
                 observed,
                 grace=worker.grace or MINIMUM_GRACE,
@@ -345,7 +353,7 @@ class PodWorkers:
 
     async def _clean_up(self, worker: _Worker) -> float | None:
         await self._link.wait_ready()
-        remove = worker.removing
+        remove = worker.removed or worker.removing
         observed = self._cache.get(worker.uid)
         await self._syncer.sync_terminated(
             worker.pod, observed, decorate=worker.decorate, remove=remove

@@ -51,6 +51,7 @@ class StatusManager:
         self._claims: dict[_Key, list[str]] = {}
         self._written: dict[_Key, str] = {}
         self._seeds: dict[str, Pod] = {}
+        self._ended: set[_Key] = set()
         self._dirty: dict[_Key, None] = {}
         self._wake = asyncio.Event()
 
@@ -136,6 +137,7 @@ class StatusManager:
             claims.remove(uid)
         if not claims:
             self._claims.pop(key, None)
+        self._ended.add(key)
         self._mark(key)
 
     def remove_orphans(self, wanted: Collection[str]) -> None:
@@ -164,6 +166,12 @@ class StatusManager:
         claims = self._claims.get(key)
         entry = self._entries.get(claims[-1]) if claims else None
         written = self._written.get(key)
+        if written is not None and key in self._ended:
+            # A life is over. Another one of the same pod is another record.
+            written = None
+            del self._written[key]
+            await self._records.delete("pods", *key)
+        self._ended.discard(key)
         if entry is None:
             if written is not None:
                 del self._written[key]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,7 +32,7 @@ from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.pod_workers import Decorate, SyncOutcome
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.reasons import ReasonCache
-from podtui.kubelet.restart import next_restart_count
+from podtui.kubelet.restart_counts import RestartCounts
 from podtui.kubelet.sandbox_config import sandbox_config
 from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
 from podtui.kubelet.status import DEADLINE_REASON, deadline, pod_status, terminated_status
@@ -103,7 +103,7 @@ class Syncer:
         self._clock = clock
         self._config = config
         self._on_gone = on_gone
-        self._counts: dict[str, dict[str, int]] = {}
+        self._counts = RestartCounts()
         self._told: set[str] = set()
 
     # --- status
@@ -129,6 +129,7 @@ class Syncer:
         decorate: Decorate | None = None,
     ) -> PodStatus:
         uid = pod.metadata.uid
+        self._counts.observe(observed)
         status = pod_status(
             pod,
             observed,
@@ -141,6 +142,7 @@ class Syncer:
             terminal=terminal,
             strict=self._config.strict,
         )
+        status = self._counts.show(uid, status, seed=self._seed_status(uid))
         if decorate is not None:
             status = decorate(status)
         self._statuses.set(pod, status)
@@ -152,7 +154,6 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._observed(pod)
-        self._note_counts(observed)
         before = self._statuses.get(pod.metadata.uid)
         status = self._set_status(pod, observed)
         if status.phase in TERMINAL:
@@ -175,30 +176,15 @@ class Syncer:
         moment = deadline(pod, status)
         return None if moment is None else (moment - self._clock.now()).total_seconds()
 
+    def _seed_status(self, uid: str) -> PodStatus | None:
+        seed = self._statuses.seed(uid)
+        return None if seed is None else seed.status
+
     def _tell_unsupported(self, pod: Pod) -> None:
         if pod.metadata.uid not in self._told:
             self._told.add(pod.metadata.uid)
             for reason, message in not_done(pod, probes=self._probes, hooks=self._hooks):
                 self._events.pod(pod, WARNING, reason, message)
-
-    def _note_counts(self, observed: ObservedPod) -> None:
-        """Remember the highest restart counts: they never go down while the pod lives, whoever
-        removes its containers."""
-        counts = self._counts.setdefault(observed.uid, {})
-        for container in observed.containers:
-            known = counts.get(container.name, -1)
-            counts[container.name] = max(known, container.restart_count)
-
-    def _restart_count(self, pod: Pod, name: str, observed: ObservedPod) -> int:
-        uid = pod.metadata.uid
-        known = self._counts.setdefault(uid, {}).get(name)
-        if known is None:
-            previous = self._statuses.get(uid)
-            seed = self._statuses.seed(uid)
-            if seed is not None:
-                previous = seed.status
-            known = next_restart_count(name, observed, previous) - 1
-        return known + 1
 
     async def _carry_out(
         self, pod: Pod, observed: ObservedPod, actions: PodActions, stopping: asyncio.Event
@@ -338,7 +324,7 @@ class Syncer:
             container,
             place,
             newest=observed.newest(container.name),
-            restart_count=self._restart_count(pod, container.name, observed),
+            restart_count=self._counts.next(uid, container.name),
             stopping=stopping,
         )
         if failure is None:
@@ -367,7 +353,7 @@ class Syncer:
         grace: int,
         decorate: Decorate | None,
         removing: Callable[[], bool],
-    ) -> None:
+    ) -> bool:
         uid = pod.metadata.uid
         if removing():
             self._statuses.mark_deleted(uid, grace)
@@ -375,7 +361,8 @@ class Syncer:
         self._probes.stop(uid, readiness=False)
         try:
             await self._killer.kill_containers(pod, observed, float(grace))
-            if removing():
+            remove = removing()
+            if remove:
                 await self._killer.remove_sandboxes(observed)
             else:
                 await self._killer.stop_sandboxes(observed)
@@ -385,14 +372,15 @@ class Syncer:
             self._events.pod(pod, WARNING, "FailedKillPod", f"error killing pod: {error}")
             raise
         self._probes.stop(uid, readiness=True)
-        if removing():
-            return
+        if remove:
+            return True
         await self._pleg.refresh(uid)
         after = self._observed(pod)
         running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
         if running:
             raise StillRunning(f"containers still run after their stop: {', '.join(running)}")
         self._set_status(pod, after, terminal=True, decorate=decorate)
+        return False
 
     async def sync_terminated(
         self,
@@ -421,7 +409,7 @@ class Syncer:
     def forget(self, uid: str) -> None:
         """Nothing of the pod is left, or it begins anew with what is left of it."""
         self._pleg.forget(uid)
-        self._counts.pop(uid, None)
+        self._counts.forget(uid)
         self._told.discard(uid)
         self.begin_anew(uid)
 
@@ -433,9 +421,6 @@ class Syncer:
     def collect(self) -> None:
         """Let go of back-offs that have run out."""
         self._starter.collect()
-
-    def counts_of(self, uid: str) -> Iterable[tuple[str, int]]:
-        return tuple(self._counts.get(uid, {}).items())
 
 
 def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:

@@ -307,3 +307,22 @@ async def test_what_is_not_done_is_said_once() -> None:
         ]
         assert len(await world.events("web-n1", "HooksNotRun")) == 1
         assert (await world.status()).containerStatuses[0].ready
+
+
+async def test_the_same_pod_comes_back_while_it_is_being_removed() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.runtime.kill(world.containers(UID)[0].id, 1)
+        await world.sleep(1.0)
+        assert (await world.status()).containerStatuses[0].restartCount == 1
+        world.engine.faults.delay("remove_sandbox", 3.0)
+        world.remove(UID)
+        await world.sleep(1.0)
+        world.add(pod())
+        await world.sleep(10.0)
+        status = await world.status()
+        assert status.phase == "Running"
+        assert status.containerStatuses[0].restartCount == 0
+        assert len(world.containers(UID)) == 1

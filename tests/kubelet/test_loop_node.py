@@ -1,0 +1,462 @@
+"""What concerns the whole node: admission, outages, adoption, orphans, the node's own record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kubelet_world import World, container, pod, with_env
+from msgspec import structs
+
+from podtui.api.v1 import ContainerPort, ResourceRequirements
+from podtui.errors import EngineUnavailable, LogError
+from podtui.manifest.types import Folder
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.protocol import LogOptions
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+
+
+def hungry(name: str, amount: str, **spec: object):
+    resources = ResourceRequirements(requests={"memory": amount})
+    return pod(name, "", container(resources=resources), **spec)  # type: ignore[arg-type]
+
+
+# --- admission
+
+
+async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
+    """Cases 26 and 34, and departure 6."""
+    world = World()
+    async with world.running():
+        world.add(hungry("big", "20Gi"))
+        await world.until(world.runs("uid-big"))
+        world.add(hungry("web-n1", "20Gi"))
+        await world.until(lambda: world.phase() == "Failed")
+        record = await world.record()
+        assert record is not None
+        status = record.status
+        assert status.reason == "UnexpectedAdmissionError"
+        prefix = "Unexpected error while attempting to recover from admission failure: preemption:"
+        assert status.message.startswith(f"Pod was rejected: {prefix}")
+        assert not status.conditions
+        assert not status.containerStatuses
+        assert status.startTime
+        assert "memory" in record.metadata.annotations["podtui.dev/lacks"]
+        told = await world.events("web-n1", "UnexpectedAdmissionError")
+        assert told[0].type == "Warning"
+        assert told[0].message.startswith(prefix)
+        world.remove("uid-big")
+        await world.until(world.gone("uid-big"))
+        await world.sleep(120.0)
+        record = await world.record()
+        assert record is not None
+        assert record.status.phase == "Failed"
+        assert record.metadata.annotations["podtui.dev/would-fit"] == "true"
+        assert not world.containers(UID)
+        await world.kubelet.endpoints.retry("default", "web-n1")
+        await world.until(world.runs(UID))
+        record = await world.record()
+        assert record is not None
+        assert "podtui.dev/would-fit" not in record.metadata.annotations
+        with pytest.raises(LookupError, match='pod "nope" not found'):
+            await world.kubelet.retry("default", "nope")
+
+
+async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:
+    world = World()
+    async with world.running():
+        world.add(hungry("web-n1", "200Gi"))
+        await world.until(lambda: world.phase() == "Failed")
+        world.replace(UID, with_env(hungry("web-n1", "1Gi"), "smaller"))
+        await world.until(world.runs("smaller"))
+        record = await world.record()
+        assert record is not None
+        assert record.metadata.uid == "smaller"
+
+
+async def test_priority_preempts() -> None:
+    """Case 27."""
+    world = World()
+    world.behaviours["c"] = Behaviour(term_after=2.0)
+    async with world.running():
+        world.add(hungry("low", "20Gi", priority=1))
+        await world.until(world.runs("uid-low"))
+        world.add(hungry("high", "20Gi", priority=100))
+        took = await world.until(world.runs("uid-high"))
+        assert 1.9 < took < 3.0
+        await world.sleep(1.0)
+        status = await world.status("low")
+        assert (status.phase, status.reason) == ("Failed", "Preempting")
+        assert status.message == "Preempted in order to admit critical pod"
+        target = next(c for c in status.conditions if c.type == "DisruptionTarget")
+        assert (target.status, target.reason) == ("True", "TerminationByKubelet")
+        told = await world.events("low", "Preempting")
+        assert told[0].message == "Preempted in order to admit critical pod"
+        assert not world.running_containers("uid-low")
+
+
+async def test_ports_clash() -> None:
+    """Case 28."""
+    port = ContainerPort(containerPort=80, hostPort=8080, protocol="TCP")
+    world = World()
+    async with world.running():
+        world.add(pod("one", "", container(ports=(port,))))
+        await world.until(world.runs("uid-one"))
+        world.add(pod("two", "", container(ports=(port,))))
+        await world.until(lambda: world.phase("two") == "Failed")
+        status = await world.status("two")
+        assert status.reason == "NodePorts"
+        # An edit of the holder is not in its own way.
+        world.replace("uid-one", with_env(pod("one", "", container(ports=(port,))), "one-b"))
+        await world.until(world.runs("one-b"))
+
+
+# --- the kubelet comes and goes
+
+
+async def test_what_runs_is_adopted() -> None:
+    """Case 93."""
+    world = World()
+    world.behaviours["b"] = Behaviour(exit_after=1.0, exit_code=1)
+    async with world.running():
+        world.add(pod("web-n1", "", container("a"), container("b")))
+        await world.sleep(15.0)
+        kept = world.containers(UID, "a")[0].id
+        count = world.containers(UID, "b")[-1].attempt
+        await world.stop_kubelet()
+        assert len(world.sandboxes(UID)) == 1
+        before = {e.metadata.name: e for e in await world.events("web-n1", "Created", "Started")}
+        world.behaviours["b"] = Behaviour()
+        await world.start_kubelet()
+        await world.sleep(5.0)
+        assert [c.id for c in world.containers(UID, "a")] == [kept]
+        assert len(world.sandboxes(UID)) == 1
+        # Back-offs are lost: the first restart is immediate, and counts on.
+        assert world.containers(UID, "b")[-1].attempt == count + 1
+        after = await world.events("web-n1", "Created", "Started")
+        new = [e for e in after if e.metadata.name not in before]
+        assert {e.involvedObject.fieldPath for e in new} == {"spec.containers{b}"}
+        status = await world.status()
+        assert status.phase == "Running"
+        assert not await world.events("web-n1", "SandboxChanged")
+
+
+async def test_a_manifest_that_went_while_nobody_looked() -> None:
+    """Case 94."""
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    async with world.running():
+        world.add(pod(), pod("other"))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        await world.stop_kubelet()
+        world.remove(UID)
+        await world.start_kubelet()
+        took = await world.until(world.gone(UID))
+        assert 1.9 < took < 3.0
+        assert await world.record() is None
+        assert len(world.running_containers("uid-other")) == 1
+        killing = await world.events("web-n1", "Killing")
+        assert [e.message for e in killing] == ["Stopping container c"]
+
+
+async def test_an_edit_while_nobody_looked_waits_for_the_old_one() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.stop_kubelet()
+        world.replace(UID, with_env(pod(), "new"))
+        await world.start_kubelet()
+        for _ in range(60):
+            await world.sleep(0.1)
+            assert len(world.sandboxes()) <= 1
+        assert len(world.running_containers("new")) == 1
+
+
+async def test_an_empty_folder_is_a_folder() -> None:
+    """Case 17."""
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.stop_kubelet()
+        world.remove(UID)
+        await world.start_kubelet()
+        await world.until(world.gone(UID), 5.0)
+
+
+async def test_a_folder_that_cannot_be_read_ends_nothing() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.stop_kubelet()
+
+        async def unreadable():
+            yield Folder(error="/m: Permission denied")
+            await asyncio.sleep(1e6)
+
+        world._folders = unreadable  # type: ignore[method-assign]
+        await world.start_kubelet()
+        await world.sleep(120.0)
+        assert len(world.running_containers(UID)) == 1
+        assert await world.record() is not None
+
+
+# --- the engine comes and goes
+
+
+async def ready(world: World) -> tuple[str, str]:
+    node = await world.node()
+    condition = next(c for c in node.status.conditions if c.type == "Ready")
+    return condition.status, condition.message
+
+
+async def test_an_outage_is_sat_out() -> None:
+    """Case 25."""
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        kept = world.containers(UID)[0].id
+        world.runtime.stop_engine()
+        await world.sleep(1.0)
+        status, message = await ready(world)
+        assert status == "False"
+        assert message.startswith("container runtime not ready: ")
+        world.add(pod("second"))
+        await world.sleep(60.0)
+        status, message = await ready(world)
+        assert message.startswith("[container runtime is down, ")
+        assert await world.record("second") is None
+        assert (await world.status()).phase == "Running"
+        world.runtime.start_engine()
+        took = await world.until(world.runs("uid-second"))
+        assert took < 6.0
+        assert [c.id for c in world.containers(UID)] == [kept]
+        assert (await ready(world))[0] == "True"
+        turns = {e.reason: e.count for e in await world.events("n1", "NodeNotReady", "NodeReady")}
+        assert turns == {"NodeNotReady": 1, "NodeReady": 2}
+
+
+async def test_a_strict_kubelet_calls_it_down_after_half_a_minute() -> None:
+    world = World(strict=True)
+    async with world.running():
+        await world.sleep(1.0)
+        world.runtime.stop_engine()
+        await world.sleep(20.0)
+        assert (await ready(world))[0] == "True"
+        await world.sleep(25.0)
+        assert await ready(world) == ("False", "container runtime is down")
+
+
+async def test_containers_that_died_in_an_outage_come_back() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.runtime.stop_engine(containers_die=True)
+        await world.sleep(20.0)
+        world.runtime.start_engine()
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        assert (await world.status()).containerStatuses[0].restartCount == 1
+        assert len(world.sandboxes(UID)) == 1
+
+
+async def test_an_engine_lost_in_the_middle_of_a_start() -> None:
+    world = World(start_delay=2.0)
+    async with world.running():
+        world.add(pod())
+        await world.sleep(3.0)
+        world.runtime.stop_engine()
+        await world.sleep(5.0)
+        world.runtime.start_engine()
+        await world.until(lambda: world.phase() == "Running")
+        assert len(world.sandboxes(UID)) == 1
+        assert len(world.running_containers(UID)) == 1
+
+
+async def test_a_removal_survives_an_outage() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.engine.faults.fail("remove_sandbox", EngineUnavailable("reset"))
+        world.remove(UID)
+        await world.until(world.gone(UID), 10.0)
+        assert await world.record() is None
+
+
+async def test_a_kubelet_waits_for_its_engine() -> None:
+    world = World()
+    world.runtime.stop_engine()
+    async with world.running():
+        world.add(pod())
+        await world.sleep(3.0)
+        status, message = await ready(world)
+        assert status == "False"
+        assert "container runtime status check may not have completed yet" in message
+        world.runtime.start_engine()
+        await world.until(world.runs(UID), 6.0)
+        assert (await world.node()).status.capacity["cpu"] == "8"
+
+
+# --- the node's record
+
+
+async def test_the_nodes_record_rests() -> None:
+    world = World()
+    async with world.running():
+        await world.sleep(5.0)
+        first = await world.node()
+        assert first.metadata.annotations["podtui.dev/simulated"] == "true"
+        assert first.status.capacity["pods"] == "110"
+        await world.sleep(200.0)
+        assert (await world.node()).metadata.resourceVersion == first.metadata.resourceVersion
+        await world.sleep(120.0)
+        assert (await world.node()).metadata.resourceVersion != first.metadata.resourceVersion
+        reasons = [e.reason for e in await world.events("n1")]
+        assert reasons[0] == "Starting"
+        assert "NodeReady" in reasons
+
+
+# --- what it costs
+
+
+async def test_idle_costs_one_list_in_five_seconds() -> None:
+    world = World()
+    async with world.running():
+        world.add(*[pod(f"p{i}") for i in range(50)])
+        await world.until(lambda: len(world.running_containers()) == 50)
+        await world.sleep(20.0)
+        before = world.engine.faults.calls.copy()
+        await world.sleep(100.0)
+        assert world.engine.faults.calls - before == {"list": 20}
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+async def test_one_change_costs_the_same_among_many(count: int) -> None:
+    world = World(max_pods=2000)
+    async with world.running():
+        world.add(*[pod(f"p{i}") for i in range(count)])
+        await world.until(lambda: len(world.running_containers()) == count)
+        await world.sleep(11.5)
+        before = world.engine.faults.calls.copy()
+        world.replace("uid-p7", with_env(pod("p7"), "changed"))
+        await world.until(world.runs("changed"))
+        await world.until(world.gone("uid-p7"))
+        cost = world.engine.faults.calls - before
+        del cost["list"]  # looks at single pods, and the relist every five seconds
+        assert sum(cost.values()) <= 12, cost
+
+
+# --- endpoints
+
+
+async def test_logs_and_why_there_are_none() -> None:
+    """Case 97."""
+    world = World(pull_delay=30.0)
+    world.behaviours["c"] = Behaviour(lines=("hello",))
+    endpoints = world.kubelet.endpoints
+    options = LogOptions()
+
+    async def read(name: str, which: str, *, previous: bool = False) -> list[bytes]:
+        lines = await endpoints.container_logs(
+            "default", name, which, previous=previous, options=options
+        )
+        return [line.content async for line in lines]
+
+    async with world.running():
+        world.add(pod(), pod("slow", "", container("x", image="big:1"), container("y")))
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        assert await read("web-n1", "c") == [b"hello"]
+        assert await read("web-n1", "") == [b"hello"]
+        wrong = {
+            ("web-n1", "c", True): (
+                400,
+                'previous terminated container "c" in pod "web-n1" not found',
+            ),
+            ("web-n1", "d", False): (404, 'container "d" not found in pod "web-n1"'),
+            ("nope", "c", False): (404, 'pod "nope" does not exist'),
+            ("slow", "x", False): (
+                400,
+                'container "x" in pod "slow" is waiting to start: ContainerCreating',
+            ),
+            ("slow", "", False): (
+                400,
+                "a container name must be specified for pod slow, choose one of: [x y]",
+            ),
+        }
+        for (name, which, previous), (code, text) in wrong.items():
+            with pytest.raises(LogError) as raised:
+                await read(name, which, previous=previous)
+            assert (raised.value.code, str(raised.value)) == (code, text)
+        world.runtime.kill(world.containers(UID)[0].id, 1)
+        await world.sleep(1.0)
+        assert await read("web-n1", "c", previous=True) == [b"hello"]
+
+
+async def test_figures_and_health() -> None:
+    world = World()
+    endpoints = world.kubelet.endpoints
+    assert endpoints.healthy()[0] is False
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        assert "stats" not in world.calls
+        await world.sleep(10.0)
+        await endpoints.pod_metrics()
+        await world.sleep(10.0)
+        figures = (await endpoints.pod_metrics())[0]
+        assert figures.metadata.name == "web-n1"
+        usage = figures.containers[0].usage
+        assert 0 < int(usage["cpu"].removesuffix("n")) <= 50_000_000
+        assert int(usage["memory"]) > 0
+        node = await endpoints.node_metrics()
+        assert node is not None
+        assert node.usage["memory"] == usage["memory"]
+        assert world.calls["stats"] == 2
+        assert endpoints.healthy() == (True, "")
+        world.runtime.stop_engine()
+        await world.sleep(400.0)
+        assert endpoints.healthy() == (False, "sync Loop took longer than expected")
+
+
+async def test_a_duplicate_is_dropped_and_said() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.add(with_env(pod(), "second"))
+        await world.sleep(2.0)
+        assert not world.containers("second")
+        told = await world.events("web-n1", "FailedValidation")
+        assert told[0].message == (
+            "Error validating pod web-n1_default(second) from file due to duplicate pod name "
+            '"web-n1", ignoring'
+        )
+
+
+async def test_a_record_taken_for_a_manifest_brings_nothing_along() -> None:
+    """A broken file's last good version comes from the records."""
+    world = World()
+    world.behaviours["c"] = Behaviour(exit_after=1.0)
+    async with world.running():
+        world.add(pod(policy="Never"))
+        await world.until(lambda: world.phase() == "Succeeded")
+        await world.stop_kubelet()
+        record = await world.record()
+        assert record is not None
+        for stale in world.containers(UID):
+            await world.runtime.remove_container(stale.id)
+        world.pods = {UID: structs.replace(record)}
+        world.behaviours["c"] = Behaviour()
+        await world.start_kubelet()
+        await world.until(world.runs(UID))
+        assert (await world.status()).phase == "Running"
