@@ -2,84 +2,31 @@
 
 Here the departures live: a broken file's last good version stays (1), of two files with one pod
 the older one has it (3), and a pod may use the ConfigMaps and Secrets beside it (7).
+
+What a file comes to depends on itself, on whether the objects that it needs are there, and on the
+files that claim the same. So a changed file brings in those that need its objects, then all that
+are connected to any of them by claims; nothing else is looked at, and what it came to stays the
+identical object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from podtui.api import names, v1
-from podtui.api.local import (
-    Diagnostic,
-    Manifest,
-    ManifestSpec,
-    ManifestState,
-    ManifestStatus,
-    Severity,
-)
+from podtui.api.local import ManifestState
 from podtui.manifest.diagnose import ReadResult, settle
 from podtui.manifest.identity import with_seen
+from podtui.manifest.index import FileIndex
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import ObjectKey, object_key
+from podtui.manifest.stand import Claim, File, Stand, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
-Claim = tuple[str, str, str]
-"""What only one file may give: a kind with namespace and name, or a UID."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _File:
-    name: str
-    path: str
-    sight: int
-    first_mtime: int
-    stamp: Stamp | None = None
-    digest: bytes = b""
-    result: ReadResult | None = None
-    ignored: str = ""
-    raw: v1.Pod | None = None
-    """The accepted pod as it was read; ``good`` is the same with ``config.seen``."""
-    good: v1.Pod | None = None
-    drawn: tuple[tuple[object, ...], Manifest] | None = None
-    """The record, and what it was made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stand:
-    """What a file offers right now, before it is compared with the others."""
-
-    file: _File
-    state: ManifestState
-    result: ReadResult
-    pod: v1.Pod | None = None
-    rival: str = ""
-
-
-def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """The first error in one line, and how many more there are."""
-    errors = [d for d in diagnostics if d.severity is Severity.ERROR]
-    if not errors:
-        return ""
-    first = errors[0]
-    place = f"line {first.line}: " if first.line is not None else ""
-    name = f"{first.field}: " if first.field else ""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}{name}{first.message}{more}"
-
-
-def _claims(stand: _Stand) -> Iterator[Claim]:
-    if stand.pod is not None:
-        meta = stand.pod.metadata
-        yield "Pod", meta.namespace, meta.name
-        yield "UID", "", meta.uid
-    for item in stand.result.objects:
-        yield object_key(item)
-
-
-def _claim_text(claim: Claim) -> str:
-    kind, namespace, name = claim
-    return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+_Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 
 
 class Ledger:
@@ -88,11 +35,23 @@ class Ledger:
     def __init__(self, *, strict: bool, previous: Mapping[str, v1.Pod]) -> None:
         self._strict = strict
         self._previous = dict(previous)
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, File] = {}
         self._seen: dict[str, str] = {}
+        self._changed: set[str] = set()
+        self._stands: dict[str, Stand] = {}
+        """What the files offered when they were last looked at, and what came of it."""
+        self._settled: dict[str, Stand] = {}
+        self._objects: FileIndex[ObjectKey] = FileIndex()
+        self._needs: FileIndex[ObjectKey] = FileIndex()
+        self._claims: FileIndex[Claim] = FileIndex()
+        self._uids: FileIndex[str] = FileIndex()
+        self._folder = Folder()
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
 
     def stamp(self, name: str) -> Stamp | None:
         """The stamp that a file was last read with."""
@@ -110,6 +69,7 @@ class Ledger:
         """Take in what a file holds; ``sight`` counts the looks at the folder."""
         file = self._file(name, path, sight, stamp.mtime_ns)
         file.stamp, file.digest, file.result, file.ignored = stamp, digest, result, ""
+        self._enter(name, result)
 
     def touched(self, name: str, stamp: Stamp) -> None:
         """Take in that a file has a new stamp and the same content."""
@@ -119,160 +79,178 @@ class Ledger:
         """Take in a name that is not read."""
         file = self._files.get(name)
         if file is None or file.ignored != reason:
-            self._files[name] = _File(
+            self._files[name] = File(
                 name=name, path=path, sight=sight, first_mtime=0, ignored=reason
             )
+            self._enter(name, None)
 
     def forget(self, name: str) -> None:
         """Take in that a file is gone."""
-        self._files.pop(name, None)
+        if self._files.pop(name, None) is not None:
+            self._enter(name, None)
 
     def drop_broken(self) -> None:
         """Let go of the last good versions of broken files, as a kubelet's full list does."""
-        for file in self._files.values():
-            if file.result is not None and file.result.broken:
+        for name, file in self._files.items():
+            if file.good is not None and file.result is not None and file.result.broken:
                 file.good = file.raw = None
+                self._changed.add(name)
 
-    def _file(self, name: str, path: str, sight: int, mtime_ns: int) -> _File:
+    def _file(self, name: str, path: str, sight: int, mtime_ns: int) -> File:
         file = self._files.get(name)
         if file is None or file.ignored:
             before = self._previous.pop(path, None)
             # What ran before this agent started was there first.
             sight = -1 if before is not None else sight
-            file = _File(name=name, path=path, sight=sight, first_mtime=mtime_ns, good=before)
+            file = File(name=name, path=path, sight=sight, first_mtime=mtime_ns, good=before)
             seen = before.metadata.annotations.get(names.CONFIG_SEEN) if before else None
             if before is not None and seen is not None:
                 self._seen.setdefault(before.metadata.uid, seen)
+                self._uids.put(name, (before.metadata.uid,))
             self._files[name] = file
         return file
 
-    def folder(self, moment: str, error: str = "") -> Folder:
-        """The folder as it stands. ``moment`` is ``config.seen`` of pods that are new."""
-        available = frozenset(
-            object_key(item)
-            for file in self._files.values()
-            if file.result is not None
-            for item in file.result.objects
-        )
-        stands = self._winners([self._stand(f, available, moment) for f in self._files.values()])
-        manifests = {stand.file.name: _record(stand) for stand in stands}
-        kept = [stand for stand in stands if stand.state is not ManifestState.DUPLICATE]
-        pods = {s.pod.metadata.uid: s.pod for s in kept if s.pod is not None}
-        objects = [item for stand in kept for item in stand.result.objects]
-        alive = {f.good.metadata.uid for f in self._files.values() if f.good is not None}
-        self._seen = {uid: seen for uid, seen in self._seen.items() if uid in alive}
-        return Folder(
-            pods=pods,
-            manifests=dict(sorted(manifests.items())),
-            error=error,
-            config_maps={
-                (o.metadata.namespace, o.metadata.name): o
-                for o in objects
-                if isinstance(o, v1.ConfigMap)
-            },
-            secrets={
-                (o.metadata.namespace, o.metadata.name): o
-                for o in objects
-                if isinstance(o, v1.Secret)
-            },
-        )
+    def _enter(self, name: str, result: ReadResult | None) -> None:
+        """Mark what a file's new content bears upon: itself and those that need its objects."""
+        result = result or ReadResult()
+        objects = frozenset(map(object_key, result.objects))
+        before = self._objects.put(name, objects)
+        self._needs.put(name, result.needs if result.candidate is not None else ())
+        self._changed.add(name)
+        for key in before ^ objects:
+            self._changed.update(self._needs.names(key))
 
-    def _stand(self, file: _File, available: frozenset[ObjectKey], moment: str) -> _Stand:
+    def folder(self, moment: str, error: str = "") -> Folder:
+        """The folder as it stands. ``moment`` is ``config.seen`` of pods that are new.
+
+        The same object as the last time when nothing is different; what did not change in it is.
+        """
+        last = self._folder
+        manifests, pods = last.manifests, last.pods
+        config_maps, secrets = last.config_maps, last.secrets
+        if self._changed:
+            affected = self._claims.connected(self._offer(moment))
+            gone = [self._settled.pop(name) for name in affected if name in self._settled]
+            stands = self._winners([self._stands[n] for n in affected if n in self._stands])
+            self._settled.update((stand.file.name, stand) for stand in stands)
+            manifests = _changed(
+                manifests,
+                (stand.file.name for stand in gone),
+                {stand.file.name: record_of(stand) for stand in stands},
+            )
+            if manifests.keys() != last.manifests.keys():
+                manifests = dict(sorted(manifests.items()))
+            pods = _changed(pods, _pods(gone), _pods(stands))
+            config_maps = _changed(
+                config_maps, _objects(gone, v1.ConfigMap), _objects(stands, v1.ConfigMap)
+            )
+            secrets = _changed(secrets, _objects(gone, v1.Secret), _objects(stands, v1.Secret))
+        folder = Folder(pods, manifests, error, config_maps, secrets)
+        if error != last.error or any(
+            new is not old
+            for new, old in (
+                (manifests, last.manifests),
+                (pods, last.pods),
+                (config_maps, last.config_maps),
+                (secrets, last.secrets),
+            )
+        ):
+            self._folder = folder
+        return self._folder
+
+    def _offer(self, moment: str) -> set[str]:
+        """Look again at what the changed files offer; returns them and those that claim the same,
+        or claimed it until now."""
+        changed, self._changed = self._changed, set()
+        near: set[str] = set(changed)
+        released: set[str] = set()
+        for name in changed:
+            file = self._files.get(name)
+            claims: tuple[Claim, ...] = ()
+            uids: tuple[str, ...] = ()
+            if file is None:
+                self._stands.pop(name, None)
+            else:
+                stand = self._stands[name] = self._stand(file, moment)
+                claims = tuple(claims_of(stand))
+                uids = (file.good.metadata.uid,) if file.good is not None else ()
+            released |= self._uids.put(name, uids)
+            for claim in self._claims.put(name, claims):
+                near.update(self._claims.names(claim))
+        for uid in released:
+            if not self._uids.names(uid):
+                self._seen.pop(uid, None)
+        return near
+
+    def _stand(self, file: File, moment: str) -> Stand:
         if file.result is None:
-            return _Stand(file, ManifestState.IGNORED, ReadResult())
+            return Stand(file, ManifestState.IGNORED, ReadResult())
+        available = [key for key in file.result.needs if self._objects.names(key)]
         result = settle(file.result, available)
         if result.pods:
             pod = result.pods[0]
             if file.good is None or pod != file.raw:
                 seen = self._seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
-            return _Stand(file, ManifestState.ACCEPTED, result, file.good)
+            return Stand(file, ManifestState.ACCEPTED, result, file.good)
         if not result.broken:
             file.good = file.raw = None
-            return _Stand(file, ManifestState.ACCEPTED, result)
+            return Stand(file, ManifestState.ACCEPTED, result)
         if file.good is not None:
-            return _Stand(file, ManifestState.LAST_GOOD, result, file.good)
-        return _Stand(file, ManifestState.INVALID, result)
+            return Stand(file, ManifestState.LAST_GOOD, result, file.good)
+        return Stand(file, ManifestState.INVALID, result)
 
-    def _winners(self, stands: list[_Stand]) -> list[_Stand]:
-        """The stands, those whose claims another file has first marked as duplicates."""
+    def _winners(self, stands: list[Stand]) -> list[Stand]:
+        """The stands in the order of their rights, those whose claims another file has first marked
+        as duplicates."""
         if self._strict:
             stands = sorted(stands, key=lambda s: s.file.name, reverse=True)
         else:
             stands = sorted(stands, key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
         held: dict[Claim, str] = {}
-        settled: list[_Stand] = []
+        settled: list[Stand] = []
         for stand in stands:
-            claims = tuple(_claims(stand))
+            claims = tuple(claims_of(stand))
             taken = next((claim for claim in claims if claim in held), None)
             if taken is None:
                 held.update(dict.fromkeys(claims, stand.file.name))
             else:
-                rival = held[taken]
-                stand = replace(
-                    stand,
-                    state=ManifestState.DUPLICATE,
-                    result=self._duplicate(stand, taken, rival),
-                    rival=f"{_claim_text(taken)} is given by {rival} too",
-                )
+                stand = as_duplicate(stand, taken, held[taken], strict=self._strict)
             settled.append(stand)
         return settled
 
-    def _duplicate(self, stand: _Stand, claim: Claim, rival: str) -> ReadResult:
-        result = stand.result
-        line, column = result.name_place or (None, None)
-        why = "the later of the two by name is used" if self._strict else "it was there first"
-        diagnostic = Diagnostic(
-            severity=Severity.ERROR,
-            path=stand.file.path,
-            code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
-            message=f"{_claim_text(claim)} is given by {stand.file.name} and by {rival};"
-            f" {rival} has it, since {why}",
-            line=line,
-            column=column,
-            field="metadata.uid" if claim[0] == "UID" else "metadata.name",
-            fix="give it another name here, or remove one of the two files",
-        )
-        return replace(result, diagnostics=(*result.diagnostics, diagnostic))
+
+def _pods(stands: Iterable[Stand]) -> dict[str, v1.Pod]:
+    """The pods to run, by UID."""
+    kept = (s.pod for s in stands if s.state is not ManifestState.DUPLICATE)
+    return {pod.metadata.uid: pod for pod in kept if pod is not None}
 
 
-def _message(stand: _Stand) -> str:
-    result = stand.result
-    match stand.state:
-        case ManifestState.IGNORED:
-            return stand.file.ignored
-        case ManifestState.DUPLICATE:
-            return stand.rival
-        case ManifestState.LAST_GOOD:
-            return f"the version before this one keeps running; {first_error(result.diagnostics)}"
-        case ManifestState.INVALID:
-            return first_error(result.diagnostics)
-        case ManifestState.ACCEPTED:
-            return ", ".join(_claim_text(object_key(item)) for item in result.objects)
+def _objects(stands: Iterable[Stand], kind: type[_Object]) -> dict[tuple[str, str], _Object]:
+    """The ConfigMaps or Secrets to use, by namespace and name."""
+    return {
+        (item.metadata.namespace, item.metadata.name): item
+        for stand in stands
+        if stand.state is not ManifestState.DUPLICATE
+        for item in stand.result.objects
+        if isinstance(item, kind)
+    }
 
 
-def _record(stand: _Stand) -> Manifest:
-    file, pod = stand.file, stand.pod
-    basis = (stand.state, file.result, file.ignored, stand.result.diagnostics, pod, stand.rival)
-    if file.drawn is not None and _same(file.drawn[0], basis):
-        return file.drawn[1]
-    meta = pod.metadata if pod is not None else v1.ObjectMeta()
-    manifest = Manifest(
-        metadata=v1.ObjectMeta(name=file.name),
-        spec=ManifestSpec(path=file.path, text=stand.result.text),
-        status=ManifestStatus(
-            state=stand.state,
-            message=_message(stand),
-            podNamespace=meta.namespace,
-            podName=meta.name,
-            podUID=meta.uid,
-            diagnostics=stand.result.diagnostics,
-        ),
-    )
-    file.drawn = (basis, manifest)
-    return manifest
-
-
-def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
-    """Whether nothing a record is made of has changed; cheap where the parts are the same."""
-    return all(a is b or a == b for a, b in zip(old, new, strict=True))
+def _changed(
+    old: Mapping[_Key, _Value], gone: Iterable[_Key], new: Mapping[_Key, _Value]
+) -> Mapping[_Key, _Value]:
+    """``old`` without the keys that are gone and with what is new; itself if that is the same."""
+    left = [key for key in gone if key not in new]
+    fresh = {
+        key: value
+        for key, value in new.items()
+        if (known := old.get(key)) is not value and known != value
+    }
+    if not left and not fresh:
+        return old
+    changed = dict(old)
+    for key in left:
+        changed.pop(key, None)
+    changed.update(fresh)
+    return changed

@@ -1,0 +1,147 @@
+"""What one file offers the folder, what it claims by that, and the record that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from podtui.api import v1
+from podtui.api.local import (
+    Diagnostic,
+    Manifest,
+    ManifestSpec,
+    ManifestState,
+    ManifestStatus,
+    Severity,
+)
+from podtui.manifest.diagnose import ReadResult
+from podtui.manifest.listing import Stamp
+from podtui.manifest.objects import object_key
+
+Claim = tuple[str, str, str]
+"""What only one file may give: a kind with namespace and name, or a UID."""
+
+
+@dataclass(slots=True, kw_only=True)
+class File:
+    """All that is remembered of one file. ``sight`` is the look that first found it, below 0 where
+    its pod ran before; with ``first_mtime`` it says which of two files was there first."""
+
+    name: str
+    path: str
+    sight: int
+    first_mtime: int
+    stamp: Stamp | None = None
+    digest: bytes = b""
+    result: ReadResult | None = None
+    ignored: str = ""
+    raw: v1.Pod | None = None
+    """The accepted pod as it was read; ``good`` is the same with ``config.seen``."""
+    good: v1.Pod | None = None
+    drawn: tuple[tuple[object, ...], Manifest] | None = None
+    """The record, and what it was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What a file offers; of a duplicate, ``rival`` says which other file goes before it."""
+
+    file: File
+    state: ManifestState
+    result: ReadResult
+    pod: v1.Pod | None = None
+    rival: str = ""
+
+
+def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """The first error in one line, and how many more there are."""
+    errors = [d for d in diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        return ""
+    first = errors[0]
+    place = f"line {first.line}: " if first.line is not None else ""
+    name = f"{first.field}: " if first.field else ""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place}{name}{first.message}{more}"
+
+
+def claims_of(stand: Stand) -> Iterator[Claim]:
+    """What the file must be the only one to give, for what it offers to count."""
+    if stand.pod is not None:
+        meta = stand.pod.metadata
+        yield "Pod", meta.namespace, meta.name
+        yield "UID", "", meta.uid
+    for item in stand.result.objects:
+        yield object_key(item)
+
+
+def _claim_text(claim: Claim) -> str:
+    kind, namespace, name = claim
+    return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
+
+
+def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Stand:
+    """The stand of a file whose claim ``rival`` has first."""
+    result = stand.result
+    line, column = result.name_place or (None, None)
+    why = "the later of the two by name is used" if strict else "it was there first"
+    diagnostic = Diagnostic(
+        severity=Severity.ERROR,
+        path=stand.file.path,
+        code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
+        message=f"{_claim_text(claim)} is given by {stand.file.name} and by {rival};"
+        f" {rival} has it, since {why}",
+        line=line,
+        column=column,
+        field="metadata.uid" if claim[0] == "UID" else "metadata.name",
+        fix="give it another name here, or remove one of the two files",
+    )
+    return replace(
+        stand,
+        state=ManifestState.DUPLICATE,
+        result=replace(result, diagnostics=(*result.diagnostics, diagnostic)),
+        rival=f"{_claim_text(claim)} is given by {rival} too",
+    )
+
+
+def _message(stand: Stand) -> str:
+    result = stand.result
+    match stand.state:
+        case ManifestState.IGNORED:
+            return stand.file.ignored
+        case ManifestState.DUPLICATE:
+            return stand.rival
+        case ManifestState.LAST_GOOD:
+            return f"the version before this one keeps running; {first_error(result.diagnostics)}"
+        case ManifestState.INVALID:
+            return first_error(result.diagnostics)
+        case ManifestState.ACCEPTED:
+            return ", ".join(_claim_text(object_key(item)) for item in result.objects)
+
+
+def record_of(stand: Stand) -> Manifest:
+    """The file's record; the identical one as the last time when it says the same."""
+    file, pod = stand.file, stand.pod
+    basis = (stand.state, file.result, file.ignored, stand.result.diagnostics, pod, stand.rival)
+    if file.drawn is not None and _same(file.drawn[0], basis):
+        return file.drawn[1]
+    meta = pod.metadata if pod is not None else v1.ObjectMeta()
+    manifest = Manifest(
+        metadata=v1.ObjectMeta(name=file.name),
+        spec=ManifestSpec(path=file.path, text=stand.result.text),
+        status=ManifestStatus(
+            state=stand.state,
+            message=_message(stand),
+            podNamespace=meta.namespace,
+            podName=meta.name,
+            podUID=meta.uid,
+            diagnostics=stand.result.diagnostics,
+        ),
+    )
+    file.drawn = (basis, manifest)
+    return manifest
+
+
+def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    """Whether nothing a record is made of has changed; cheap where the parts are the same."""
+    return all(a is b or a == b for a, b in zip(old, new, strict=True))

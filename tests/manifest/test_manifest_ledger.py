@@ -1,0 +1,290 @@
+"""The ledger, which looks only at what changed, against one that looks at everything each time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from manifests import NODE, pod_text
+
+from podtui.api import names as labels
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.v1 import ConfigMap, Pod, Secret
+from podtui.manifest import ledger as ledger_module
+from podtui.manifest.diagnose import ReadResult, read_manifest, settle
+from podtui.manifest.identity import with_seen
+from podtui.manifest.ledger import Ledger
+from podtui.manifest.listing import Stamp
+from podtui.manifest.objects import object_key
+from podtui.manifest.stand import File, Stand, as_duplicate, claims_of, record_of
+from podtui.manifest.types import Folder
+
+NAMES = ("a", "b", "c", "d")
+NEEDS = "    envFrom: [{configMapRef: {name: m}}]\n"
+HIDES = "    envFrom: [{secretRef: {name: s}}, {configMapRef: {name: m}}]\n"
+
+
+def fixed(uid: str, name: str) -> str:
+    return pod_text(name).replace("  name: ", f"  uid: {uid}\n  name: ", 1)
+
+
+TEXTS = (
+    pod_text("p"),
+    pod_text("p", image="busybox:2"),
+    "# noted\n" + pod_text("p"),
+    pod_text("q"),
+    pod_text("q", extra=NEEDS),
+    pod_text("r", extra=NEEDS),
+    pod_text("p", extra=HIDES),
+    fixed("u", "p"),
+    fixed("u", "r"),
+    fixed("u", "r").replace("busybox:1", "busybox:2"),
+    fixed("v", "q"),
+    "kind: [",
+    "",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: c}\n",
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {A: b}\n",
+    "# noted\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {A: b}\n",
+)
+
+
+def path_of(name: str) -> str:
+    return f"/m/{name}"
+
+
+@cache
+def result_of(name: str, text: str, strict: bool) -> ReadResult:
+    return read_manifest(path_of(name), text.encode(), node_name=NODE, strict=strict)
+
+
+class Scratch:
+    """The same rules told plainly: every file is looked at for every folder."""
+
+    def __init__(self, *, strict: bool, previous: Mapping[str, Pod]) -> None:
+        self.strict = strict
+        self.previous = dict(previous)
+        self.files: dict[str, File] = {}
+        self.seen: dict[str, str] = {}
+
+    def read(self, name: str, sight: int, stamp: Stamp, result: ReadResult) -> None:
+        file = self.files.get(name)
+        if file is None or file.ignored:
+            good = self.previous.pop(path_of(name), None)
+            file = self.files[name] = File(
+                name=name,
+                path=path_of(name),
+                sight=sight if good is None else -1,
+                first_mtime=stamp.mtime_ns,
+                good=good,
+            )
+            if good is not None:
+                notes = good.metadata.annotations
+                self.seen.setdefault(good.metadata.uid, notes[labels.CONFIG_SEEN])
+        file.result = result
+
+    def ignore(self, name: str, sight: int, reason: str) -> None:
+        file = self.files.get(name)
+        if file is None or file.ignored != reason:
+            self.files[name] = File(
+                name=name, path=path_of(name), sight=sight, first_mtime=0, ignored=reason
+            )
+
+    def forget(self, name: str) -> None:
+        self.files.pop(name, None)
+
+    def drop_broken(self) -> None:
+        for file in self.files.values():
+            if file.result is not None and file.result.broken:
+                file.good = file.raw = None
+
+    def folder(self, moment: str, error: str) -> Folder:
+        read = [file.result for file in self.files.values() if file.result is not None]
+        there = {object_key(item) for result in read for item in result.objects}
+        stands = [self._stand(file, there, moment) for file in self.files.values()]
+        stands.sort(key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
+        if self.strict:
+            stands.sort(key=lambda s: s.file.name, reverse=True)
+        held: dict[Any, str] = {}
+        kept: list[Stand] = []
+        manifests: dict[str, Manifest] = {}
+        for stand in stands:
+            stand.file.drawn = None
+            rivals = [claim for claim in claims_of(stand) if claim in held]
+            if rivals:
+                stand = as_duplicate(stand, rivals[0], held[rivals[0]], strict=self.strict)
+            else:
+                held |= dict.fromkeys(claims_of(stand), stand.file.name)
+                kept.append(stand)
+            manifests[stand.file.name] = record_of(stand)
+        alive = {file.good.metadata.uid for file in self.files.values() if file.good is not None}
+        self.seen = {uid: seen for uid, seen in self.seen.items() if uid in alive}
+        objects = [item for stand in kept for item in stand.result.objects]
+        named = {
+            (item.metadata.namespace, item.metadata.name, type(item)): item for item in objects
+        }
+        return Folder(
+            pods={s.pod.metadata.uid: s.pod for s in kept if s.pod is not None},
+            manifests=manifests,
+            error=error,
+            config_maps={k[:2]: o for k, o in named.items() if isinstance(o, ConfigMap)},
+            secrets={k[:2]: o for k, o in named.items() if isinstance(o, Secret)},
+        )
+
+    def _stand(self, file: File, there: set[Any], moment: str) -> Stand:
+        if file.result is None:
+            return Stand(file, ManifestState.IGNORED, ReadResult())
+        result = settle(file.result, there)
+        if result.pods:
+            (pod,) = result.pods
+            if file.good is None or file.raw != pod:
+                seen = self.seen.setdefault(pod.metadata.uid, moment)
+                file.raw, file.good = pod, with_seen(pod, seen)
+            return Stand(file, ManifestState.ACCEPTED, result, file.good)
+        if result.broken:
+            state = ManifestState.INVALID if file.good is None else ManifestState.LAST_GOOD
+            return Stand(file, state, result, file.good)
+        file.raw = file.good = None
+        return Stand(file, ManifestState.ACCEPTED, result)
+
+
+steps = st.one_of(
+    st.tuples(st.just("read"), st.sampled_from(NAMES), st.sampled_from(TEXTS), st.integers(0, 3)),
+    st.tuples(st.just("read"), st.sampled_from(NAMES), st.sampled_from(TEXTS), st.integers(0, 3)),
+    st.tuples(st.just("forget"), st.sampled_from(NAMES)),
+    st.tuples(st.just("ignore"), st.sampled_from(NAMES), st.sampled_from(("a link", "a pipe"))),
+    st.tuples(st.just("drop_broken")),
+    st.tuples(st.just("folder"), st.sampled_from(("", "", "", "denied"))),
+    st.tuples(st.just("folder"), st.just("")),
+    st.tuples(st.just("read"), st.sampled_from(NAMES), st.just("kind: ["), st.just(0)),
+)
+
+
+def same_objects(before: Folder, after: Folder) -> None:
+    """What says the same in both is the identical object, so that readers need not compare."""
+    for field in ("pods", "manifests", "config_maps", "secrets"):
+        old, new = getattr(before, field), getattr(after, field)
+        assert (old == new) == (old is new)
+        assert all(new[key] is old[key] for key in old.keys() & new.keys() if old[key] == new[key])
+    assert (before == after) == (before is after)
+
+
+@given(st.lists(steps, max_size=40), st.booleans(), st.sets(st.sampled_from(NAMES)))
+@settings(max_examples=400, deadline=None)
+def test_a_ledger_is_what_all_its_files_come_to(
+    history: list[Any], strict: bool, ran: set[str]
+) -> None:
+    previous = {
+        path_of(name): with_seen(result_of(name, TEXTS[0], strict).pods[0], "before")
+        for name in ran
+    }
+    ledger, scratch = (
+        Ledger(strict=strict, previous=previous),
+        Scratch(strict=strict, previous=previous),
+    )
+    last = ledger.folder("at first")
+    scratch.folder("at first", "")
+    for moment, step in enumerate([*history, ("folder", "")]):
+        sight = moment // 4  # several files are found by one look
+        match step:
+            case ("read", name, text, mtime):
+                stamp, result = Stamp(mtime, moment, 1, 1), result_of(name, text, strict)
+                ledger.read(name, path_of(name), sight, stamp, b"", result)
+                scratch.read(name, sight, stamp, result)
+            case ("forget", name):
+                ledger.forget(name)
+                scratch.forget(name)
+            case ("ignore", name, reason):
+                ledger.ignore(name, path_of(name), sight, reason)
+                scratch.ignore(name, sight, reason)
+            case ("drop_broken",):
+                ledger.drop_broken()
+                scratch.drop_broken()
+            case ("folder", error):
+                folder = ledger.folder(str(moment), error)
+                assert folder == scratch.folder(str(moment), error)
+                assert list(folder.manifests) == sorted(folder.manifests)
+                same_objects(last, folder)
+                last = folder
+            case _:
+                pytest.fail(f"no such step: {step}")
+
+
+def enter(ledger: Ledger, name: str, text: str, sight: int = 1) -> None:
+    ledger.read(name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False))
+
+
+def filled(count: int) -> Ledger:
+    ledger = Ledger(strict=False, previous={})
+    for number in range(count):
+        enter(ledger, f"f{number}", pod_text(f"p{number}"))
+    enter(ledger, "needs", pod_text("needs", extra=NEEDS))
+    ledger.folder("1")
+    return ledger
+
+
+def test_an_order_of_admission_is_the_order_of_sight() -> None:
+    ledger = Ledger(strict=False, previous={})
+    for name, sight in (("a", 3), ("c", 1), ("b", 2)):
+        enter(ledger, name, pod_text(name), sight)
+    pods = ledger.folder("1").pods.values()
+    assert [pod.metadata.name for pod in pods] == ["c-n1", "b-n1", "a-n1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "looked_at"),
+    [
+        ("f3", pod_text("p3", image="busybox:2"), {"f3"}),
+        ("new", pod_text("new"), {"new"}),
+        ("new", pod_text("p7"), {"new", "f7"}),
+        ("m", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n", {"m", "needs"}),
+    ],
+)
+def test_a_change_costs_what_it_bears_upon(
+    name: str, text: str, looked_at: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = filled(50)
+    drawn: list[str] = []
+
+    def record(stand: Stand) -> object:
+        drawn.append(stand.file.name)
+        return record_of(stand)
+
+    monkeypatch.setattr(ledger_module, "record_of", record)
+    before = ledger.folder("2")
+    assert drawn == []
+    enter(ledger, name, text, 2)
+    after = ledger.folder("3")
+    assert set(drawn) == looked_at
+    assert len(drawn) == len(looked_at)
+    kept = [n for n in before.manifests if n not in looked_at]
+    assert all(after.manifests[n] is before.manifests[n] for n in kept)
+
+
+def test_a_dropped_version_is_gone_though_no_file_changed() -> None:
+    ledger = filled(2)
+    enter(ledger, "f1", "kind: [", 2)
+    assert ledger.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
+    ledger.drop_broken()
+    folder = ledger.folder("3")
+    assert folder.manifests["f1"].status.state is ManifestState.INVALID
+    assert len(folder.pods) == 1
+
+
+def test_three_in_a_chain_are_told_apart() -> None:
+    """The middle one claims what both others do; without it both may have it."""
+    texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
+    for order in itertools.permutations(texts):
+        ledger = Ledger(strict=False, previous={})
+        for sight, name in enumerate(order):
+            enter(ledger, name, texts[name], sight)
+        first = ledger.folder("1").manifests[order[0]].status.state
+        assert first is ManifestState.ACCEPTED
+        ledger.forget("b")
+        states = {n: m.status.state.value for n, m in ledger.folder("2").manifests.items()}
+        assert states == {"a": "Accepted", "c": "Accepted"}
