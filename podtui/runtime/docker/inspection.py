@@ -64,6 +64,9 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
         pid = state.get("Pid") or None
     elif started is not None:
         kind = ContainerState.EXITED
+        if finished is not None:
+            # Of a process that ends at once the engine may note the end before the start.
+            started = min(started, finished)
         reason = "OOMKilled" if state.get("OOMKilled") else "Error" if code else "Completed"
     elif code:
         # It never ran. Times that say otherwise would look like a run of its own.

@@ -197,7 +197,8 @@ def _add_mounts(
         else:
             # Only this older form has the engine make what is missing.
             options = ["ro"] if mount.read_only else ["rw"]
-            options.append("rprivate" if mount.propagation == "private" else mount.propagation)
+            if mount.propagation != "private":
+                options.append(mount.propagation)
             binds.append(f"{source.path}:{mount.container_path}:{','.join(options)}")
     if termination:
         mounts.append(
@@ -210,14 +211,16 @@ def _add_mounts(
 
 
 def _bind(path: str, mount: Mount) -> Json:
-    propagation = "rprivate" if mount.propagation == "private" else mount.propagation
-    return {
+    bind: Json = {
         "Type": "bind",
         "Source": path,
         "Target": mount.container_path,
         "ReadOnly": mount.read_only,
-        "BindOptions": {"Propagation": propagation},
     }
+    if mount.propagation != "private":
+        # Private is the default; said aloud, the engine refuses it for paths under its own root.
+        bind["BindOptions"] = {"Propagation": mount.propagation}
+    return bind
 
 
 def _add_resources(

@@ -31,6 +31,7 @@ class Wire:
         else:
             ssl = endpoint.tls.context() if endpoint.tls else True
             connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
+        self._open: set[aiohttp.ClientResponse] = set()
         self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
 
     @asynccontextmanager
@@ -65,9 +66,11 @@ class Wire:
             ) as response:
                 if response.status >= 400:
                     raise Refused(response.status, _message(await response.read()))
+                self._open.add(response)
                 try:
                     yield response
                 finally:
+                    self._open.discard(response)
                     response.close()
 
     async def send(
@@ -85,6 +88,9 @@ class Wire:
         return json.loads(content) if content.strip() else None
 
     async def close(self) -> None:
+        """End every stream, whose readers get an error."""
+        for response in list(self._open):
+            response.close()
         await self._session.close()
 
 
