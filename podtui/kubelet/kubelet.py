@@ -17,7 +17,7 @@ from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.hooks import Hooks, NoHooks
+from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.housekeeping import Housekeeping
 from podtui.kubelet.image_manager import ImageManager
 from podtui.kubelet.killer import Killer
@@ -28,7 +28,11 @@ from podtui.kubelet.pleg import Pleg
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.pod_workers import PodWorkers
-from podtui.kubelet.probing import NoProbes, Probes
+from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.handlers import Handlers
+from podtui.kubelet.prober.hooks import HookRunner
+from podtui.kubelet.prober.prober import Prober
+from podtui.kubelet.probing import Probes
 from podtui.kubelet.reasons import ReasonCache
 from podtui.kubelet.sources import FolderSource, ManifestRecorder
 from podtui.kubelet.starter import ContainerStarter
@@ -83,8 +87,6 @@ class Kubelet:
         self._last_turn: float | None = None
         self._workers: PodWorkers | None = None
 
-        self._probes: Probes = probes or NoProbes()
-        self._hooks: Hooks = hooks or NoHooks()
         self._events = EventRecorder(records, clock, config.node_name)
         self._link = EngineLink(runtime, clock, config)
         self._cache = PodCache()
@@ -110,6 +112,23 @@ class Kubelet:
             on_resources=self._on_room,
         )
         self._statuses = StatusManager(records, clock, config.node_name, lambda: self._node.uid)
+        addresses = PodAddresses(self._cache.get, lambda: self._link.info)
+        self._probes: Probes = probes or Prober(
+            handlers=Handlers(runtime, addresses, simulated=config.simulated),
+            observe=self._cache.get,
+            recorded=self._statuses.seed,
+            turned=self._on_observed,
+            events=self._events,
+            clock=clock,
+            jitter=jitter,
+        )
+        self._hooks: Hooks = hooks or HookRunner(
+            runtime=runtime,
+            addresses=addresses,
+            events=self._events,
+            clock=clock,
+            simulated=config.simulated,
+        )
         killer = Killer(runtime, self._events, self._hooks, clock)
         images = ImageManager(
             runtime, self._events, clock, config, on_progress=self._on_pull_progress
@@ -206,6 +225,7 @@ class Kubelet:
                 "engine events": self._pleg.run_events,
                 "looks": self._pleg.run_refreshes,
                 "node status": self._node.run,
+                "probes": self._probes.run,
                 "folder": self._read_folders,
                 "sync loop": self._consume_folders,
                 "housekeeping": keep_house,
@@ -313,13 +333,18 @@ class Kubelet:
         self._manager.set(pod)
         self._statuses.claim(pod)
         # One that comes back while it is still ending is not admitted again: it never left.
-        if self._workers.ending(uid) or await self._admissions.admit(pod):
+        if self._workers.ending(uid):
+            self._admissions.let_in(pod)
+            self._workers.update(pod)
+        elif await self._admissions.admit(pod):
             self._workers.update(pod)
 
     def _update(self, pod: Pod) -> None:
         assert self._workers is not None
         self._manager.set(pod)
         if not self._admissions.is_rejected(pod.metadata.uid):
+            if not self._workers.ending(pod.metadata.uid):
+                self._admissions.let_in(pod)
             self._workers.update(pod)
 
     def _remove(self, pod: Pod) -> None:
@@ -327,6 +352,7 @@ class Kubelet:
         uid = pod.metadata.uid
         self._manager.remove(uid)
         self._admissions.forgive(uid)
+        self._admissions.let_go(uid)
         if self._workers.state(uid) is None or self._config.strict:
             self._statuses.remove(uid)
         else:
@@ -360,9 +386,11 @@ class Kubelet:
 
     def _on_restart(self, pod: Pod) -> None:
         self._syncer.begin_anew(pod.metadata.uid)
+        self._admissions.let_in(pod)
         self._statuses.claim(pod)
 
     def _on_stopped(self, uid: str) -> None:
+        self._admissions.let_go(uid)
         self._on_room()
 
     def _on_gone(self, uid: str) -> None:

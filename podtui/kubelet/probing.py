@@ -11,10 +11,14 @@ from podtui.runtime.protocol import ContainerState
 
 
 class Probes(Protocol):
-    """Probes of every pod. A prober wakes the pod's worker (`Kubelet.wake`) when a result turns."""
+    """Probes of every pod. A prober wakes the pod's worker when a result turns."""
 
     def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
         """The latest results of the pod's containers."""
+        ...
+
+    async def run(self) -> None:
+        """What has to run beside the kubelet's own tasks, if anything."""
         ...
 
     def start(self, pod: Pod) -> None:
@@ -44,6 +48,9 @@ class NoProbes:
             if container.name in probed and container.state is ContainerState.RUNNING
         }
         return ProbeView(startup=healthy, liveness=healthy, readiness=healthy)
+
+    async def run(self) -> None:
+        return None
 
     def start(self, pod: Pod) -> None:
         return None

@@ -6,6 +6,9 @@ import pytest
 from kubelet_world import World, container, pod, with_env
 
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
+from podtui.api.v1 import ExecAction, Lifecycle, LifecycleHandler, Probe
+from podtui.kubelet.hooks import NoHooks
+from podtui.kubelet.probing import NoProbes
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time
@@ -292,11 +295,9 @@ async def test_a_dead_sandbox_is_made_again() -> None:
 
 
 async def test_what_is_not_done_is_said_once() -> None:
-    from podtui.api.v1 import ExecAction, Lifecycle, LifecycleHandler, Probe
-
     probe = Probe(exec=ExecAction(command=("true",)))
     hook = Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=("true",))))
-    world = World()
+    world = World(probes=NoProbes(), hooks=NoHooks())
     async with world.running():
         world.add(pod("web-n1", "", container(readinessProbe=probe, lifecycle=hook)))
         await world.until(lambda: world.phase() == "Running")

@@ -68,7 +68,7 @@ async def run(
     simulated: bool = False,
 ) -> Outcome:
     addresses = PodAddresses(lambda uid: observed, lambda: info or engine())
-    handlers = Handlers(runtime or Commands(), addresses, simulated=lambda: simulated)  # type: ignore[arg-type]
+    handlers = Handlers(runtime or Commands(), addresses, simulated=simulated)  # type: ignore[arg-type]
     return await handlers.run(pod or make_pod(), container or Container(name="c"), "c-0", probe)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from podtui.api.v1 import Container, ExecAction, HTTPGetAction, Pod, Probe, TCPSocketAction
@@ -33,7 +32,7 @@ class Handlers:
     commands are run all the same."""
 
     def __init__(
-        self, runtime: Runtime, addresses: PodAddresses, *, simulated: Callable[[], bool]
+        self, runtime: Runtime, addresses: PodAddresses, *, simulated: bool = False
     ) -> None:
         self._runtime = runtime
         self._addresses = addresses
@@ -43,7 +42,7 @@ class Handlers:
         timeout = rules_of(probe).timeout
         if probe.exec is not None:
             return await self._exec(container, container_id, probe.exec, timeout)
-        if self._simulated():
+        if self._simulated:
             return SUCCESS
         if probe.httpGet is not None:
             return await self._http_get(pod, container, probe.httpGet, timeout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from podtui.api.pods import pod_ref
@@ -37,7 +36,7 @@ class HookRunner:
         addresses: PodAddresses,
         events: EventRecorder,
         clock: Clock,
-        simulated: Callable[[], bool],
+        simulated: bool = False,
     ) -> None:
         self._runtime = runtime
         self._addresses = addresses
@@ -105,7 +104,7 @@ class HookRunner:
         """Whatever the answer's status, it is an answer."""
         from podtui.kubelet.prober.http_get import HttpProblem, get
 
-        if self._simulated():
+        if self._simulated:
             return ""
         if not action.host and not self._addresses.pod_ip(pod):
             return f"failed to find networking container: no address is known of {pod_ref(pod)}"
