@@ -12,7 +12,9 @@ from virtual_time import VirtualClock, settle
 from podtui.api.names import CONFIG_HASH
 from podtui.api.v1 import Container, Event, Node, ObjectMeta, Pod, PodSpec, PodStatus
 from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.kubelet import Kubelet
+from podtui.kubelet.probing import Probes
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime
 from podtui.runtime.memory.images import invent
@@ -80,6 +82,8 @@ class World:
         jitter: float = 0.0,
         start_delay: float = 0.0,
         pull_delay: float = 0.0,
+        probes: Probes | None = None,
+        hooks: Hooks | None = None,
         **config: object,
     ) -> None:
         self.clock = VirtualClock()
@@ -94,6 +98,8 @@ class World:
         self.store: Store = open_store(None, clock=self.clock)
         self.config = KubeletConfig(node_name="n1", simulated=True, **config)  # type: ignore[arg-type]
         self._jitter = jitter
+        self._probes = probes
+        self._hooks = hooks
         self.pods: dict[str, Pod] = {}
         self._changed = asyncio.Event()
         self.kubelet = self._new_kubelet()
@@ -109,6 +115,8 @@ class World:
             folders=self._folders(),
             clock=self.clock,
             config=self.config,
+            probes=self._probes,
+            hooks=self._hooks,
             jitter=lambda: self._jitter,
         )
 

@@ -16,12 +16,11 @@ from podtui.kubelet.annotations import LACKS, WOULD_FIT
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import WARNING, EventRecorder
 from podtui.kubelet.node import NodeManager
-from podtui.kubelet.phase import TERMINAL
 from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.pod_workers import PodWorkers
 from podtui.kubelet.status import ended_status, rejected_status
 from podtui.kubelet.status_manager import StatusManager
-from podtui.kubelet.types import Verdict, WorkerState
+from podtui.kubelet.types import Verdict
 
 _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"
@@ -50,6 +49,7 @@ class Admissions:
         self._clock = clock
         self._config = config
         self._rejected: dict[str, Verdict] = {}
+        self._let_in: dict[str, Pod] = {}
         self.workers: PodWorkers | None = None
 
     def is_rejected(self, uid: str) -> bool:
@@ -59,13 +59,22 @@ class Admissions:
         """Forget a rejection; whether there was one."""
         return self._rejected.pop(uid, None) is not None
 
+    def let_in(self, pod: Pod) -> None:
+        """From now on the pod's requests count, until it has stopped."""
+        self._let_in[pod.metadata.uid] = pod
+
+    def let_go(self, uid: str) -> None:
+        """The pod's requests count no more: it has stopped, or its manifest is gone."""
+        self._let_in.pop(uid, None)
+
     async def admit(self, pod: Pod) -> bool:
         """Whether the pod may run; its status says why not. Waits while others are preempted."""
-        verdict = admit(pod, self._node.view(), self._active(pod))
+        verdict = admit(pod, self._node.view(), self._active())
         if verdict.admitted and verdict.preempt:
             for uid in verdict.preempt:
                 await self._preempt(uid)
         if verdict.admitted:
+            self.let_in(pod)
             return True
         self._rejected[pod.metadata.uid] = verdict
         _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
@@ -86,27 +95,13 @@ class Admissions:
         for uid in self._rejected:
             pod = self._manager.get(uid)
             if pod is not None:
-                verdict = admit(pod, self._node.view(), self._active(pod))
+                verdict = admit(pod, self._node.view(), self._active())
                 fits = verdict.admitted and not verdict.preempt
                 self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
 
-    def _active(self, pod: Pod) -> tuple[Pod, ...]:
+    def _active(self) -> tuple[Pod, ...]:
         """The pods whose requests count: wanted, let in, and not over."""
-        return tuple([other for other in self._manager if self._counts(other, pod)])
-
-    def _counts(self, other: Pod, pod: Pod) -> bool:
-        uid = other.metadata.uid
-        if uid == pod.metadata.uid or uid in self._rejected:
-            return False
-        assert self.workers is not None
-        state = self.workers.state(uid)
-        if state is None:
-            return False  # comes later in the same batch
-        if state in (WorkerState.TERMINATED, WorkerState.FINISHED):
-            return False
-        status = self._statuses.get(uid)
-        ended = status is not None and status.phase in TERMINAL
-        return not ended or state is WorkerState.TERMINATING
+        return tuple(self._let_in.values())
 
     async def _preempt(self, uid: str) -> None:
         victim = self._manager.get(uid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,29 +33,28 @@ class FolderSource:
     def __init__(self) -> None:
         self._raw: dict[str, Pod] = {}
         self._stamped: dict[str, Pod] = {}
+        self._names: dict[str, str] = {}
         self.duplicates: tuple[Pod, ...] = ()
 
     def diff(self, pods: Mapping[str, Pod], now: datetime) -> tuple[PodUpdate, ...]:
         """Take ``pods`` (by UID) as the new truth; the updates say what that changes."""
+        changed = [uid for uid, pod in pods.items() if self._raw.get(uid) is not pod]
         gone = self._raw.keys() - pods.keys()
         # A fixed UID under another name cannot be an update: what runs is called by the old name.
-        renamed = {
+        renamed = [
             uid
-            for uid, pod in pods.items()
-            if (old := self._raw.get(uid)) is not None
-            and old is not pod
-            and full_name(old) != full_name(pod)
-        }
-        removed = tuple([self._forget(uid) for uid in gone | renamed])
-        changed = [uid for uid, pod in pods.items() if self._raw.get(uid) is not pod]
-        self.duplicates = self._drop_duplicates(changed, pods)
-        dropped = {pod.metadata.uid for pod in self.duplicates}
+            for uid in changed
+            if (old := self._raw.get(uid)) is not None and full_name(old) != full_name(pods[uid])
+        ]
+        removed = tuple([self._forget(uid) for uid in (*gone, *renamed)])
         added: list[Pod] = []
         updated: list[Pod] = []
         reconciled: list[Pod] = []
+        duplicates: list[Pod] = []
         for uid in changed:
             pod, before = pods[uid], self._raw.get(uid)
-            if uid in dropped:
+            if self._names.setdefault(full_name(pod), uid) != uid:
+                duplicates.append(pod)
                 continue
             self._raw[uid] = pod
             if before is None:
@@ -68,6 +67,7 @@ class FolderSource:
                 updated.append(self._stamped[uid])
             elif before.status != pod.status:
                 reconciled.append(self._stamped[uid])
+        self.duplicates = tuple(duplicates)
         groups = (
             (PodOperation.REMOVE, removed),
             (PodOperation.ADD, tuple(added)),
@@ -79,22 +79,8 @@ class FolderSource:
         )
 
     def _forget(self, uid: str) -> Pod:
-        del self._raw[uid]
+        self._names.pop(full_name(self._raw.pop(uid)), None)
         return self._stamped.pop(uid)
-
-    def _drop_duplicates(self, changed: Iterable[str], pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
-        """Newcomers whose full name a known pod, or an earlier newcomer, has."""
-        newcomers = [uid for uid in changed if uid not in self._raw]
-        if not newcomers:
-            return ()
-        names = {full_name(pod) for pod in self._raw.values()}
-        dropped: list[Pod] = []
-        for uid in newcomers:
-            name = full_name(pods[uid])
-            if name in names:
-                dropped.append(pods[uid])
-            names.add(name)
-        return tuple(dropped)
 
 
 def seen_now(now: datetime) -> str:
