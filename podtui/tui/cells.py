@@ -157,7 +157,7 @@ def line_width(line: Iterable[Span]) -> int:
 def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
     """A line in rows of at most ``width`` cells, broken at blanks; later rows are indented."""
     width = max(2, width)
-    margin = " " * min(indent, width // 2)
+    margin = " " * min(indent, width // 2 - 1)
     rows: list[list[Span]] = [[]]
     used = start = 0
     for span in line:

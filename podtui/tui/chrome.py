@@ -115,7 +115,7 @@ def status_line(model: Model, target: str, folder: str, width: int, *, simulated
     elif model.link is Link.STARTING:
         spans.append(Span("starting…", "init"))
     else:
-        spans.append(Span(sized(f"lost: {clean(model.lost_reason)}", 34).rstrip(), "error"))
+        spans.append(Span(sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error"))
     if folder:
         spans += [Span(" · ", "muted"), Span("folder ", "muted")]
         room = width - line_width(spans) - 1

@@ -92,8 +92,8 @@ class NodePane(Pane):
             node_lines(
                 found,
                 refused,
-                width=max(20, self.view.size.width - 1),
-                height=self.view.size.height,
+                width=max(20, self.content_size.width - 3),
+                height=self.content_size.height,
                 chosen=self._chosen,
             )
         )

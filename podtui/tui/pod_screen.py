@@ -125,7 +125,7 @@ class PodScreen(BackScreen):
             self._draw(now)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._draw(self.podtui.now())
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
 
     def _draw(self, now: float) -> None:
         model = self.podtui.model

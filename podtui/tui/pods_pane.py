@@ -107,7 +107,7 @@ class PodsPane(Pane):
 
     def explain(self) -> None:
         """Say below the table why the chosen pod is as it is."""
-        width = max(10, self.why.size.width)
+        width = max(10, self.content_size.width - 2)
         line: Line = ()
         if self.manifest is not None:
             line = explain_manifest(self.manifest)

@@ -298,10 +298,10 @@ def events() -> tuple[Event, ...]:
         event("crash-loop", "BackOff", "Back-off restarting failed container app in pod"
               " crash-loop-n1_default(uid-crash-loop)", warning=True, count=7, seen=8, version=20,
               container="app"),
-        event("no-such-image", "Failed", 'Failed to pull image "registry.example/none:1": not found',
+        event("no-such-image", "Failed", 'Failed to pull image "example.test/none:1": not found',
               warning=True, count=3, seen=15, version=18, container="app"),
-        event("slow-start", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode:"
-              " 503", warning=True, count=4, seen=3, version=21, container="app"),
+        event("slow-start", "Unhealthy", "Readiness probe failed: HTTP probe failed with"
+              " statuscode: 503", warning=True, count=4, seen=3, version=21, container="app"),
         event("pipeline", "Started", "Started container unpack", seen=19, version=16,
               container="unpack"),
         event("pipeline", "Created", "Created container: unpack", seen=19, version=15,

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from tui_scene import broken, event, gallery, node, pod, status, usage
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client.protocol import Changed, Lost, Removed, Synced
+from podtui.tui.log_target import Resumption, default_container
+from podtui.tui.model import Link, Model
+
+
+def test_folds_lists_and_changes() -> None:
+    model = Model()
+    a, b = pod("a", status()), pod("b", status())
+    model.fold(Pod, Synced((a, b)))
+    assert model.link is Link.CONNECTED
+    assert model.take().pods == {"uid-a", "uid-b"}
+    model.fold(Pod, Synced((a,)))
+    assert model.take().pods == {"uid-b"}, "a list again: only what differs"
+    assert set(model.pods) == {"uid-a"}
+    changed = pod("a", status(ready=False))
+    model.fold(Pod, Changed((changed,)))
+    model.fold(Pod, Removed((b,)))
+    assert model.take().pods == {"uid-a"}
+    assert model.pods["uid-a"] is changed
+    assert not model.take()
+
+
+def test_loss_keeps_what_was_known() -> None:
+    model = Model()
+    model.fold(Node, Lost("no agent is running"))
+    assert model.link is Link.STARTING
+    model.fold(Node, Synced((node(),)))
+    model.fold(Node, Lost("gone"))
+    assert (model.link, model.lost_reason) == (Link.LOST, "gone")
+    assert model.node is not None
+    assert model.take().link
+
+
+def test_usage_touches_the_pods_that_it_is_about() -> None:
+    model = Model()
+    model.fold(Pod, Synced(gallery()))
+    model.take()
+    model.measure((usage("web", "85m", "1Mi"),), None)
+    assert model.take().pods == {"uid-web"}
+    model.measure((usage("web", "85m", "1Mi"),), None)
+    assert not model.take()
+
+
+def test_manifest_and_events_of_a_pod() -> None:
+    model = Model()
+    hello = pod("hello", status())
+    model.fold(Pod, Synced((hello,)))
+    model.fold(Manifest, Synced((broken(),)))
+    model.fold(Event, Synced((event("hello", "A", ""), event("other", "B", ""))))
+    found = model.manifest_of(hello)
+    assert found is not None
+    assert found.metadata.name == "hello.yaml"
+    assert [e.reason for e in model.events_of(hello)] == ["A"]
+
+
+def line(second: str, text: str) -> bytes:
+    return f"2026-11-21T12:00:{second}Z {text}".encode()
+
+
+def test_a_stream_opened_again_repeats_nothing() -> None:
+    resumption = Resumption()
+    first = [line("01", "a"), line("02", "b"), line("02", "c")]
+    assert list(resumption.take(first)) == first
+    resumption.reopen()
+    again = [line("01", "a"), line("02", "b")]
+    assert list(resumption.take(again)) == []
+    rest = [line("02", "c"), line("02", "d"), line("03", "e")]
+    assert list(resumption.take(rest)) == rest[1:]
+    assert list(resumption.take([line("03", "f")])) == [line("03", "f")]
+    resumption.reopen()
+    assert list(resumption.take([line("03.5", "g")])) == [line("03.5", "g")]
+
+
+def test_the_container_in_trouble_is_shown_first() -> None:
+    by_name = {p.metadata.name: default_container(p) for p in gallery()}
+    assert by_name["web-n1"] == "nginx"
+    assert by_name["pipeline-n1"] == "unpack"
+    assert by_name["crash-loop-n1"] == "app"

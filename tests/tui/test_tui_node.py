@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import msgspec
+from tui_scene import gallery, node, pod, status
+
+from podtui.api.v1 import Container, ResourceRequirements
+from podtui.tui.cells import Line, line_width
+from podtui.tui.node_gauges import ask_of, gauges, rejections
+from podtui.tui.node_lines import bar, node_lines
+from podtui.tui.usage import Usage, requested
+
+ASKS = [ask_of(p) for p in gallery()]
+USE = {("default", "web-n1"): Usage(85, 96 << 20)}
+FOUND = gauges(node(), ASKS, USE, Usage(410, 2300 << 20))
+
+
+def text(line: Line) -> str:
+    return "".join(span.text for span in line)
+
+
+def test_gauges_add_up_what_active_pods_ask_for() -> None:
+    cpu, memory, pods, storage = FOUND
+    assert (cpu.capacity, cpu.allocatable, cpu.reserved) == (4000, 3800, 200)
+    assert cpu.requested == 2 * 250 + 100 + 50
+    assert memory.requested == (2 * 128 + 32 + 512) << 20
+    assert memory.limits == 2 * 256 << 20
+    assert pods.requested == sum(ask.active for ask in ASKS) == 7
+    assert (cpu.used, pods.used, storage.requested) == (410, None, 0)
+    assert cpu.shares[0].name == "web-n1"
+    assert cpu.shares[0].used == 85
+
+
+def test_init_containers_count_by_their_largest() -> None:
+    def container(name: str, cpu: str, policy: str = "") -> Container:
+        return Container(
+            name=name, restartPolicy=policy, resources=ResourceRequirements(requests={"cpu": cpu})
+        )
+
+    base = pod("a", status())
+    spec = msgspec.structs.replace(
+        base.spec,
+        initContainers=(container("i", "300m"), container("s", "50m", "Always"),
+                        container("j", "400m")),
+        containers=(container("c", "100m"), container("d", "100m")),
+        overhead={"cpu": "10m"},
+    )  # fmt: skip
+    assert requested(msgspec.structs.replace(base, spec=spec), "cpu") == 450 + 10
+
+
+def test_a_bar_is_as_long_as_its_shares_and_marks_use() -> None:
+    cpu = FOUND[0]
+    spans = bar(cpu, 38, chosen="uid-counter")
+    assert sum(len(span.text) for span in spans) == 38
+    assert spans[0].tone == "bar-chosen"
+    drawn = "".join(span.text for span in spans)
+    assert drawn.index("┃") == int(410 * 38 / 3800)
+    assert drawn.count("░") == 38 - round(650 * 38 / 3800)
+
+
+def test_a_rejected_pod_says_what_is_missing() -> None:
+    (refused,) = rejections(ASKS, FOUND)
+    assert refused.reason == "UnexpectedAdmissionError"
+    assert refused.missing == "cpu: asks 64, 3.15 free"
+    assert not refused.fits
+    roomier = msgspec.structs.replace(
+        node(), status=msgspec.structs.replace(node().status, allocatable={"cpu": "80"})
+    )
+    assert rejections(ASKS, gauges(roomier, ASKS, {}, None))[0].fits
+
+
+def test_lines_fit_and_name_each_resource() -> None:
+    refused = rejections(ASKS, FOUND)
+    for width, height in ((58, 7), (78, 8), (84, 24), (30, 10)):
+        lines = node_lines(FOUND, refused, width=width, height=height)
+        assert max(map(line_width, lines)) <= max(width, 60)
+        shown = [text(line) for line in lines]
+        for title in ("cpu", "memory", "pods", "storage"):
+            assert any(line.startswith(title) for line in shown)
+        assert any("too-big-n1" in line for line in shown)
+    roomy = "\n".join(text(line) for line in node_lines(FOUND, refused, width=84, height=30))
+    assert "capacity 4 · reserved 0.2 · free 3.15 · used 11%" in roomy
+    assert "0.65 of 3.8" in roomy

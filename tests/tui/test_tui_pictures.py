@@ -1,0 +1,62 @@
+"""A few pictures: what no assertion about cells would notice. Look at each before taking a new one
+(``pytest --snapshot-update``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from tui_app import main, make_app, wait_for
+from tui_scene import FakeClient, node
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.model import Link
+
+Picture = Callable[..., bool]
+
+
+def settled(*keys: str, select: str = "uid-crash-loop") -> Callable[[Pilot[Any]], Any]:
+    async def before(pilot: Pilot[Any]) -> None:
+        app = pilot.app
+        assert isinstance(app, PodtuiApp)
+        await wait_for(
+            pilot, lambda: app.model.link is Link.CONNECTED and app.model.node_use, "the agent"
+        )
+        await pilot.pause(0.15)
+        if select:
+            main(app).pods.table.select(select)
+            await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
+        await pilot.press(*keys)
+        await pilot.pause(0.3)
+
+    return before
+
+
+@pytest.mark.parametrize("theme", ["podtui-dark", "podtui-light"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
+    assert snap_compare(make_app(theme=theme), terminal_size=size, run_before=settled())
+
+
+def test_node_zoomed(snap_compare: Picture) -> None:
+    assert snap_compare(make_app(), terminal_size=(100, 34), run_before=settled("4", "plus"))
+
+
+def test_pod(snap_compare: Picture) -> None:
+    assert snap_compare(make_app(), terminal_size=(100, 36), run_before=settled("enter"))
+
+
+def test_broken_manifest(snap_compare: Picture) -> None:
+    assert snap_compare(make_app(), terminal_size=(80, 24), run_before=settled("1", "g", "enter"))
+
+
+def test_empty(snap_compare: Picture) -> None:
+    client = FakeClient()
+    client.fill((), (), (), (node(ready=False),))
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await pilot.pause(0.4)
+
+    assert snap_compare(make_app(client, simulated=True), terminal_size=(80, 24), run_before=before)

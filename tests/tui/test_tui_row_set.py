@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.errors import UsageError
+from podtui.tui.cells import Cell, Column, Row
+from podtui.tui.filters import parse_filter
+from podtui.tui.row_set import RowSet
+
+COLUMNS = (Column("name", "NAME", 1), Column("size", "SIZE", 1))
+
+
+def row(name: str, size: int = 0, *, note: str = "", pin: int = 0, **labels: str) -> Row:
+    return Row(
+        name, (Cell(name), Cell(f"{size}{note}")), (name, size), search=name, labels=labels, pin=pin
+    )
+
+
+def test_a_change_that_keeps_its_place_moves_nothing() -> None:
+    rows = RowSet(COLUMNS, 0)
+    rows.apply([row("a"), row("b")])
+    sorts = rows.sorts
+    difference = rows.apply([row("b", 3)])
+    assert difference.touched == {"b"}
+    assert not difference.moved
+    assert rows.sorts == sorts
+    assert rows.apply([row("b", 3)]) == rows.apply([])
+
+
+def test_a_change_of_the_sorted_column_moves() -> None:
+    rows = RowSet(COLUMNS, 1, descending=True)
+    rows.apply([row("a", 1), row("b", 2)])
+    assert rows.order == ["b", "a"]
+    assert rows.apply([row("a", 3)]).moved
+    assert rows.order == ["a", "b"]
+
+
+def test_pins_stay_on_top_whatever_the_order() -> None:
+    rows = RowSet(COLUMNS, 0)
+    rows.apply([row("a", pin=1), row("z", pin=0), row("b", pin=1)])
+    assert rows.order == ["z", "a", "b"]
+    rows.sort_by(0, descending=True)
+    assert rows.order == ["z", "b", "a"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.booleans()), max_size=40),
+    st.sampled_from(["", "a|b", "![ab]", "-f c"]),
+)
+def test_any_run_of_changes_ends_as_a_fresh_table(
+    changes: list[tuple[str, int, bool]], pattern: str
+) -> None:
+    rows = RowSet(COLUMNS, 1)
+    rows.filter_by(parse_filter(pattern))
+    left: dict[str, Row] = {}
+    for name, size, keep in changes:
+        if keep:
+            left[name] = row(name, size)
+            rows.apply([left[name]])
+        else:
+            left.pop(name, None)
+            rows.apply([], [name])
+    fresh = RowSet(COLUMNS, 1)
+    fresh.filter_by(parse_filter(pattern))
+    fresh.apply(left.values())
+    assert rows.order == fresh.order
+    assert rows.index == {key: n for n, key in enumerate(rows.order)}
+
+
+def names(pattern: str) -> list[str]:
+    rows = RowSet(COLUMNS, 0)
+    rows.apply([row("web", app="web", tier="front"), row("Worker", app="jobs"), row("db")])
+    rows.filter_by(parse_filter(pattern))
+    return rows.order
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("", ["Worker", "db", "web"]),
+        ("w", ["Worker", "web"]),
+        ("W", ["Worker"]),
+        ("!w", ["db"]),
+        ("^d", ["db"]),
+        ("-l app", ["Worker", "web"]),
+        ("-l app=web", ["web"]),
+        ("-l app!=web", ["Worker", "db"]),
+        ("-l app=web,tier=back", []),
+        ("-l !app", ["db"]),
+        ("-f wkr", ["Worker"]),
+    ],
+)
+def test_filters(pattern: str, wanted: list[str]) -> None:
+    assert names(pattern) == wanted
+
+
+def test_a_bad_expression_is_told() -> None:
+    with pytest.raises(UsageError, match="not a regular expression"):
+        parse_filter("(")

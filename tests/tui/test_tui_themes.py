@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.theme import BUILTIN_THEMES
+from tui_app import main, running, wait_for
+from tui_scene import THEMES
+
+from podtui.tui.themes import GROUPS, defaults, load_theme, load_themes, variable
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_themes_give_every_colour() -> None:
+    files = load_themes([THEMES])
+    assert [f.theme.name for f in files if f.theme] == ["podtui-dark", "podtui-light"]
+    wanted = {variable(group, name) for group, names in GROUPS.items() for name in names}
+    for file in files:
+        assert file.theme is not None
+        assert wanted <= set(file.theme.variables)
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN_THEMES))
+def test_every_other_theme_has_our_variables_too(name: str) -> None:
+    found = defaults(BUILTIN_THEMES[name])
+    assert {variable(group, part) for group, parts in GROUPS.items() for part in parts} <= set(
+        found
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: x\ncolors: {primary: bleu}", "mine.yaml:2: colors.primary: 'bleu' is not a colour"),
+        ("name: x\ncolours: {}", "mine.yaml:2: colours: unknown; did you mean colors?"),
+        ("name: x\ncolors: {primary: red}\nphase: {runing: red}", "did you mean running?"),
+        ("name: x\ncolors: []", "mine.yaml:2: colors: wants a map of colours"),
+        ("colors: {primary: red}", "name: is missing"),
+        ("name: x", "primary is missing"),
+        ("name: [", "mine.yaml:"),
+        ("- a", "mine.yaml:1: wants a map"),
+        ("", "mine.yaml:1: wants a map"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    file = load_theme(write(tmp_path, text))
+    assert file.theme is None
+    assert problem in file.problems[0]
+
+
+def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:
+    assert load_themes([tmp_path / "missing"]) == []
+    assert load_theme(tmp_path / "missing.yaml").problems
+
+
+async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Path) -> None:
+    async with running() as (app, pilot):
+        base = (THEMES / "podtui-dark.yaml").read_text()
+        path = write(tmp_path, base.replace('running: "#7fd48a"', 'running: "#123456"'))
+        table = main(app).pods.table
+        app.reload_themes(load_themes([tmp_path]))
+        await wait_for(
+            pilot,
+            lambda: (
+                table.tone("running").color is not None
+                and table.tone("running").color.name == "#123456"
+            ),
+            "the new colour",
+        )
+        path.write_text(base.replace("#7fd48a", "nonsense"))
+        app.reload_themes(load_themes([tmp_path]))
+        await pilot.pause()
+        assert app.theme == "podtui-dark"
+        assert table.tone("running").color.name == "#123456"
+        assert any("nonsense" in n.message for n in app._notifications)
+
+
+async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
+    async with running(theme="no-such") as (app, pilot):
+        await pilot.pause()
+        assert any("no-such" in n.message for n in app._notifications)
+
+
+async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tui_scene import full_client, now
+
+    from podtui.tui.app import PodtuiApp
+
+    base = (THEMES / "podtui-dark.yaml").read_text()
+    path = write(tmp_path, base)
+    app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)
+    async with app.run_test() as pilot:
+        await pilot.pause(0.2)
+        changed = base.replace('primary: "#6cb6ff"', 'primary: "#ff0000"')
+        for _ in range(20):
+            # The watcher may still be starting: write until it has seen one.
+            path.write_text(changed)
+            await pilot.pause(0.1)
+            if app.current_theme.primary == "#ff0000":
+                break
+            changed += "\n"
+        await wait_for(pilot, lambda: app.current_theme.primary == "#ff0000", "the new theme")

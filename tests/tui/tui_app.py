@@ -1,0 +1,71 @@
+"""An app on a scripted client, ready to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from tui_scene import THEMES, FakeClient, full_client, now
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.main_screen import MainScreen
+from podtui.tui.model import Link
+
+
+async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
+    """Let the app go on until ``condition`` holds."""
+    for _ in range(200):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    pytest.fail(f"not in time: {what}")
+
+
+def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
+    settings.setdefault("theme", "podtui-dark")
+    return PodtuiApp(
+        full_client() if client is None else client,
+        theme_dirs=[THEMES],
+        folder="./static_pods",
+        now=now,
+        **settings,
+    )
+
+
+@asynccontextmanager
+async def running(
+    client: FakeClient | None = None, size: tuple[int, int] = (120, 36), **settings: Any
+) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
+    """The app, once it shows what the client said."""
+    app = make_app(client, **settings)
+    async with app.run_test(size=size) as pilot:
+        await wait_for(
+            pilot,
+            lambda: (
+                app.model.link is Link.CONNECTED
+                and len(main(app).pods.table.set.rows) >= len(app.model.pods)
+            ),
+            "the pods are shown",
+        )
+        yield app, pilot
+
+
+def main(app: PodtuiApp) -> MainScreen:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def table_text(app: PodtuiApp, pane: str = "pods") -> list[str]:
+    """The lines that a table shows, without the blanks at their ends."""
+    table = {"pods": main(app).pods.table, "events": main(app).events.table}[pane]
+    return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+
+
+def bar_text(app: PodtuiApp, name: str) -> str:
+    from podtui.tui.bars import Bar
+
+    return app.screen.query_one(f"#{name}", Bar).render_line(0).text.rstrip()
