@@ -1,0 +1,641 @@
+"""The Docker driver's decisions, without an engine."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+import pytest
+import requests
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
+from podtui.runtime.docker.errors import Refused, meaning, translated
+from podtui.runtime.docker.identity import (
+    container_labels,
+    container_name,
+    instant,
+    root_key,
+    sandbox_labels,
+    sandbox_name,
+    snapshot,
+    volume_name,
+)
+from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id
+from podtui.runtime.docker.inspection import container_status, sandbox_status
+from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
+from podtui.runtime.docker.payload import (
+    OOM_SCORE_LOST,
+    Abilities,
+    Json,
+    LogLimits,
+    Source,
+    container_payload,
+    host_path_source,
+    sandbox_payload,
+)
+from podtui.runtime.docker.storage import first_places, inside, lay_out, read_places, tar_of
+from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerState,
+    DnsConfig,
+    LogLine,
+    Mount,
+    NamespaceMode,
+    PodVolume,
+    PortMapping,
+    Resources,
+    SandboxConfig,
+    SandboxState,
+    SecurityContext,
+    VolumeFile,
+)
+
+ROOT = root_key("/var/lib/podtui")
+ABLE = Abilities()
+STAMP = "2026-11-21T09:21:06.985014643Z"
+
+
+def sandbox(**changes: Any) -> SandboxConfig:
+    values: dict[str, Any] = {"name": "web-n", "namespace": "default", "uid": "u1", "attempt": 2}
+    return SandboxConfig(**(values | changes))
+
+
+def container(**changes: Any) -> ContainerConfig:
+    values: dict[str, Any] = {
+        "name": "app",
+        "attempt": 3,
+        "image": "busybox:1.36",
+        "image_id": "sha256:" + "a" * 64,
+        "pod_name": "web-n",
+        "pod_namespace": "default",
+        "pod_uid": "u1",
+    }
+    return ContainerConfig(**(values | changes))
+
+
+def payload_of(
+    config: ContainerConfig, *, able: Abilities = ABLE, **changes: Any
+) -> tuple[Json, tuple[str, ...]]:
+    values: dict[str, Any] = {
+        "sandbox_id": "S",
+        "host_ipc": False,
+        "labels": {},
+        "sources": {},
+        "termination": "",
+        "logs": LogLimits(),
+        "seccomp_profile": None,
+    }
+    return container_payload(config, abilities=able, **(values | changes))
+
+
+# --- names and labels
+
+
+def test_names_are_dockershims() -> None:
+    assert sandbox_name(sandbox()) == "k8s_POD_web-n_default_u1_2"
+    assert container_name(container()) == "k8s_app_web-n_default_u1_3"
+
+
+def test_a_uid_that_no_name_can_hold_stays_distinct() -> None:
+    names = {sandbox_name(sandbox(uid=uid)) for uid in ("a/b", "a_b", "a-b")}
+    assert len(names) == 3
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789kPOD8_-.") for name in names)
+    assert volume_name(ROOT, "a/b").startswith(f"podtui-{ROOT}-a-b-")
+
+
+def entry(name: str, labels: dict[str, str], state: str = "running") -> dict[str, Any]:
+    return {"Id": "i", "Names": ["/" + name], "Labels": labels, "State": state, "Created": 1700}
+
+
+def test_a_list_entry_reads_back_as_what_was_written() -> None:
+    config = sandbox(labels={"app": "web"}, annotations={"note": "x", "kubernetes.io/c": "y"})
+    one = container(labels={"tier": "b"}, annotations={"io.kubernetes.container.hash": "1f"})
+    found = snapshot(
+        [
+            entry(sandbox_name(config), sandbox_labels(config, ROOT, {}), "exited"),
+            entry(container_name(one), container_labels(one, ROOT, "S", "t/00")),
+        ]
+    )
+    (box,), (app,) = found.sandboxes, found.containers
+    assert (box.name, box.namespace, box.uid, box.attempt) == ("web-n", "default", "u1", 2)
+    assert box.state is SandboxState.NOT_READY
+    assert box.labels["app"] == "web"
+    assert box.annotations == config.annotations
+    assert (app.name, app.attempt, app.sandbox_id, app.image) == ("app", 3, "S", "busybox:1.36")
+    assert app.annotations == one.annotations
+    assert not any(key.startswith("podtui.dev/") for key in (*box.labels, *app.labels))
+
+
+@pytest.mark.parametrize(
+    ("name", "drop"),
+    [
+        ("k8s_POD_web-n_default_u1_x", ""),
+        ("renamed", ""),
+        ("", ""),
+        ("k8s_POD_web-n_default_u1_2", "io.kubernetes.pod.uid"),
+        ("k8s_POD_web-n_default_u1_2", "io.kubernetes.docker.type"),
+    ],
+)
+def test_what_is_not_written_by_us_is_left_out(name: str, drop: str) -> None:
+    labels = sandbox_labels(sandbox(), ROOT, {})
+    labels.pop(drop, None)
+    found = snapshot([entry(name, labels), {"Id": "x", "Names": None, "Labels": None}])
+    assert (found.sandboxes, found.containers) == ((), ())
+
+
+def test_times() -> None:
+    assert instant(STAMP) == datetime(2026, 11, 21, 9, 21, 6, 985014, UTC)
+    assert instant("2026-11-21T10:21:06.5+01:00") == datetime(2026, 11, 21, 9, 21, 6, 500000, UTC)
+    assert instant("0001-01-01T00:00:00Z") is None
+    assert instant(None) is None
+
+
+# --- inspections
+
+
+def inspection(**state: Any) -> dict[str, Any]:
+    labels = container_labels(container(), ROOT, "S", "")
+    values = {
+        "Status": "exited",
+        "StartedAt": STAMP,
+        "FinishedAt": "2026-11-21T09:21:08Z",
+        "ExitCode": 0,
+        "OOMKilled": False,
+        "Error": "",
+        "Pid": 0,
+    }
+    return {
+        "Id": "i",
+        "Name": "/" + container_name(container()),
+        "Created": STAMP,
+        "Image": "sha256:b",
+        "Config": {"Labels": labels},
+        "HostConfig": {"NetworkMode": "container:S"},
+        "State": values | state,
+    }
+
+
+NEVER = {"StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "reason", "code"),
+    [
+        ({}, ContainerState.EXITED, "Completed", 0),
+        ({"ExitCode": 3}, ContainerState.EXITED, "Error", 3),
+        ({"ExitCode": 137, "OOMKilled": True}, ContainerState.EXITED, "OOMKilled", 137),
+        ({"Status": "running", "Pid": 7}, ContainerState.RUNNING, "", 0),
+        ({"Status": "created", **NEVER}, ContainerState.CREATED, "", 0),
+        (
+            {"Status": "created", "ExitCode": 127, "Error": "no such file", **NEVER},
+            ContainerState.EXITED,
+            "ContainerCannotRun",
+            127,
+        ),
+    ],
+)
+def test_states(state: dict[str, Any], kind: ContainerState, reason: str, code: int) -> None:
+    status = container_status(inspection(**state))
+    assert (status.record.state, status.reason, status.exit_code) == (kind, reason, code)
+    assert status.pid == (7 if kind is ContainerState.RUNNING else None)
+    assert (status.finished_at is None) == (kind is not ContainerState.EXITED)
+
+
+def test_an_end_noted_before_the_start_is_no_negative_run() -> None:
+    status = container_status(inspection(FinishedAt="2026-11-21T09:21:06.98Z"))
+    assert status.started_at == status.finished_at
+
+
+def test_a_container_is_no_sandbox() -> None:
+    with pytest.raises(EngineNotFound):
+        sandbox_status(inspection())
+
+
+# --- payloads
+
+
+def test_a_sandbox_on_the_bridge() -> None:
+    config = sandbox(
+        hostname="web-n",
+        dns=DnsConfig(servers=("10.0.0.1",), options=("ndots:5",)),
+        extra_hosts=(("db", "10.1.1.1"),),
+        ports=(
+            PortMapping(container_port=80, host_port=8080, host_ip="127.0.0.1"),
+            PortMapping(container_port=80, host_port=8081),
+            PortMapping(container_port=53, host_port=53, protocol="UDP"),
+            PortMapping(container_port=9, host_port=0),
+        ),
+        sysctls={"net.ipv4.tcp_syncookies": "1"},
+    )
+    payload = sandbox_payload(config, labels={"a": "b"}, volume="vol", memory={"m": "tm"})
+    host = payload["HostConfig"]
+    assert payload["Hostname"] == "web-n"
+    assert host["RestartPolicy"] == {"Name": "no"}
+    assert host["IpcMode"] == "shareable"
+    assert host["DnsSearch"] == ["."]
+    assert host["ExtraHosts"] == ["db:10.1.1.1"]
+    assert host["Sysctls"] == {"net.ipv4.tcp_syncookies": "1"}
+    assert host["PortBindings"] == {
+        "80/tcp": [
+            {"HostIp": "127.0.0.1", "HostPort": "8080"},
+            {"HostIp": "", "HostPort": "8081"},
+        ],
+        "53/udp": [{"HostIp": "", "HostPort": "53"}],
+    }
+    assert [m["Target"] for m in host["Mounts"]] == ["/podtui", "/podtui/volumes/m"]
+    assert "SecurityOpt" not in host
+
+
+def test_a_sandbox_of_the_host() -> None:
+    node = NamespaceMode.NODE
+    config = sandbox(
+        network=node,
+        ipc=node,
+        pid=node,
+        hostname="ignored",
+        ports=(PortMapping(container_port=80, host_port=80),),
+        privileged=True,
+    )
+    payload = sandbox_payload(config, labels={}, volume="vol", memory={})
+    host = payload["HostConfig"]
+    assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("host", "host", "host")
+    assert host["Privileged"] is True
+    assert "Hostname" not in payload
+    assert "PortBindings" not in host
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "entrypoint", "cmd"),
+    [
+        (None, None, None, None),
+        (("a", "b"), None, ["a", "b"], None),
+        (None, ("c",), None, ["c"]),
+        (("a",), ("c",), ["a"], ["c"]),
+        ((), (), None, None),
+    ],
+)
+def test_command_and_args(
+    command: tuple[str, ...] | None,
+    args: tuple[str, ...] | None,
+    entrypoint: list[str] | None,
+    cmd: list[str] | None,
+) -> None:
+    payload, _ = payload_of(container(command=command, args=args))
+    assert (payload.get("Entrypoint"), payload.get("Cmd")) == (entrypoint, cmd)
+
+
+def test_namespaces_of_a_container() -> None:
+    host = payload_of(container())[0]["HostConfig"]
+    assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == (
+        "container:S",
+        "container:S",
+        "",
+    )
+    shared = payload_of(container(pid=NamespaceMode.POD), host_ipc=True)[0]["HostConfig"]
+    assert (shared["IpcMode"], shared["PidMode"]) == ("host", "container:S")
+
+
+def test_resources_as_the_engine_takes_them() -> None:
+    wanted = Resources(cpu_shares=102, cpu_quota=20000, memory=1 << 26, oom_score_adj=-997)
+    host, warnings = payload_of(container(resources=wanted))
+    assert warnings == ()
+    assert {key: host["HostConfig"][key] for key in ("CpuShares", "CpuQuota", "CpuPeriod")} == {
+        "CpuShares": 102,
+        "CpuQuota": 20000,
+        "CpuPeriod": 100000,
+    }
+    assert host["HostConfig"]["Memory"] == host["HostConfig"]["MemorySwap"] == 1 << 26
+    assert host["HostConfig"]["OomScoreAdj"] == -997
+
+
+def test_what_the_engine_cannot_do_is_left_out_and_said() -> None:
+    unable = Abilities(
+        memory_limit=False,
+        cpu_quota=False,
+        cpu_shares=False,
+        lower_oom_score=False,
+        seccomp=False,
+        apparmor=False,
+    )
+    wanted = Resources(cpu_shares=2, cpu_quota=1, memory=1, oom_score_adj=-1)
+    security = SecurityContext(seccomp="runtime/default", apparmor="localhost/p")
+    payload, warnings = payload_of(container(resources=wanted, security=security), able=unable)
+    assert not {"Memory", "CpuQuota", "CpuShares", "OomScoreAdj", "SecurityOpt"} & set(
+        payload["HostConfig"]
+    )
+    assert OOM_SCORE_LOST in warnings
+    assert len(warnings) == 5
+
+
+def test_security_options() -> None:
+    def options(able: Abilities = ABLE, profile: str | None = None, **wanted: Any) -> Any:
+        config = container(security=SecurityContext(**wanted))
+        return payload_of(config, able=able, seccomp_profile=profile)[0]["HostConfig"]
+
+    assert options()["SecurityOpt"] == ["seccomp=unconfined"]
+    assert "SecurityOpt" not in options(seccomp="runtime/default")
+    assert options(seccomp="localhost/p.json", profile="{}")["SecurityOpt"] == ["seccomp={}"]
+    full = options(
+        groups=(7, 8),
+        privileged=True,
+        add_capabilities=("NET_ADMIN",),
+        drop_capabilities=("ALL",),
+        read_only_rootfs=True,
+        no_new_privileges=True,
+        apparmor="localhost/mine",
+        unmasked_proc=True,
+    )
+    assert full["SecurityOpt"] == ["no-new-privileges", "seccomp=unconfined", "apparmor=mine"]
+    assert full["GroupAdd"] == ["7", "8"]
+    assert (full["CapAdd"], full["CapDrop"]) == (["NET_ADMIN"], ["ALL"])
+    assert full["Privileged"]
+    assert full["ReadonlyRootfs"]
+    assert (full["MaskedPaths"], full["ReadonlyPaths"]) == ([], [])
+
+
+def test_mounts() -> None:
+    data = Mount(container_path="/data", volume="data", read_only=True)
+    memory = Mount(container_path="/mem", volume="mem")
+    host = Mount(container_path="/h", host_path="/srv/x", read_only=True, propagation="rslave")
+    colon = Mount(container_path="/c", host_path="/srv/a:b")
+    payload, _ = payload_of(
+        container(
+            mounts=(data, memory, host, colon), termination_message_path="/dev/termination-log"
+        ),
+        sources={
+            data: Source(path="/e/v/00", must_exist=True),
+            memory: Source(volume="tm"),
+            host: host_path_source(host),
+            colon: host_path_source(colon),
+        },
+        termination="/e/t/00",
+    )
+    made = payload["HostConfig"]
+    assert made["Binds"] == ["/srv/x:/h:ro,rslave"]
+    by_target = {mount["Target"]: mount for mount in made["Mounts"]}
+    assert by_target["/data"] == {
+        "Type": "bind",
+        "Source": "/e/v/00",
+        "Target": "/data",
+        "ReadOnly": True,
+    }
+    assert by_target["/mem"]["VolumeOptions"] == {"NoCopy": True}
+    assert by_target["/c"]["Source"] == "/srv/a:b"
+    assert by_target["/dev/termination-log"]["Source"] == "/e/t/00"
+
+
+def test_a_host_sub_path_stays_inside() -> None:
+    inner = Mount(container_path="/x", host_path="/srv/", sub_path="a//b")
+    assert host_path_source(inner).path == "/srv/a/b"
+    with pytest.raises(ValueError, match="leads out"):
+        host_path_source(Mount(container_path="/x", host_path="/srv", sub_path="a/../../etc"))
+    assert inside("/srv", "a/../b") == "/srv/b"
+    with pytest.raises(ValueError, match="leads out"):
+        inside("/srv", "../srv2")
+
+
+# --- volumes
+
+
+def test_plain_volumes_take_spares_and_need_no_upload() -> None:
+    volumes = [PodVolume(name=f"v{n}") for n in range(18)]
+    places = first_places(volumes)
+    layout = lay_out(volumes, places, fresh=True, memory_volume={})
+    assert layout.places["v0"] == "v/00"
+    assert layout.places["v16"] == "volumes/v16"
+    assert [e.path for e in layout.uploads] == ["volumes/v16", "volumes/v17"]
+
+
+def test_volumes_with_wishes_are_uploaded() -> None:
+    volumes = (
+        PodVolume(name="group", mode=0o2770, gid=7),
+        PodVolume(name="files", files=(VolumeFile(path="a/b/c", content=b"x", mode=0o400),)),
+        PodVolume(name="mem", memory=True, files=(VolumeFile(path="late"),)),
+    )
+    layout = lay_out(volumes, first_places(volumes), fresh=True, memory_volume={"mem": "tm"})
+    assert layout.places == {"group": "volumes/group", "files": "v/00", "mem": "memory:tm"}
+    assert [(e.path, e.mode, e.gid) for e in layout.uploads] == [
+        ("volumes/group", 0o2770, 7),
+        ("v/00/a", 0o777, 0),
+        ("v/00/a/b", 0o777, 0),
+        ("v/00/a/b/c", 0o400, 0),
+    ]
+    with tarfile.open(fileobj=io.BytesIO(tar_of(layout.uploads))) as tar:
+        assert tar.getmember("v/00/a/b/c").mode == 0o400
+
+
+def test_a_later_attempt_finds_its_volumes_and_makes_new_ones() -> None:
+    volumes = (PodVolume(name="old"), PodVolume(name="new"))
+    layout = lay_out(volumes, {"old": "v/00"}, fresh=False, memory_volume={})
+    assert layout.places == {"old": "v/00", "new": "volumes/new"}
+    assert [e.path for e in layout.uploads] == ["volumes/new"]
+
+
+def test_broken_places_are_none() -> None:
+    assert read_places(None) == read_places("{") == read_places("[1]") == {}
+    assert read_places('{"a": "v/00"}') == {"a": "v/00"}
+
+
+# --- images
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("busybox", "busybox:latest"),
+        ("docker.io/library/busybox:latest", "busybox:latest"),
+        ("index.docker.io/busybox:1.36", "busybox:1.36"),
+        ("library/busybox", "busybox:latest"),
+        ("team/app", "team/app:latest"),
+        ("localhost/app:2", "localhost/app:2"),
+        ("registry:5000/a/b", "registry:5000/a/b:latest"),
+        ("quay.io/a/b:1@sha256:00", "quay.io/a/b@sha256:00"),
+        ("busybox@sha256:00", "busybox@sha256:00"),
+        ("cafe", "cafe:latest"),
+    ],
+)
+def test_image_names_in_full(image: str, full: str) -> None:
+    name = ImageName.parse(image)
+    assert str(name) == full
+    assert ImageName.parse(str(name)) == name
+
+
+def test_image_ids() -> None:
+    assert is_id("sha256:" + "0" * 64)
+    assert not is_id("cafe")
+    assert not is_id("sha256:00")
+
+
+def test_image_records() -> None:
+    record = image_record(
+        {
+            "Id": "0" * 64,
+            "RepoTags": ["<none>:<none>"],
+            "RepoDigests": None,
+            "Size": 5,
+            "Created": STAMP,
+            "Config": {"User": "1000:7"},
+        }
+    )
+    assert (record.id, record.tags, record.digests, record.user) == (
+        "sha256:" + "0" * 64,
+        (),
+        (),
+        "1000:7",
+    )
+
+
+def test_pull_progress_adds_up() -> None:
+    progress = Progress()
+
+    def at(layer: str, status: str, current: int = 0, total: int = 0) -> tuple[int, int]:
+        told = progress.add(
+            {
+                "id": layer,
+                "status": status,
+                "progressDetail": {"current": current, "total": total},
+            }
+        )
+        return told.current, told.total
+
+    assert at("a", "Downloading", 10, 100) == (10, 100)
+    assert at("b", "Downloading", 5, 50) == (15, 150)
+    assert at("a", "Download complete") == (105, 150)
+    assert at("a", "Extracting", 1, 100) == (105, 150)
+    assert progress.add({"status": "Digest: x"}).status == "Digest: x"
+
+
+# --- log streams
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return bytes([kind, 0, 0, 0]) + len(payload).to_bytes(4, "big") + payload
+
+
+messages = st.lists(
+    st.tuples(
+        st.sampled_from(["stdout", "stderr"]),
+        st.binary(max_size=40).filter(lambda b: b"\n" not in b),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+
+
+@given(messages, st.lists(st.integers(1, 30)))
+def test_frames_survive_any_cutting(
+    written: list[tuple[str, bytes, bool]], cuts: list[int]
+) -> None:
+    whole = b"".join(
+        frame(
+            1 if stream == "stdout" else 2,
+            STAMP.encode() + b" " + content + (b"" if partial else b"\n"),
+        )
+        for stream, content, partial in written
+    )
+    lines = FramedLines()
+    got: list[LogLine] = []
+    for cut in [*cuts, len(whole)]:
+        got += lines.feed(whole[:cut])
+        whole = whole[cut:]
+    assert [(line.stream, line.content, line.partial) for line in got] == written
+    assert all(line.timestamp == STAMP for line in got)
+
+
+def test_a_stream_without_frames_is_refused() -> None:
+    with pytest.raises(EngineError):
+        list(Frames().feed(b"plain text of a terminal"))
+
+
+@given(st.lists(st.integers(1, 9000), max_size=12))
+def test_terminal_lines_survive_any_cutting(cuts: list[int]) -> None:
+    stamp = STAMP.encode() + b" "
+    whole = stamp + b"one\r\n" + stamp + b"x" * 16384 + stamp + b"tail\r\n" + stamp + b"$ "
+    lines = TerminalLines()
+    got: list[LogLine] = []
+    for cut in [*cuts, len(whole)]:
+        got += lines.feed(whole[:cut])
+        whole = whole[cut:]
+    got += lines.end()
+    assert [(line.content, line.partial) for line in got] == [
+        (b"one", False),
+        (b"x" * 16384, True),
+        (b"tail", False),
+        (b"$ ", True),
+    ]
+
+
+# --- usage
+
+
+def test_counters_of_an_answer() -> None:
+    answer = {
+        "cpu_stats": {"cpu_usage": {"total_usage": 5_000_000}},
+        "memory_stats": {"usage": 1000, "stats": {"total_inactive_file": 300}},
+    }
+    assert from_answer(answer) == Usage(5_000_000, 700)
+    assert from_answer({"cpu_stats": None, "memory_stats": {}}) == Usage(0, 0)
+
+
+def test_counters_of_cgroup_files(tmp_path: Path) -> None:
+    modern = tmp_path / "system.slice" / "docker-abc.scope"
+    modern.mkdir(parents=True)
+    (modern / "cpu.stat").write_text("usage_usec 12\nuser_usec 3\n")
+    (modern / "memory.current").write_text("1000\n")
+    (modern / "memory.stat").write_text("anon 1\ninactive_file 400\n")
+    assert CgroupFiles(2, "systemd", "docker", tmp_path).read("abc") == Usage(12_000, 600)
+    for part, name, text in (
+        ("cpuacct", "cpuacct.usage", "99\n"),
+        ("memory", "memory.usage_in_bytes", "50\n"),
+        ("memory", "memory.stat", "total_inactive_file 60\n"),
+    ):
+        folder = tmp_path / part / "docker" / "abc"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    files = CgroupFiles(1, "cgroupfs", "docker", tmp_path)
+    assert files.read("abc") == Usage(99, 0)
+    assert files.read("gone") is None
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (404, "No such container: x", EngineNotFound),
+        (409, "Conflict", EngineConflict),
+        (500, "Bind for 0.0.0.0:80 failed: port is already allocated", EngineConflict),
+        (500, "disk full", EngineError),
+    ],
+)
+def test_what_refusals_mean(status: int, text: str, kind: type[EngineError]) -> None:
+    assert type(meaning(Refused(status, text))) is kind
+
+
+def test_errors_are_translated_once() -> None:
+    answer = requests.Response()
+    answer.status_code = 409
+    with pytest.raises(Refused) as refused, translated("unix:///x"):
+        raise docker.errors.APIError("no", answer, explanation="name taken")
+    assert (refused.value.status, refused.value.text) == (409, "name taken")
+    for lost in (requests.ConnectionError("gone"), ConnectionResetError(), TimeoutError()):
+        with pytest.raises(EngineUnavailable, match="unix:///x"), translated("unix:///x"):
+            raise lost
+    own = EngineNotFound("left alone")
+    with pytest.raises(EngineNotFound) as same, translated("unix:///x"):
+        raise own
+    assert same.value is own
+
+
+def test_root_keys_differ() -> None:
+    assert root_key("/a") != root_key("/b")
+    assert json.loads(json.dumps(root_key("/a"))) == root_key("/a")
