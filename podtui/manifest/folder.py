@@ -1,8 +1,11 @@
 """The static-pod folder over time: one whole `Folder` after the other (reference §1.1, §1.2).
 
-Level-triggered: changes only wake; each look lists the names and reads the files whose stamp is
-new. What must not be acted on at once waits with a deadline: a file that is being written until it
-is quiet, a name that is gone until no editor is going to bring it back.
+A change only says where to look; each look reads those files whose stamp is new. All names are
+listed at first, every now and then, and when something may have changed without being named;
+otherwise a look costs what it looks at, however many files lie beside it.
+
+What must not be acted on at once waits with a deadline: a file that is being written until it is
+quiet, a name that is gone until no editor is going to bring it back.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +23,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.manifest.diagnose import ReadResult, read_manifest
 from podtui.manifest.identity import seen_text
-from podtui.manifest.ignore import being_edited
+from podtui.manifest.ignore import being_edited, edit_signs
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import (
     FolderStamp,
@@ -28,6 +31,7 @@ from podtui.manifest.listing import (
     Listing,
     Stamp,
     folder_stamp,
+    list_names,
     list_path,
     read_file,
     shown_path,
@@ -95,6 +99,10 @@ class ManifestFolder:
         self._ledger = Ledger(strict=strict, previous=last_good or {})
         self._looks = 0
         self._single = False
+        self._around: set[str] = set()
+        """All names of the last listing; of them, the hidden ones and the links."""
+        self._hidden: set[str] = set()
+        self._links: set[str] = set()
         self._unquiet: dict[str, _Unquiet] = {}
         self._gone: dict[str, float] = {}
         self._recheck: dict[str, float] = {}
@@ -104,7 +112,7 @@ class ManifestFolder:
         """The folder now, and again whenever it has changed; endless. To be iterated once."""
         watch = FolderWatch(self._path)
         try:
-            changes: Changes = {}
+            changes = Changes(lost=True)
             last: Folder | None = None
             next_full = self._clock.monotonic()
             while True:
@@ -112,50 +120,78 @@ class ManifestFolder:
                 full = now >= next_full
                 if full:
                     next_full = now + self._full_seconds
-                # The watch first, then the listing: nothing falls between the two.
-                stamp = await asyncio.to_thread(folder_stamp, self._path)
-                watch.follow(stamp, single=await self._is_single(stamp))
-                listing = await asyncio.to_thread(list_path, self._path, strict=self._strict)
+                listing = await self._list(watch, changes, full=full)
                 self._deadlines = [next_full]
-                await self._look(listing, changes, full=full)
+                await self._look(listing, changes.names, full=full)
                 folder = self._ledger.folder(seen_text(self._clock.now()), listing.error)
-                if folder != last:
+                if folder is not last:
                     last = folder
                     yield folder
                 changes = await self._rest(watch, listing.folder)
         finally:
             watch.close()
 
-    async def _is_single(self, stamp: FolderStamp | None) -> bool:
-        if stamp is not None:
-            self._single = not await asyncio.to_thread(os.path.isdir, self._path)
-        return self._single
+    async def _list(self, watch: FolderWatch, changes: Changes, *, full: bool) -> Listing:
+        """What is there now of all names, or of those that something is to be expected of."""
+        if full or changes.lost:
+            listing = await self._list_all()
+        else:
+            names = {*changes.names, *self._gone, *self._unquiet, *self._recheck, *self._links}
+            listing = await asyncio.to_thread(list_names, self._path, names, strict=self._strict)
+        # The watch first, then the listing: nothing falls between the two.
+        while watch.follow(listing.folder, single=listing.single):
+            listing = await self._list_all()
+        if listing.folder is not None:
+            self._single = listing.single
+        self._note(listing)
+        return listing
+
+    async def _list_all(self) -> Listing:
+        return await asyncio.to_thread(list_path, self._path, strict=self._strict)
+
+    def _note(self, listing: Listing) -> None:
+        """Remember which names there are."""
+        links = {name for name, listed in listing.files.items() if listed.link}
+        if listing.asked is None:
+            self._around = {*listing.files, *listing.hidden}
+            self._hidden, self._links = set(listing.hidden), links
+            return
+        for known, found in (
+            (self._around, listing.files.keys() | listing.hidden),
+            (self._hidden, listing.hidden),
+            (self._links, links),
+        ):
+            known -= listing.asked
+            known |= found
 
     async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> Changes:
         """Wait for a change or for the next deadline."""
         while True:
             left = min(self._deadlines) - self._clock.monotonic()
             if left <= 0:
-                return {}
+                return Changes()
             changes = await watch.wait(min(left, _POLL_SECONDS))
             if changes is not None:
                 return changes
             if await asyncio.to_thread(folder_stamp, self._path) != stamp:
-                return {}
+                return Changes(lost=True)
 
-    async def _look(self, listing: Listing, changes: Changes, *, full: bool) -> None:
+    async def _look(
+        self, listing: Listing, said: Mapping[str, frozenset[int]], *, full: bool
+    ) -> None:
         """Take in one listing: read what is due, set deadlines for what is not."""
         now = self._clock.monotonic()
         self._looks += 1
         if listing.error and not self._single:
             # The folder cannot be seen, which says nothing about what is in it.
             return
-        self._ledger_gone(listing, changes, now)
+        self._look_for_gone(listing, said, now)
         due: list[Listed] = []
         for name, listed in listing.files.items():
             if listed.stamp is None:
+                self._forget_pending(name)
                 self._ledger.ignore(name, self._shown(name), self._looks, listed.ignored)
-            elif self._is_due(name, listed.stamp, changes.get(name, frozenset()), now):
+            elif self._is_due(name, listed.stamp, said.get(name, frozenset()), now):
                 due.append(listed)
         for start in range(0, len(due), _BATCH):
             batch = due[start : start + _BATCH]
@@ -170,29 +206,42 @@ class ManifestFolder:
     def _file_path(self, name: str) -> str:
         return self._path if self._single else os.path.join(self._path, name)
 
-    def _ledger_gone(self, listing: Listing, changes: Changes, now: float) -> None:
+    def _look_for_gone(
+        self, listing: Listing, said: Mapping[str, frozenset[int]], now: float
+    ) -> None:
         """Forget the files that are gone for good; give the others a moment to come back."""
         arrived = {
             listed.stamp.inode
             for name, listed in listing.files.items()
             if listed.stamp is not None and self._ledger.stamp(name) is None
         }
-        around = listing.hidden | listing.files.keys() | changes.keys()
-        for name in self._ledger.names():
+        asked = listing.asked
+        if asked is None:
+            asked = {*self._ledger.names(), *self._unquiet, *self._recheck}
+        for name in asked:
             if name in listing.files:
                 self._gone.pop(name, None)
+                continue
+            if name not in self._ledger:
+                self._forget_pending(name)
                 continue
             stamp = self._ledger.stamp(name)
             since = self._gone.setdefault(name, now)
             grace = GONE_SECONDS
-            if self._single or being_edited(name, around):
+            if self._single or self._is_edited(name, said):
                 grace = GONE_EDITED_SECONDS
             if stamp is None or stamp.inode in arrived or now - since >= grace:
                 self._ledger.forget(name)
-                for pending in (self._gone, self._unquiet, self._recheck):
-                    pending.pop(name, None)
+                self._forget_pending(name)
             else:
                 self._deadlines.append(since + grace)
+
+    def _is_edited(self, name: str, said: Iterable[str]) -> bool:
+        return being_edited(name, {*self._hidden, *said, *(edit_signs(name) & self._around)})
+
+    def _forget_pending(self, name: str) -> None:
+        for pending in (self._gone, self._unquiet, self._recheck):
+            pending.pop(name, None)
 
     def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
         """Whether to read the file in this look; sets a deadline where it is to wait."""
@@ -256,6 +305,7 @@ class ManifestFolder:
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
         if read.vanished or stamp is None:
+            self._recheck[name] = now + GONE_SECONDS
             self._deadlines.append(now + GONE_SECONDS)
             return
         unquiet = self._unquiet.get(name)

@@ -33,12 +33,16 @@ def ignore_reason(name: str, *, strict: bool = False) -> str:
     return ""
 
 
+def edit_signs(name: str) -> frozenset[str]:
+    """Names beside it that an editor gives to files of its own while it has this one in hand."""
+    return frozenset({f"{name}~", f"{name}.bak", f"{name}.tmp", f"#{name}#", f".#{name}", "4913"})
+
+
 def being_edited(name: str, others: Iterable[str]) -> bool:
     """Whether a name beside it says that an editor has this file in hand.
 
     Editors put a new version in place by way of a backup or trial file, and for a moment the
     manifest itself is not there.
     """
-    signs = {f"{name}~", f"{name}.bak", f"{name}.tmp", f"#{name}#", f".#{name}", "4913"}
-    start = f".{name}"
+    signs, start = edit_signs(name), f".{name}"
     return any(other in signs or other.startswith(start) for other in others)

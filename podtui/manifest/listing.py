@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,8 @@ class Listed:
     name: str
     stamp: Stamp | None = None
     ignored: str = ""
+    link: bool = False
+    """A symbolic link: what it leads to may change without a word about its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ class FolderStamp:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The names at one moment; ``error`` is why there are none to be had."""
+    """The names at one moment; ``error`` is why there are none to be had.
+
+    ``asked`` are the names that were looked for; None means all.
+    """
 
     files: Mapping[str, Listed] = field(default_factory=dict[str, Listed])
     hidden: frozenset[str] = frozenset()
@@ -60,6 +65,7 @@ class Listing:
     single: bool = False
     """The path is one file, not a folder."""
     error: str = ""
+    asked: frozenset[str] | None = None
 
 
 def shown_path(path: str) -> str:
@@ -94,33 +100,54 @@ def list_path(path: str, *, strict: bool = False) -> Listing:
             return Listing({name: Listed(name, _stamp(info))}, folder=folder, single=True)
         if not stat.S_ISDIR(info.st_mode):
             return Listing(error=f"{shown_path(path)} is not a directory or file")
-        with os.scandir(path) as entries:
-            found = list(entries)
+        names = os.listdir(path)
     except OSError as error:
         return Listing(error=f"{shown_path(path)}: {error.strerror or error}")
-    hidden = frozenset(entry.name for entry in found if is_hidden(entry.name))
-    files = {
-        entry.name: listed
-        for entry in sorted(found, key=lambda e: e.name)
-        if entry.name not in hidden and (listed := _look(entry, strict=strict)) is not None
-    }
+    hidden = frozenset(filter(is_hidden, names))
+    files = _files(path, sorted(name for name in names if name not in hidden), strict=strict)
     return Listing(files, hidden, folder)
 
 
-def _look(entry: os.DirEntry[str], *, strict: bool) -> Listed | None:
-    """One entry; None when it is gone already."""
-    reason = ignore_reason(entry.name, strict=strict)
+def list_names(path: str, names: Collection[str], *, strict: bool = False) -> Listing:
+    """What of ``names`` is in the folder at ``path``; what `list_path` says if it is none."""
     try:
-        info = entry.stat()
+        info = os.stat(path)
+    except OSError:
+        return list_path(path, strict=strict)
+    if not stat.S_ISDIR(info.st_mode):
+        return list_path(path, strict=strict)
+    folder = FolderStamp(info.st_dev, info.st_ino, info.st_mtime_ns)
+    hidden = frozenset(name for name in names if is_hidden(name))
+    found = frozenset(name for name in hidden if os.path.lexists(os.path.join(path, name)))
+    files = _files(path, sorted(name for name in names if name not in hidden), strict=strict)
+    return Listing(files, found, folder, asked=frozenset(names))
+
+
+def _files(folder: str, names: list[str], *, strict: bool) -> dict[str, Listed]:
+    listed = [_look(folder, name, strict=strict) for name in names]
+    return {one.name: one for one in listed if one is not None}
+
+
+def _look(folder: str, name: str, *, strict: bool) -> Listed | None:
+    """One entry; None when it is gone already."""
+    path = os.path.join(folder, name)
+    link = False
+    try:
+        info = os.lstat(path)
+        if stat.S_ISLNK(info.st_mode):
+            link = True
+            info = os.stat(path)
     except FileNotFoundError:
-        return Listed(entry.name, ignored="a link to nothing") if entry.is_symlink() else None
+        return Listed(name, ignored="a link to nothing", link=True) if link else None
     except OSError as error:
-        return Listed(entry.name, ignored=f"cannot be looked at: {error.strerror or error}")
+        why = f"cannot be looked at: {error.strerror or error}"
+        return Listed(name, ignored=why, link=link)
+    reason = ignore_reason(name, strict=strict)
     if stat.S_ISDIR(info.st_mode):
         reason = _SUBFOLDER
     elif not stat.S_ISREG(info.st_mode):
         reason = _kind(info.st_mode)
-    return Listed(entry.name, None if reason else _stamp(info), reason)
+    return Listed(name, None if reason else _stamp(info), reason, link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,23 @@ _log = logging.getLogger(__name__)
 ADDED: Final = 1
 MODIFIED: Final = 2
 DELETED: Final = 3
-Changes = Mapping[str, frozenset[int]]
-"""What was said of each name: any of `ADDED`, `MODIFIED` and `DELETED`."""
-
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 20
 _TIMEOUT_MS: Final = 60_000
 _BLIND_SECONDS: Final = 0.5
+_STORM: Final = 1024
+"""The system's queue has an end, and nobody says when something fell off it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What was said of each name: any of `ADDED`, `MODIFIED` and `DELETED`.
+
+    ``lost``: more may have changed than that.
+    """
+
+    names: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    lost: bool = False
 
 
 @dataclass(slots=True)
@@ -36,10 +46,12 @@ class _Pump:
     """One thread that hands what the system reports to the loop, until it is told to stop."""
 
     notify: RustNotify
+    folder: str
     loop: asyncio.AbstractEventLoop
     wake: asyncio.Event
     changes: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     stop: threading.Event = field(default_factory=threading.Event)
+    lost: bool = False
     broken: bool = False
 
     def run(self) -> None:
@@ -64,15 +76,27 @@ class _Pump:
 
     def _arrive(self, found: set[tuple[int, str]]) -> None:
         for kind, path in found:
-            self.changes.setdefault(os.path.basename(path), set()).add(kind)
+            folder, name = os.path.split(path)
+            if name and folder == self.folder:
+                self.changes.setdefault(name, set()).add(kind)
+            else:
+                # The folder itself, which says nothing about what is in it.
+                self.lost = True
         self.wake.set()
+
+    def take(self) -> Changes:
+        """What has arrived since the last time."""
+        found, self.changes = self.changes, {}
+        lost, self.lost = self.lost or self.broken or len(found) >= _STORM, False
+        return Changes({name: frozenset(kinds) for name, kinds in found.items()}, lost)
 
 
 class FolderWatch:
     """Wakes whoever waits when something in the folder changes.
 
-    It only wakes: what changed is for a listing to find out. Where the system gives no watch (none
-    left, a file system without), waiting just takes its time and the listings do the work.
+    It says where to look: what changed there is for a listing to find out. Where the system gives
+    no watch (none left, a file system without), waiting just takes its time and the listings do
+    the work.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,8 +106,11 @@ class FolderWatch:
         self._watched: tuple[int, int] | None = None
         self._warned = False
 
-    def follow(self, folder: FolderStamp | None, *, single: bool) -> None:
-        """Watch what is at the path now, which may be another folder than before, or nothing."""
+    def follow(self, folder: FolderStamp | None, *, single: bool) -> bool:
+        """Watch what is at the path now, which may be another folder than before, or nothing.
+
+        Returns whether a watch has begun: nothing is known yet of what changed before it.
+        """
         identity = (folder.device, folder.inode) if folder is not None else None
         if single:
             # A replaced file is a new inode; the folder around it is what stays.
@@ -91,10 +118,10 @@ class FolderWatch:
         if self._pump is not None and self._pump.broken:
             self.close()
         if identity == self._watched:
-            return
+            return False
         self.close()
         if identity is None:
-            return
+            return False
         target = os.path.dirname(self._path) if single else self._path
         try:
             notify = RustNotify([target], False, False, 300, False, True)
@@ -102,11 +129,12 @@ class FolderWatch:
             if not self._warned:
                 _log.warning("The static-pod folder cannot be watched, only polled: %s", error)
                 self._warned = True
-            return
-        self._pump = _Pump(notify, asyncio.get_running_loop(), self._wake)
+            return False
+        self._pump = _Pump(notify, target, asyncio.get_running_loop(), self._wake)
         self._watched = identity
         # A thread of its own: an executor's job would have to end before the loop can.
         threading.Thread(target=self._pump.run, name="manifest-watch", daemon=True).start()
+        return True
 
     async def wait(self, seconds: float) -> Changes | None:
         """What changed within ``seconds``; None where nothing did."""
@@ -117,10 +145,7 @@ class FolderWatch:
         except TimeoutError:
             return None
         self._wake.clear()
-        if pump is None:
-            return {}
-        found, pump.changes = pump.changes, {}
-        return {name: frozenset(kinds) for name, kinds in found.items()}
+        return pump.take() if pump is not None else Changes(lost=True)
 
     def close(self) -> None:
         """Let the watch go; its thread ends by itself a moment later."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import random
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -493,6 +494,139 @@ async def test_without_a_watch_the_listings_do(
         (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
         await watched.until(lambda f: only_image(f) == "busybox:2")
     assert caplog.text.count("cannot be watched") == 1
+
+
+class Listings:
+    """What is looked at: how often everything, and which names of themselves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = 0
+        self.names: set[str] = set()
+        real_path, real_names = folder_module.list_path, folder_module.list_names
+
+        def list_path(path: str, *, strict: bool) -> object:
+            self.full += 1
+            return real_path(path, strict=strict)
+
+        def list_names(path: str, names: set[str], *, strict: bool) -> object:
+            self.names |= names
+            return real_names(path, names, strict=strict)
+
+        monkeypatch.setattr(folder_module, "list_path", list_path)
+        monkeypatch.setattr(folder_module, "list_names", list_names)
+
+
+async def test_a_change_is_looked_for_where_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(20):
+        put(folder / f"p{i}.yaml", pod_text(f"p{i}"))
+        os.utime(folder / f"p{i}.yaml", (1, 1))  # what is fresh is read twice
+    listings = Listings(monkeypatch)
+    async with watch(folder) as watched:
+        begun = listings.full
+        put(folder / "p7.yaml", pod_text("p7", image="busybox:2"))
+        await watched.until(lambda f: images(f)["p7-n1"] == "busybox:2")
+        (folder / "p8.yaml").write_text(pod_text("p8", image="busybox:2"))
+        await watched.until(lambda f: images(f)["p8-n1"] == "busybox:2")
+        (folder / "p9.yaml").unlink()
+        await watched.until(lambda f: "p9-n1" not in names(f))
+        (folder / "p10.yaml").rename(folder / "q10.yaml")
+        await watched.until(lambda f: "q10.yaml" in f.manifests and "p10.yaml" not in f.manifests)
+        assert listings.full == begun
+        seen = {".p7.yaml.new", "p7.yaml", "p8.yaml", "p9.yaml", "p10.yaml", "q10.yaml"}
+        assert listings.names == seen
+
+
+async def test_links_are_looked_at_with_every_change(folder: Path) -> None:
+    """As a mounted volume is updated: a hidden link to a folder is replaced."""
+    for version in "12":
+        (folder / f"..{version}").mkdir()
+        (folder / f"..{version}" / "web").write_text(pod_text(image=f"busybox:{version}"))
+    (folder / "..data").symlink_to("..1")
+    (folder / "web").symlink_to("..data/web")
+    async with watch(folder) as watched:
+        assert only_image(watched.last) == "busybox:1"
+        (folder / "..new").symlink_to("..2")
+        (folder / "..new").rename(folder / "..data")
+        await watched.until(lambda f: only_image(f) == "busybox:2")
+
+
+async def test_what_a_watch_fails_to_name_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtui.manifest.watch._Pump._arrive", lambda *_: None)
+    async with watch(folder, full_list_seconds=1.5) as watched:
+        put(folder / "web.yaml", pod_text())
+        await watched.until(lambda f: names(f) == ["web-n1"])
+        (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
+        await watched.until(lambda f: only_image(f) == "busybox:2")
+
+
+async def test_a_storm_of_names_is_followed_by_a_listing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtui.manifest.watch._STORM", 3)
+    listings = Listings(monkeypatch)
+    async with watch(folder) as watched:
+        begun = listings.full
+        (folder / "a.yaml").write_text(pod_text())
+        await watched.until(lambda f: bool(f.pods))
+        assert listings.full == begun
+        for i in range(10):
+            put(folder / f"p{i}.yaml", pod_text(f"p{i}"))
+        await watched.until(lambda f: len(f.pods) == 11)
+        assert listings.full > begun
+
+
+async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings = Listings(monkeypatch)
+    async with watch(folder) as watched:
+        begun = listings.full
+        folder.chmod(0o750)
+        for _ in range(500):
+            if listings.full > begun:
+                break
+            await asyncio.sleep(0.02)
+        assert listings.full > begun
+        assert len(watched.history) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, seed: int) -> None:
+    """No listing comes to help: a fresh look at the end sees what the watched folder says."""
+    chance = random.Random(seed)
+    files = [f"{name}.yaml" for name in "abcde"]
+    async with watch(folder, full_list_seconds=1000) as watched:
+        for turn in range(60):
+            path = folder / chance.choice(files)
+            text = pod_text(path.stem, image=f"busybox:{turn}")
+            match chance.randrange(7):
+                case 0 | 1:
+                    put(path, text)
+                case 2 if not path.is_symlink():
+                    path.write_text(text)
+                case 3:
+                    path.unlink(missing_ok=True)
+                case 4 if path.exists():
+                    path.rename(folder / chance.choice(files))
+                case 5 if path.exists():
+                    path.rename(path.with_name(path.name + "~"))
+                case 6 if not os.path.lexists(path):
+                    path.symlink_to(folder / chance.choice(files))
+                case _:
+                    path.with_name(f"{path.name}~").unlink(missing_ok=True)
+            if chance.random() < 0.5:
+                await asyncio.sleep(chance.choice((0, 0.01, 0.03, 0.06)))
+        there = await first(folder)
+        texts = {name: m.spec.text for name, m in there.manifests.items()}
+
+        def as_listed(seen: Folder) -> bool:
+            return texts == {name: m.spec.text for name, m in seen.manifests.items()}
+
+        await watched.until(as_listed)
 
 
 async def test_fifty_at_once_and_away(folder: Path) -> None:
