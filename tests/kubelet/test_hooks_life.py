@@ -1,0 +1,227 @@
+"""Life-cycle hooks through a whole kubelet, on virtual time (cases 69-73, golden facts)."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import World, container, pod
+
+from podtui.api.v1 import (
+    Container,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
+    Probe,
+    SleepAction,
+    TCPSocketAction,
+)
+from podtui.runtime.memory import Behaviour
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
+
+
+def run(script: str) -> LifecycleHandler:
+    return LifecycleHandler(exec=ExecAction(command=("sh", "-c", script)))
+
+
+def hooked(
+    name: str = "c",
+    *,
+    post_start: LifecycleHandler | None = None,
+    pre_stop: LifecycleHandler | None = None,
+    **fields: object,
+) -> Container:
+    hooks = Lifecycle(postStart=post_start, preStop=pre_stop)
+    return container(name, command=("sh", "-c", FOREVER), lifecycle=hooks, **fields)
+
+
+async def told(world: World) -> list[tuple[str, str, str]]:
+    return [(e.type, e.reason, e.message) for e in await world.events("web-n1")]
+
+
+# --- postStart
+
+
+async def test_post_start_that_fails() -> None:
+    """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(post_start=run("echo hook broke; exit 7")), grace=5))
+        await world.sleep(5.0)
+        events = await told(world)
+        start = [
+            ("Normal", "Pulled"),
+            ("Normal", "Created"),
+            ("Normal", "Started"),
+            ("Warning", "FailedPostStartHook"),
+            ("Normal", "Killing"),
+        ]
+        assert [(kind, reason) for kind, reason, _ in events] == [*start, ("Warning", "BackOff")]
+        assert events[3][2] == "PostStartHook failed"
+        assert events[4][2] == "FailedPostStartHook"
+        counts = {e.reason: e.count for e in await world.events("web-n1")}
+        assert counts["FailedPostStartHook"] == 2
+        status = (await world.status()).containerStatuses[0]
+        assert status.state.waiting is not None
+        assert status.state.waiting.reason in ("PostStartHookError", "CrashLoopBackOff")
+        assert status.lastState.terminated is not None
+        assert status.lastState.terminated.reason == "Completed"
+        assert (status.ready, status.started) == (False, False)
+        assert world.phase() == "Running"
+
+
+async def problem(hook: LifecycleHandler) -> str:
+    """What a postStart handler comes to in a container that runs."""
+    world = World()
+    async with world.running():
+        wanted = pod("web-n1", "", hooked())
+        world.add(wanted)
+        await world.until(world.runs(UID))
+        running = world.containers(UID)[0].id
+        return await world.kubelet._hooks.post_start(wanted, hooked(post_start=hook), running)
+
+
+async def test_post_start_failure_in_a_kubelets_words() -> None:
+    """As golden case poststart-fail has it."""
+    script = "echo hook broke; exit 7"
+    assert await problem(run(script)) == (
+        f'Exec lifecycle hook ([sh -c {script}]) for Container "c" in Pod'
+        f" \"web-n1_default({UID})\" failed - error: command 'sh -c {script}' exited with 7: ,"
+        ' message: "hook broke\\n"'
+    )
+
+
+async def test_a_hook_that_is_none() -> None:
+    tcp = LifecycleHandler(tcpSocket=TCPSocketAction(port=80))
+    assert await problem(tcp) == "Cannot run handler: invalid handler: tcpSocket"
+
+
+async def test_post_start_holds_up_the_next_container() -> None:
+    """Case 70."""
+    world = World()
+    async with world.running():
+        slow = hooked("a", post_start=run("sleep 10"))
+        world.add(pod("web-n1", "", slow, container("b")))
+        await world.until(world.runs(UID, 1))
+        took = await world.until(world.runs(UID, 2))
+        assert 9.5 < took < 11.0
+
+
+async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None:
+    """Case 106."""
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked("a", post_start=run("exit 1")), container("b")))
+        await world.until(lambda: [c.name for c in world.running_containers(UID)] == ["b"])
+
+
+async def test_post_start_that_succeeds_is_not_told_of() -> None:
+    """Golden case poststart-ok."""
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(post_start=run("sleep 3; touch /tmp/post")), grace=5))
+        await world.until(lambda: world.phase() == "Running", 5.0)
+        world.remove(UID)
+        await world.until(world.gone(UID), 3.0)
+        assert [reason for _, reason, _ in await told(world)] == [
+            "Pulled",
+            "Created",
+            "Started",
+            "Killing",
+        ]
+
+
+# --- preStop
+
+
+async def test_pre_stop_runs_before_the_signal() -> None:
+    """Golden case prestop: sleep 4 of a grace of 20."""
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(pre_stop=run("sleep 4")), grace=20))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        took = await world.until(lambda: not world.running_containers(UID))
+        assert 3.9 < took < 5.0
+        await world.until(world.gone(UID), 2.0)
+        assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
+
+
+async def test_pre_stop_takes_no_more_than_the_grace() -> None:
+    """Case 71."""
+    world = World()
+    async with world.running():
+        sleeper = container(
+            command=("sh", "-c", 'trap "" TERM; while :; do sleep 3600 & wait $!; done'),
+            lifecycle=Lifecycle(preStop=run("sleep 60")),
+        )
+        world.add(pod("web-n1", "", sleeper, grace=5))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        took = await world.until(lambda: not world.running_containers(UID))
+        assert 6.5 < took < 8.0
+        assert "FailedPreStopHook" not in [reason for _, reason, _ in await told(world)]
+
+
+async def test_pre_stop_that_fails_is_told_of_and_no_more() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(pre_stop=run("echo secret; exit 1"))))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        await world.until(world.gone(UID), 3.0)
+        assert (await told(world))[-2:] == [
+            ("Normal", "Killing", "Stopping container c"),
+            ("Warning", "FailedPreStopHook", "PreStopHook failed"),
+        ]
+        event = (await world.events("web-n1", "FailedPreStopHook"))[0]
+        assert event.involvedObject.fieldPath == "spec.containers{c}"
+
+
+async def test_pre_stop_that_sleeps() -> None:
+    world = World()
+    nap = LifecycleHandler(sleep=SleepAction(seconds=7))
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(pre_stop=nap)))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        took = await world.until(lambda: not world.running_containers(UID))
+        assert 6.9 < took < 8.0
+
+
+async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
+    """Case 62."""
+    world = World()
+    probe = Probe(exec=ExecAction(command=("false",)), periodSeconds=1, failureThreshold=3)
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(pre_stop=run("sleep 5"), livenessProbe=probe)))
+        await world.until(world.runs(UID))
+        killed = lambda: len(world.containers(UID)) == 2  # noqa: E731
+        took = await world.until(killed)
+        assert 7.0 < took < 9.0
+
+
+async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
+    """Case 73; the least grace of a removed pod is a second."""
+    world = World()
+    world.behaviours["c"] = Behaviour(term_after=1.5)
+    async with world.running():
+        world.add(pod("web-n1", "", container(), grace=0))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        took = await world.until(lambda: not world.running_containers(UID))
+        assert 1.4 < took < 2.0
+
+
+async def test_all_pre_stops_start_at_once() -> None:
+    """Case 56: of the sidecars, too; nothing takes longer than the longest."""
+    world = World()
+    async with world.running():
+        side = hooked("side", pre_stop=run("sleep 5"), restartPolicy="Always")
+        app = hooked("app", pre_stop=run("sleep 5"))
+        world.add(pod("web-n1", "", app, init=(side,)))
+        await world.until(world.runs(UID, 2))
+        world.remove(UID)
+        took = await world.until(lambda: not world.running_containers(UID))
+        assert 4.9 < took < 6.5
