@@ -180,6 +180,13 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def moment(stamp: str) -> datetime:
+    """A log line's time, to the microsecond; not every engine writes parts of a second."""
+    whole, _, rest = stamp.partition(".")
+    text = f"{whole}.{rest[:6]}" if rest else whole
+    return datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC)
+
+
 async def _clear(runtime: Runtime, uid: str) -> None:
     snapshot = await runtime.list()
     async with asyncio.timeout(PATIENCE):
