@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
@@ -26,6 +26,9 @@ _LOG = logging.getLogger(__name__)
 REFRESH_LIMIT = 8
 # A pod whose worker acts looks for itself when it is done; the stream gives it this long.
 BUSY_DELAY = 0.3
+# An engine may tell of an end before its lists show it: when to look again until they do.
+ECHOES = (0.02, 0.1, 0.5)
+ENDS = frozenset({"die", "oom", "destroy"})
 UNHEALTHY_AFTER = 180.0
 
 
@@ -53,6 +56,7 @@ class Pleg:
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dirty: dict[str, None] = {}
         self._forced: dict[str, None] = {}
+        self._echoes: dict[str, int] = {}
         self._marked = asyncio.Event()
         self._relist_soon = asyncio.Event()
         self._streaming = False
@@ -107,6 +111,7 @@ class Pleg:
         self._cache.set(uid, None, self._cache.begin())
         self._signatures.pop(uid, None)
         self._dirty.pop(uid, None)
+        self._echoes.pop(uid, None)
         self._locks.pop(uid, None)
 
     async def _apply(
@@ -184,7 +189,7 @@ class Pleg:
                 self._relist_soon.set()
                 async for event in self._runtime.events():
                     if event.pod_uid and not event.action.startswith("exec"):
-                        self.mark(event.pod_uid)
+                        self.mark(event.pod_uid, ended=event.action in ENDS)
             except EngineError as error:
                 self._link.suspect(error)
                 _LOG.info("the engine's event stream ended: %s", error)
@@ -192,9 +197,11 @@ class Pleg:
                 self._streaming = False
             await self._clock.sleep(self._config.relist_period)
 
-    def mark(self, uid: str) -> None:
-        """Something happened to this pod."""
+    def mark(self, uid: str, *, ended: bool = False) -> None:
+        """Something happened to this pod; with ``ended``, something of it is there no more."""
         self._dirty[uid] = None
+        if ended:
+            self._echoes[uid] = 0
         self._marked.set()
 
     async def run_refreshes(self) -> None:
@@ -210,17 +217,34 @@ class Pleg:
             if busy:
                 loop = asyncio.get_running_loop()
                 loop.call_later(BUSY_DELAY, self._look_again, busy, self._cache.order)
-            await self._look([uid for uid in uids if uid not in set(busy)])
+            looked = [uid for uid in uids if uid not in set(busy)]
+            looked += self._forced
+            before = {uid: self._cache.get(uid) for uid in looked}
+            await self._look(looked)
+            for uid in looked:
+                if self._cache.get(uid) is before[uid]:
+                    self._echo(uid)
+                else:
+                    self._echoes.pop(uid, None)
+
+    def _echo(self, uid: str) -> None:
+        """Look again soon at a pod of which something ended that no list shows yet."""
+        step = self._echoes.pop(uid, len(ECHOES))
+        if step < len(ECHOES):
+            self._echoes[uid] = step + 1
+            asyncio.get_running_loop().call_later(ECHOES[step], self._force, (uid,))
+
+    def _force(self, uids: Iterable[str]) -> None:
+        self._forced.update(dict.fromkeys(uids))
+        self._marked.set()
 
     def _look_again(self, uids: Sequence[str], order: int) -> None:
         """Those that nobody has looked at since, busy or not."""
-        unseen = [uid for uid in uids if self._cache.seen(uid) <= order]
+        unseen = [uid for uid in uids if self._cache.seen(uid) <= order or uid in self._echoes]
         if unseen:
-            self._forced.update(dict.fromkeys(unseen))
-            self._marked.set()
+            self._force(unseen)
 
     async def _look(self, uids: Sequence[str]) -> None:
-        uids = [*uids, *self._forced]
         self._forced.clear()
         try:
             if len(uids) > REFRESH_LIMIT:
