@@ -42,7 +42,8 @@ def header(model: Model, counts: Mapping[Family, int], width: int) -> tuple[Line
         else:
             left.append(Span("● ", "good") if ready else Span("✖ ", "error"))
         left.append(Span(clean(node.metadata.name), "name"))
-        left.append(Span(f" {sized(text, 28).rstrip()}", "muted" if ready else "error"))
+        room = 28 if ready else max(28, width - line_width(left) - 2)
+        left.append(Span(f" {sized(text, room).rstrip()}", "muted" if ready else "error"))
     right = _meters(model, node)
     room = width - line_width(left) - line_width(right)
     words = room >= sum(len(f" {WORDS[f]} 000 ") for f in counts) + 4
@@ -93,36 +94,42 @@ def is_simulated(node: Node | None) -> bool:
 
 
 def status_line(model: Model, target: str, folder: str, width: int, *, simulated: bool) -> Line:
-    """Node, engine, agent and folder, from the left; what does not fit loses its beginning."""
+    """Node, engine, agent and folder. Where room is short the words before them go, then the
+    beginning of the folder."""
+    fake = simulated or is_simulated(model.node)
+    line = _status(model, folder, width, labels=True, simulated=fake)
+    if line_width(line) > width:
+        line = _status(model, folder, width, labels=False, simulated=fake)
+    if target and line_width(line) + 3 + width_of(target) <= width:
+        line = (*line, Span(" · ", "muted"), Span(target, "muted"))
+    return line
+
+
+def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: bool) -> Line:
     node = model.node
     info = node.status.nodeInfo if node is not None else None
-    spans: list[Span] = []
-    if simulated or is_simulated(node):
-        spans += [Span(" SIMULATED ", "simulated"), Span(" ")]
-    else:
-        spans.append(Span(" "))
+    spans = [Span(" SIMULATED ", "simulated"), Span(" ")] if simulated else [Span(" ")]
+
+    def add(label: str, text: str, tone: str = "soft") -> None:
+        if spans[-1].text.strip():
+            spans.append(Span(" · ", "muted"))
+        if labels:
+            spans.append(Span(f"{label} ", "muted"))
+        spans.append(Span(text, tone))
+
     if node is not None:
-        spans += [
-            Span("node ", "muted"),
-            Span(clean(node.metadata.name), "soft"),
-            Span(" · ", "muted"),
-        ]
-    engine = clean(info.containerRuntimeVersion.replace("://", " ")) if info is not None else "-"
-    spans += [Span("engine ", "muted"), Span(engine, "soft"), Span(" · ", "muted")]
-    spans.append(Span("agent ", "muted"))
+        add("node", clean(node.metadata.name))
+    if info is not None:
+        add("engine", clean(info.containerRuntimeVersion.replace("://", " ")))
     if model.link is Link.CONNECTED:
-        spans.append(Span("connected", "good"))
+        add("agent", "connected", "good")
     elif model.link is Link.STARTING:
-        spans.append(Span("starting…", "init"))
+        add("agent", "starting…", "init")
     else:
-        spans.append(Span(sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error"))
+        add("agent", sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error")
     if folder:
-        spans += [Span(" · ", "muted"), Span("folder ", "muted")]
-        room = width - line_width(spans) - 1
-        spans.append(Span(from_end(clean(folder), room), "soft"))
         room = width - line_width(spans) - 3
-        if target and room >= width_of(target):
-            spans += [Span(" · ", "muted"), Span(target, "muted")]
+        add("folder", clean(folder) if labels else from_end(clean(folder), max(8, room)))
     return tuple(spans)
 
 

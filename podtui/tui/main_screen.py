@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.widget import Widget
 
 from podtui.errors import UsageError
@@ -67,6 +68,7 @@ class MainScreen(LiveScreen):
         super().__init__()
         self._layout_ = PanesLayout()
         self._shape = Shape.NARROW
+        self._shown: dict[str, Region] = {}
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -147,6 +149,19 @@ class MainScreen(LiveScreen):
             pane.display = name in shown
             pane.share_with(shared if pane in shared else ())
         self.query_one("#body").refresh(layout=True)
+        if shown != self._shown:
+            self._shown = shown
+            self.call_after_refresh(self._tell_sizes)
+
+    def _tell_sizes(self) -> None:
+        """Make sure that every widget knows its size. Textual compares layouts to learn which
+        widgets to tell, and tells nobody when somebody asked for a place between the two."""
+        for name in self._shown:
+            pane = self._pane(name)
+            for widget in (pane, *pane.children):
+                widget.post_message(
+                    events.Resize(widget.size, widget.virtual_size, widget.container_size)
+                )
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)

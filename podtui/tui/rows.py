@@ -25,9 +25,9 @@ POD_COLUMNS: Final = (
 )
 EVENT_COLUMNS: Final = (
     Column("seen", "SEEN", 80, align="right", descending=True),
-    Column("reason", "REASON", 90, minimum=12, maximum=32, flexible=True),
+    Column("reason", "REASON", 90, minimum=16, maximum=32, flexible=True),
     Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
-    Column("message", "MESSAGE", 100, minimum=34, maximum=2000, flexible=True, filling=True),
+    Column("message", "MESSAGE", 100, minimum=30, maximum=2000, flexible=True, filling=True),
 )
 NO_EVENT_OBJECT: Final = "Node"
 MANIFEST_KEY: Final = "manifest:"

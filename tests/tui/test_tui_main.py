@@ -336,8 +336,9 @@ async def test_panes_by_digit_and_tab_and_zoom() -> None:
         assert "too-big-n1" in text_of(screen.node.view)
         await pilot.press("plus")
         assert shown() == ["node"]
-        await pilot.pause()
-        assert "CPU REQ" in text_of(screen.node.view), "with room, the pods' shares"
+        await wait_for(
+            pilot, lambda: "CPU REQ" in text_of(screen.node.view), "with room, the pods' shares"
+        )
         await pilot.press("underscore")
         assert shown() == ["pods", "node"]
         await pilot.press("tab")
