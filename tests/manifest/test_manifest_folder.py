@@ -555,7 +555,10 @@ async def test_links_are_looked_at_with_every_change(folder: Path) -> None:
 async def test_what_a_watch_fails_to_name_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtui.manifest.watch._Pump._arrive", lambda *_: None)
+    def arrive(*_: object) -> None:
+        """Nothing reaches whoever waits."""
+
+    monkeypatch.setattr("podtui.manifest.watch._Pump._arrive", arrive)
     async with watch(folder, full_list_seconds=1.5) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
