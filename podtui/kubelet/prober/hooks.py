@@ -63,8 +63,8 @@ class HookRunner:
         except TimeoutError:
             _LOG.info("preStop of %s in %s: the grace is over", container.name, pod_ref(pod))
         if problem:
-            # What went wrong may hold secrets of the server; the log has it, the event does not.
-            _LOG.warning("%s", problem)
+            # What the handler said may hold secrets: neither the log nor the event has it.
+            _LOG.warning("preStop of %s in %s failed", container.name, pod_ref(pod))
             path = field_path(pod, container.name)
             self._events.pod(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", path)
 
