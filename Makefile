@@ -64,7 +64,8 @@ e2e: dev ## The real program in tmux
 	$(BIN)/pytest -m e2e
 
 bench: dev ## The figures, as ratios to a floor measured in the same run
-	@scripts/with_engine.sh $(BIN)/python -m benchmarks
+	@$(PYTHON) scripts/engine.py peer
+	@scripts/with_engine.sh $(BIN)/python -m benchmarks --write
 
 lock: dev ## Write the hashed requirements anew
 	$(BIN)/uv export --quiet --no-emit-project --no-header --no-dev --format requirements-txt -o requirements.txt

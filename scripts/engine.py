@@ -192,6 +192,13 @@ def is_static(path: str) -> bool:
     return data[:4] == b"\x7fELF" and b"/ld-linux" not in data and b"/ld-musl" not in data
 
 
+def peer() -> None:
+    """Podman, for benchmarks against it; those go on without it where it may not be installed."""
+    missing = [name for name in ("podman", "catatonit", "runc") if find_program(name) is None]
+    if missing and agreed(f"Install {' and '.join(missing)}, to measure against podman?"):
+        install(missing)
+
+
 def stop() -> None:
     """End the engine that `start` started as a process, and wait for it."""
     if not PID_FILE.exists():
@@ -213,7 +220,7 @@ def stop() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=("ensure", "busybox", "stop"))
+    parser.add_argument("command", choices=("ensure", "busybox", "peer", "stop"))
     command = parser.parse_args().command
     if command == "ensure":
         print(ensure())
@@ -222,6 +229,8 @@ def main() -> int:
         if path is None:
             return 1
         print(path)
+    elif command == "peer":
+        peer()
     else:
         stop()
     return 0
