@@ -99,9 +99,13 @@ class EventRecorder:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._pending:
-                event = self._pending.pop(next(iter(self._pending)))
-                try:
-                    await self._records.put("events", event)
-                except PodtuiError as error:
-                    _LOG.warning("event %s is not on record: %s", event.metadata.name, error)
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Store what is pending now."""
+        while self._pending:
+            event = self._pending.pop(next(iter(self._pending)))
+            try:
+                await self._records.put("events", event)
+            except PodtuiError as error:
+                _LOG.warning("event %s is not on record: %s", event.metadata.name, error)

@@ -46,6 +46,7 @@ from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
 LOOP_LIMIT: Final = 300.0
+LAST_WORDS: Final = 1.0
 
 
 class FolderProvider(Protocol):
@@ -196,6 +197,15 @@ class Kubelet:
         await self._statuses.load()
         await self._node.register()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
+        try:
+            await self._supervise()
+        finally:
+            # What was decided last is still worth a moment.
+            async with asyncio.timeout(LAST_WORDS):
+                await self._statuses.drain()
+                await self._events.drain()
+
+    async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:
             workers = self._workers = PodWorkers(
                 group=group,

@@ -17,7 +17,7 @@ from typing import Protocol
 from podtui.api.pods import full_name, pod_ref
 from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
-from podtui.errors import EngineUnavailable, PodtuiError
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.pleg import Pleg
@@ -65,6 +65,10 @@ class PodSyncer(Protocol):
     async def sync_terminated(
         self, pod: Pod, observed: ObservedPod | None, *, decorate: Decorate | None, remove: bool
     ) -> None: ...
+
+    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
+        """What runs of the pod cannot be told."""
+        ...
 
     def publish(self, pod: Pod) -> None:
         """Set the status that follows from what is known now."""
@@ -291,7 +295,13 @@ class PodWorkers:
         await self._link.wait_ready()
         if worker.stopping.is_set():
             return 0
-        observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        try:
+            observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            self._syncer.cannot_observe(worker.pod, error)
+            raise
         worker.started = True
         try:
             outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)

@@ -137,7 +137,8 @@ class StatusManager:
             claims.remove(uid)
         if not claims:
             self._claims.pop(key, None)
-        self._ended.add(key)
+        if self._written.get(key) == uid:
+            self._ended.add(key)
         self._mark(key)
 
     def remove_orphans(self, wanted: Collection[str]) -> None:
@@ -154,13 +155,17 @@ class StatusManager:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._dirty:
-                key = next(iter(self._dirty))
-                del self._dirty[key]
-                try:
-                    await self._write(key)
-                except PodtuiError as error:
-                    _LOG.warning("record %s/%s is not written: %s", *key, error)
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Write what has changed by now."""
+        while self._dirty:
+            key = next(iter(self._dirty))
+            del self._dirty[key]
+            try:
+                await self._write(key)
+            except PodtuiError as error:
+                _LOG.warning("record %s/%s is not written: %s", *key, error)
 
     async def _write(self, key: _Key) -> None:
         claims = self._claims.get(key)

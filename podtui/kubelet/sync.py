@@ -111,6 +111,9 @@ class Syncer:
     def publish(self, pod: Pod) -> None:
         self._set_status(pod, self._observed(pod))
 
+    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
+        self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
+
     def waiting_for_name(self, pod: Pod) -> None:
         if self._statuses.get(pod.metadata.uid) is None:
             self._statuses.set(pod, pod.status)

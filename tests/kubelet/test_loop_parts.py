@@ -1,0 +1,302 @@
+"""The parts of the loops, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from kubelet_world import World, container, pod
+from msgspec import structs
+from virtual_time import VirtualClock, settle, virtual
+
+from podtui.api.v1 import ContainerStatus, Pod, PodStatus
+from podtui.errors import EngineConflict, EngineError, EngineUnavailable
+from podtui.kubelet.image_name import InvalidImageName, with_default_tag
+from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.pod_manager import PodManager
+from podtui.kubelet.restart_counts import RestartCounts
+from podtui.kubelet.sources import FolderSource
+from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.together import together
+from podtui.kubelet.types import ObservedContainer, ObservedPod, PodOperation
+from podtui.runtime.protocol import ContainerState
+from podtui.store import open_store
+from podtui.store.protocol import WatchType
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def folder(*pods: Pod) -> dict[str, Pod]:
+    return {one.metadata.uid: one for one in pods}
+
+
+def operations(source: FolderSource, *pods: Pod) -> list[tuple[str, list[str]]]:
+    updates = source.diff(folder(*pods), NOW)
+    return [(u.operation.value, [p.metadata.uid for p in u.pods]) for u in updates]
+
+
+# --- sources
+
+
+def test_removals_come_before_additions_and_updates() -> None:
+    source = FolderSource()
+    a, b, c = pod("a", "a"), pod("b", "b"), pod("c", "c")
+    assert operations(source, a, b) == [("ADD", ["a", "b"])]
+    changed = structs.replace(b, spec=structs.replace(b.spec, restartPolicy="Never"))
+    assert operations(source, changed, c) == [
+        ("REMOVE", ["a"]),
+        ("ADD", ["c"]),
+        ("UPDATE", ["b"]),
+    ]
+    assert operations(source, changed, c) == []
+
+
+def test_the_time_of_first_sight_is_kept() -> None:
+    source = FolderSource()
+    one = pod("a", "a")
+    first = source.diff(folder(one), NOW)[0].pods[0].metadata.annotations
+    assert first["kubernetes.io/config.seen"] == "2026-01-01T12:00:00.123456000Z"
+    labelled = structs.replace(one, metadata=structs.replace(one.metadata, labels={"a": "b"}))
+    update = source.diff(folder(labelled), datetime(2027, 1, 1, tzinfo=UTC))[0]
+    assert update.operation is PodOperation.UPDATE
+    assert (
+        update.pods[0].metadata.annotations["kubernetes.io/config.seen"]
+        == first["kubernetes.io/config.seen"]
+    )
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/config.source", "kubernetes.io/config.mirror"])
+def test_local_annotations_are_no_change(key: str) -> None:
+    source = FolderSource()
+    one = pod("a", "a")
+    source.diff(folder(one), NOW)
+    annotations = {**one.metadata.annotations, key: "other"}
+    other = structs.replace(one, metadata=structs.replace(one.metadata, annotations=annotations))
+    assert operations(source, other) == []
+
+
+def test_a_fixed_uid_under_another_name_is_another_pod() -> None:
+    source = FolderSource()
+    source.diff(folder(pod("a", "fixed")), NOW)
+    assert operations(source, pod("b", "fixed")) == [("REMOVE", ["fixed"]), ("ADD", ["fixed"])]
+
+
+def test_of_two_with_one_name_the_one_that_is_known_stays() -> None:
+    source = FolderSource()
+    known, late = pod("a", "known"), pod("a", "late")
+    source.diff(folder(known), NOW)
+    assert operations(source, late, known) == []
+    assert [p.metadata.uid for p in source.duplicates] == ["late"]
+    assert operations(source, late) == [("REMOVE", ["known"]), ("ADD", ["late"])]
+    assert source.duplicates == ()
+
+
+def test_the_manager_knows_pods_by_either_name() -> None:
+    manager = PodManager()
+    manager.set(pod("a", "old"))
+    manager.set(pod("a", "new"))
+    manager.remove("old")
+    found = manager.by_name("default", "a")
+    assert found is not None
+    assert found.metadata.uid == "new"
+    assert manager.by_name("other", "a") is None
+    assert len(manager) == 1
+
+
+# --- the cache
+
+
+def observed(uid: str, *counts: int) -> ObservedPod:
+    return ObservedPod(
+        uid=uid,
+        name=uid,
+        namespace="default",
+        containers=tuple(
+            ObservedContainer(
+                id=f"{uid}{count}",
+                name="c",
+                restart_count=count,
+                sandbox_id="s",
+                state=ContainerState.RUNNING,
+                created_at=NOW,
+            )
+            for count in counts
+        ),
+    )
+
+
+def test_freshness_is_counted_in_lists() -> None:
+    cache = PodCache()
+    first = cache.begin()
+    assert cache.set("a", observed("a", 0), first)
+    assert not cache.set("a", observed("a", 0), cache.begin())
+    assert cache.seen("a") == cache.order
+    whole = cache.begin()
+    cache.touch_all(whole)
+    assert cache.seen("a") == cache.seen("never heard of") == whole
+    assert cache.set("a", None, cache.begin())
+    assert cache.get("a") is None
+
+
+# --- restart counts
+
+
+def status_of(count: int, *, container_id: str = "memory://x") -> PodStatus:
+    return PodStatus(
+        containerStatuses=(
+            ContainerStatus(
+                name="c",
+                image="i",
+                imageID="",
+                ready=False,
+                restartCount=count,
+                containerID=container_id,
+            ),
+        )
+    )
+
+
+def test_counts_only_rise() -> None:
+    counts = RestartCounts()
+    assert counts.next("a", "c") == 0
+    counts.observe(observed("a", 3, 2))
+    assert counts.next("a", "c") == 4
+    shown = counts.show("a", status_of(2), seed=None)
+    assert shown.containerStatuses[0].restartCount == 3
+    counts.show("a", status_of(4, container_id=""), seed=None)
+    assert counts.next("a", "c") == 4, "a status that counts a vanished instance is one ahead"
+    counts.forget("a")
+    assert counts.next("a", "c") == 0
+
+
+def test_counts_go_on_from_the_records() -> None:
+    counts = RestartCounts()
+    shown = counts.show("a", status_of(0, container_id=""), seed=status_of(5))
+    assert shown.containerStatuses[0].restartCount == 5
+    assert counts.next("a", "c") == 6
+
+
+# --- image names
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("busybox", "busybox:latest"),
+        ("busybox:1.36", "busybox:1.36"),
+        ("localhost:5000/a/b", "localhost:5000/a/b:latest"),
+        ("Registry.example:5000/a/b:T", "Registry.example:5000/a/b:T"),
+        ("a@sha256:" + "0" * 64, "a@sha256:" + "0" * 64),
+        ("a:1@sha256:" + "0" * 64, "a:1@sha256:" + "0" * 64),
+    ],
+)
+def test_images_get_a_tag(image: str, full: str) -> None:
+    assert with_default_tag(image) == full
+
+
+@pytest.mark.parametrize(
+    "image", ["", "UPPER CASE", "Upper", "a:", "a//b", "-a", "a:b c", "0" * 64]
+)
+def test_what_is_no_image(image: str) -> None:
+    with pytest.raises(InvalidImageName, match="invalid reference format"):
+        with_default_tag(image)
+
+
+# --- calls side by side
+
+
+@virtual()
+async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
+    done: list[int] = []
+
+    async def call(number: int, error: EngineError | None) -> None:
+        await asyncio.sleep(number)
+        done.append(number)
+        if error is not None:
+            raise error
+
+    with pytest.raises(EngineUnavailable):
+        await together(
+            [
+                lambda: call(1, EngineConflict("busy")),
+                lambda: call(2, EngineUnavailable("gone")),
+                lambda: call(3, None),
+            ]
+        )
+    assert done == [1, 2, 3]
+    await together([])
+
+
+# --- records
+
+
+@virtual()
+async def test_a_record_changes_hands_as_a_deletion_and_an_addition() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    statuses = StatusManager(store, clock, "n1", lambda: "node-uid")
+    await statuses.load()
+    seen: list[tuple[WatchType, str, str]] = []
+
+    async def watch() -> None:
+        async for change in store.watch("pods"):
+            assert isinstance(change.object, Pod)
+            seen.append((change.type, change.object.metadata.uid, change.object.status.phase))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(watch()), group.create_task(statuses.run())]
+        await settle()
+        old, new = pod("a", "old"), pod("a", "new")
+        statuses.claim(old)
+        statuses.set(old, PodStatus(phase="Running"))
+        await settle()
+        await asyncio.sleep(2)
+        statuses.claim(new)
+        statuses.set(new, PodStatus(phase="Pending"))
+        await settle()
+        # The old one still runs out its grace; its record is no longer its own.
+        statuses.set(old, PodStatus(phase="Failed"))
+        await settle()
+        statuses.remove("old")
+        await settle()
+        statuses.remove("new")
+        await settle()
+        for task in tasks:
+            task.cancel()
+    added, deleted = WatchType.ADDED, WatchType.DELETED
+    assert seen == [
+        (added, "old", "Running"),
+        (deleted, "old", "Running"),
+        (added, "new", "Pending"),
+        (deleted, "new", "Pending"),
+    ]
+
+
+@pytest.mark.virtual_time
+async def test_the_last_words_are_stored() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="UPPER CASE")))
+        await world.until(lambda: bool(world.phase()))
+        world.kubelet._events.node("Normal", "Last", "words")
+    assert "Last" in {e.reason for e in await world.events("n1")}
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_that_cannot_be_observed_is_said() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs("uid-web-n1"))
+        await world.sleep(1.0)
+        world.engine.faults.drop_events = True
+        world.engine.faults.fail("list", EngineError("nonsense"), times=3)
+        world.kubelet.wake("uid-web-n1")
+        await world.sleep(1.0)
+        world.kubelet.wake("uid-web-n1")
+        await world.sleep(30.0)
+        failed = await world.events("web-n1", "FailedSync")
+        assert {e.message for e in failed} <= {"error determining status: nonsense"}
+        assert world.phase() == "Running"
+        assert len(world.containers("uid-web-n1")) == 1
