@@ -29,9 +29,9 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id
 from podtui.runtime.docker.inspection import container_status, sandbox_status
+from podtui.runtime.docker.lesser import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
 from podtui.runtime.docker.payload import (
-    OOM_SCORE_LOST,
     Abilities,
     Json,
     LogLimits,
@@ -262,12 +262,10 @@ def test_a_sandbox_of_the_host() -> None:
         pid=node,
         hostname="ignored",
         ports=(PortMapping(container_port=80, host_port=80),),
-        privileged=True,
     )
     payload = sandbox_payload(config, labels={}, volume="vol", memory={})
     host = payload["HostConfig"]
     assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("host", "host", "host")
-    assert host["Privileged"] is True
     assert "Hostname" not in payload
     assert "PortBindings" not in host
 
@@ -331,7 +329,7 @@ def test_what_the_engine_cannot_do_is_left_out_and_said() -> None:
     assert not {"Memory", "CpuQuota", "CpuShares", "OomScoreAdj", "SecurityOpt"} & set(
         payload["HostConfig"]
     )
-    assert OOM_SCORE_LOST in warnings
+    assert LOW_OOM_SCORE.words in warnings
     assert len(warnings) == 5
 
 
@@ -400,6 +398,44 @@ def test_a_host_sub_path_stays_inside() -> None:
     assert inside("/srv", "a/../b") == "/srv/b"
     with pytest.raises(ValueError, match="leads out"):
         inside("/srv", "../srv2")
+
+
+# --- what a weak engine refuses
+
+
+NO_CAPS = "unable to start container process: unable to apply caps: operation not permitted"
+
+
+def test_a_refused_oom_score_is_given_up() -> None:
+    found = remedy("can't get final child's PID from pipe: EOF", {"OomScoreAdj": -5, "Memory": 1})
+    assert found == (LOW_OOM_SCORE, {"Memory": 1})
+    assert remedy("can't get final child's PID from pipe: EOF", {"OomScoreAdj": 5}) is None
+    assert remedy("executable file not found", {"OomScoreAdj": -5}) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "lesser"),
+    [
+        ({"CapAdd": ["ALL"]}, {"CapAdd": ["ALL"], "CapDrop": ["SYS_RESOURCE"]}),
+        ({"CapAdd": ["CAP_SYS_RESOURCE", "NET_RAW"]}, {"CapAdd": ["NET_RAW"]}),
+        ({"CapAdd": ["NET_RAW"]}, None),
+    ],
+)
+def test_refused_capabilities_are_given_up(host: Json, lesser: Json | None) -> None:
+    found = remedy(NO_CAPS, host)
+    assert found == (None if lesser is None else (ALL_CAPABILITIES, lesser))
+
+
+def test_privilege_is_had_in_parts() -> None:
+    found = remedy(NO_CAPS, {"Privileged": True, "SecurityOpt": ["seccomp={}", "label=off"]})
+    assert found is not None
+    assert found[1]["Privileged"] is False
+    assert found[1]["SecurityOpt"] == ["label=off", "seccomp=unconfined"]
+    assert remedy(NO_CAPS, found[1]) is None
+    weak = Abilities(all_capabilities=False)
+    payload, warnings = payload_of(container(security=SecurityContext(privileged=True)), able=weak)
+    assert payload["HostConfig"]["CapDrop"] == ["SYS_RESOURCE"]
+    assert warnings == (ALL_CAPABILITIES.words,)
 
 
 # --- volumes

@@ -7,8 +7,9 @@ import platform
 from collections.abc import Mapping
 from typing import Any, Final
 
+from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.locate import Endpoint
-from podtui.runtime.docker.payload import OOM_SCORE_LOST, Abilities
+from podtui.runtime.docker.payload import Abilities
 from podtui.runtime.protocol import EngineInfo
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
@@ -30,7 +31,7 @@ def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     )
 
 
-def abilities(info: Mapping[str, Any], *, lower_oom_score: bool) -> Abilities:
+def abilities(info: Mapping[str, Any]) -> Abilities:
     options = [str(option) for option in info.get("SecurityOptions") or ()]
 
     def secured(name: str) -> bool:
@@ -41,7 +42,6 @@ def abilities(info: Mapping[str, Any], *, lower_oom_score: bool) -> Abilities:
         swap_limit=bool(info.get("SwapLimit", True)),
         cpu_shares=bool(info.get("CPUShares", True)),
         cpu_quota=bool(info.get("CpuCfsQuota", info.get("CPUCfsQuota", True))),
-        lower_oom_score=lower_oom_score,
         seccomp=secured("seccomp"),
         apparmor=secured("apparmor"),
     )
@@ -66,7 +66,7 @@ def engine_info(
             (not able.cpu_quota, "CPU limits"),
             (not able.cpu_shares, "CPU requests (shares)"),
             (not able.seccomp, "seccomp profiles"),
-            (not able.lower_oom_score, OOM_SCORE_LOST),
+            *((not getattr(able, loss.ability), loss.words) for loss in LOSSES),
             (not routable, "a route from here to pods' addresses"),
         )
         if lost

@@ -21,11 +21,11 @@ from podtui.runtime.docker.errors import Refused, meant
 from podtui.runtime.docker.host_files import make_host_file
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
 from podtui.runtime.docker.inspection import container_status
+from podtui.runtime.docker.lesser import Loss, remedy
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import Escapes, resolve
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.payload import (
-    OOM_SCORE_LOST,
     Json,
     LogLimits,
     Source,
@@ -105,41 +105,43 @@ class Containers:
                 return Started(id=container_id)
             if status.record.state is not ContainerState.CREATED:
                 raise ContainerStartError(f"container {container_id[:12]} has run before")
-        try:
-            await self._start(link, container_id)
-        except Refused as error:
-            if error.status == 404 and f"No such container: {container_id}" in error.text:
-                self._waiting.pop(container_id, None)
-                raise EngineNotFound(error.text) from error
-            again = self._waiting.pop(container_id, None)
-            if again is not None and _oom_score_refused(error.text, again[1]):
-                return await self._start_without_oom_score(link, container_id, *again)
-            raise ContainerStartError(error.text) from error
-        self._waiting.pop(container_id, None)
-        return Started(id=container_id)
+        known = self._waiting.pop(container_id, None)
+        lost: list[Loss] = []
+        while True:
+            try:
+                await self._start(link, container_id)
+                break
+            except Refused as error:
+                if error.status == 404 and f"No such container: {container_id}" in error.text:
+                    raise EngineNotFound(error.text) from error
+                found = known and remedy(error.text, known[1]["HostConfig"])
+                if known is None or not found:
+                    raise ContainerStartError(error.text) from error
+            loss, host = found
+            lost.append(loss)
+            name, payload = known[0], known[1] | {"HostConfig": host}
+            known = (name, payload)
+            container_id = await self._make_again(link, container_id, name, payload)
+        for loss in lost:
+            self._connection.lose(loss)
+        return Started(id=container_id, warnings=tuple(loss.words for loss in lost))
 
     async def _start(self, link: Link, container_id: str) -> None:
         async with self._connection.starts:
             await link.calls.run(lambda client: client.start(container_id), timeout=START_SECONDS)
 
-    async def _start_without_oom_score(
-        self, link: Link, container_id: str, name: str, payload: Json
-    ) -> Started:
-        """The engine can't lower OOM scores: learn that, and make the container again."""
-        self._connection.lose_lower_oom_score()
-        host = {key: v for key, v in payload["HostConfig"].items() if key != "OomScoreAdj"}
-        lesser = {**payload, "HostConfig": host}
+    async def _make_again(self, link: Link, container_id: str, name: str, payload: Json) -> str:
+        """The id of the same container with another payload."""
+        termination = self._terminations.get(container_id)
         await self.remove(container_id)
         try:
-            identity = await _create(link, lesser, name)
-            self._ownership.add(identity)
-            if known := payload["Labels"].get(TERMINATION_LABEL):
-                sandbox_id = host["NetworkMode"].removeprefix("container:")
-                self._terminations[identity] = (sandbox_id, known)
-            await self._start(link, identity)
+            identity = await _create(link, payload, name)
         except Refused as error:
             raise ContainerStartError(error.text) from error
-        return Started(id=identity, warnings=(OOM_SCORE_LOST,))
+        self._ownership.add(identity)
+        if termination is not None:
+            self._terminations[identity] = termination
+        return identity
 
     async def stop(self, container_id: str, grace: float) -> None:
         try:
@@ -255,7 +257,3 @@ def _create_error(error: Refused) -> EngineError:
     if error.status == 404:
         return EngineNotFound(error.text)
     return ContainerCreateError(error.text)
-
-
-def _oom_score_refused(text: str, payload: Json) -> bool:
-    return "oom_score_adj" in text and payload["HostConfig"].get("OomScoreAdj", 0) < 0

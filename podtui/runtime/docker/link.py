@@ -15,6 +15,7 @@ from podtui.runtime.docker.calls import Calls
 from podtui.runtime.docker.capabilities import abilities, engine_info, is_local
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.lesser import Loss
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
     CHANGES,
@@ -44,9 +45,15 @@ class Link:
     info: EngineInfo
     able: Abilities
 
-    def lose_lower_oom_score(self) -> None:
-        self.able = replace(self.able, lower_oom_score=False)
-        self.info = replace(self.info, supports_lower_oom_score=False)
+    def lose(self, loss: Loss) -> None:
+        """The engine has shown that it can't do this."""
+        if getattr(self.able, loss.ability):
+            self.able = replace(self.able, **{loss.ability: False})
+            self.info = replace(
+                self.info,
+                supports_lower_oom_score=self.able.lower_oom_score,
+                lacking=(*self.info.lacking, loss.words),
+            )
 
     async def close(self) -> None:
         await self.wire.close()
@@ -82,7 +89,7 @@ class Connection:
         self._link: Link | None = None
         self._lock = asyncio.Lock()
         self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._lower_oom_score = True
+        self._lost: set[Loss] = set()
 
     @property
     def link(self) -> Link:
@@ -91,9 +98,11 @@ class Connection:
             raise EngineUnavailable("not connected to a container engine")
         return self._link
 
-    def lose_lower_oom_score(self) -> None:
-        self._lower_oom_score = False
-        self.link.lose_lower_oom_score()
+    def lose(self, loss: Loss) -> None:
+        """Remember, over a reconnection too, what the engine can't do."""
+        self._lost.add(loss)
+        if self._link is not None:
+            self._link.lose(loss)
 
     async def connect(self) -> EngineInfo:
         """Raises `EngineUnavailable`. A link that still answers is kept."""
@@ -133,11 +142,14 @@ class Connection:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
         version, info, api = await _introduce(endpoint)
-        able = abilities(info, lower_oom_score=self._lower_oom_score)
+        able = abilities(info)
         described = engine_info(
             info, version, api_version=api, able=able, local=is_local(endpoint, info)
         )
-        return Link(endpoint, Calls(endpoint, api), Wire(endpoint, api), described, able)
+        link = Link(endpoint, Calls(endpoint, api), Wire(endpoint, api), described, able)
+        for loss in self._lost:
+            link.lose(loss)
+        return link
 
 
 async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:

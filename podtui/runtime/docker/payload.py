@@ -8,8 +8,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.pause import PAUSE_IMAGE, POD_DIRECTORY
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -31,6 +32,7 @@ class Abilities:
     cpu_shares: bool = True
     cpu_quota: bool = True
     lower_oom_score: bool = True
+    all_capabilities: bool = True
     seccomp: bool = True
     apparmor: bool = True
 
@@ -68,8 +70,7 @@ def sandbox_payload(
             ),
         ],
     }
-    if config.privileged:
-        host["Privileged"] = True
+    # ``config.privileged`` gives the pause program nothing: what it holds is the same either way.
     if config.dns is not None:
         host["Dns"] = list(config.dns.servers)
         # A lone dot: no search list, where an empty list would mean the engine's own.
@@ -159,6 +160,11 @@ def container_payload(
     _add_mounts(host, config, sources, termination)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
+    for loss in LOSSES:
+        lesser = None if getattr(abilities, loss.ability) else loss.without(host)
+        if lesser is not None:
+            host = lesser
+            warnings.append(loss.words)
     payload: Json = {
         "Image": config.image_id,
         "Labels": dict(labels),
@@ -242,15 +248,8 @@ def _add_resources(
                 host["MemorySwap"] = wanted.memory
         else:
             warnings.append("the memory limit is not held: the engine can't limit memory")
-    if wanted.oom_score_adj < 0 and not abilities.lower_oom_score:
-        warnings.append(OOM_SCORE_LOST)
-    elif wanted.oom_score_adj:
+    if wanted.oom_score_adj:
         host["OomScoreAdj"] = wanted.oom_score_adj
-
-
-OOM_SCORE_LOST: Final = (
-    "the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)"
-)
 
 
 def _add_security(

@@ -32,7 +32,9 @@ class Wire:
             ssl = endpoint.tls.context() if endpoint.tls else True
             connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
         self._open: set[aiohttp.ClientResponse] = set()
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        self._session = aiohttp.ClientSession(
+            connector=connector, headers={"Accept-Encoding": "identity"}
+        )
 
     @asynccontextmanager
     async def open(

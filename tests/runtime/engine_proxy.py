@@ -1,0 +1,66 @@
+"""A TCP port in front of the engine's socket: an engine that is remote, and that can be lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+
+class EngineProxy:
+    """Listens on loopback and forwards to a unix socket until `cut`; `mend` listens anew."""
+
+    def __init__(self, socket_path: str) -> None:
+        self._path = socket_path
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    async def mend(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """Drop every connection and refuse new ones."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        async with asyncio.timeout(10):
+            await self._idle.wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._idle.clear()
+        self._writers.add(writer)
+        try:
+            inner, out = await asyncio.open_unix_connection(self._path)
+            self._writers.add(out)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_copy(reader, out))
+                    group.create_task(_copy(inner, writer))
+            finally:
+                out.close()
+                self._writers.discard(out)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+            self._writers.discard(writer)
+            if not self._writers:
+                self._idle.set()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while piece := await reader.read(65536):
+            writer.write(piece)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.write_eof()
