@@ -97,10 +97,17 @@ class PodtuiApp(App[None]):
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)
+        # What there is to load is loaded once there is something to look at.
+        self.call_after_refresh(self._start)
+        self._tell_theme_problems()
+
+    def _start(self) -> None:
         self.run_worker(self._follow_all(), name="follow", group="follow")
         if self._theme_dirs:
             self.run_worker(self._watch_themes(), name="themes", group="themes")
-        self._tell_theme_problems()
+
+    async def on_unmount(self) -> None:
+        await self.client.close()
 
     # --- from the agent to the model
 

@@ -6,10 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from podtui.client.unix import UnixClient
 from podtui.resources import shipped
 from podtui.settings import Settings, default_config_dir
 from podtui.tui.app import PodtuiApp
+from podtui.tui.late_client import LateClient
 
 LOG_BYTES = 8192
 
@@ -23,9 +23,8 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
     if os.environ.get("NO_COLOR") and theme is None:
         # Textual looks at the theme once, before ours are known, to learn whether to leave colours.
         theme = os.environ["TEXTUAL_THEME"] = "ansi-dark"
-    client = UnixClient(settings.socket_path)
     app = PodtuiApp(
-        client,
+        LateClient(settings.socket_path),
         theme=theme,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",

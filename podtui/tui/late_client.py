@@ -1,0 +1,68 @@
+"""A client whose libraries are loaded while the first picture is already on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.client.protocol import Delta, LogQuery, T
+
+if TYPE_CHECKING:
+    from podtui.client.unix import UnixClient
+
+
+class LateClient:
+    """`UnixClient`, imported in a thread when it is first asked for something."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self._socket_path = socket_path
+        self._client: UnixClient | None = None
+        self._making = asyncio.Lock()
+
+    @property
+    def target(self) -> str:
+        return f"unix:{self._socket_path}"
+
+    async def _made(self) -> UnixClient:
+        async with self._making:
+            if self._client is None:
+                self._client = await asyncio.to_thread(_make, self._socket_path)
+            return self._client
+
+    async def follow(self, kind: type[T], namespace: str = "") -> AsyncIterator[Delta]:
+        deltas = (await self._made()).follow(kind, namespace)
+        async with aclosing(deltas):
+            async for delta in deltas:
+                yield delta
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        return await (await self._made()).get(kind, namespace, name)
+
+    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
+        lines = (await self._made()).logs(namespace, pod, query)
+        async with aclosing(lines):
+            async for batch in lines:
+                yield batch
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await (await self._made()).pod_metrics()
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        return await (await self._made()).node_metrics()
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        await (await self._made()).retry(namespace, pod)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+def _make(socket_path: Path) -> UnixClient:
+    from podtui.client.unix import UnixClient
+
+    return UnixClient(socket_path)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from podtui.tui.late_client import LateClient
+from podtui.tui.run import shortened, start_error, theme_folders
+
+
+def test_the_screen_starts_without_the_network_library_and_without_other_rooms() -> None:
+    code = (
+        "import sys, podtui.tui.run\n"
+        "bad = {'aiohttp', 'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
+        " 'podtui.manifest', 'podtui.runtime'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {bad}' if bad else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert shortened(tmp_path / "static_pods") == "./static_pods"
+    assert shortened(Path("/home/somebody/pods")) == "~/pods"
+    assert shortened(Path("/srv/pods")) == "/srv/pods"
+    assert (theme_folders()[0] / "podtui-dark.yaml").is_file()
+
+
+def test_an_agent_that_ended_is_asked_for_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "agent.log"
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as agent:
+        agent.wait(timeout=20)
+        assert start_error(agent, log) == f"it ended with status 3; see {log}"
+        log.write_text("one\ndisk is full\n")
+        assert start_error(agent, log).endswith("disk is full")
+    assert start_error(None, log) == ""
+
+
+async def test_the_late_client_is_a_client(tmp_path: Path) -> None:
+    from podtui.api.v1 import Pod
+    from podtui.client.protocol import Lost
+
+    client = LateClient(tmp_path / "podtui.sock")
+    deltas = client.follow(Pod)
+    try:
+        assert isinstance(await anext(deltas), Lost)
+    finally:
+        await deltas.aclose()  # type: ignore[attr-defined]
+        await client.close()
