@@ -8,7 +8,6 @@ from pathlib import Path
 
 from podtui.resources import shipped
 from podtui.settings import Settings, default_config_dir
-from podtui.tui.app import PodtuiApp
 from podtui.tui.late_client import LateClient
 
 LOG_BYTES = 8192
@@ -19,10 +18,9 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
 
     ``agent`` is one that was just started and may still fail: then its log's end is shown.
     """
-    theme = settings.theme or None
-    if os.environ.get("NO_COLOR") and theme is None:
-        # Textual looks at the theme once, before ours are known, to learn whether to leave colours.
-        theme = os.environ["TEXTUAL_THEME"] = "ansi-dark"
+    theme = colourless_theme() or settings.theme or None
+    from podtui.tui.app import PodtuiApp
+
     app = PodtuiApp(
         LateClient(settings.socket_path),
         theme=theme,
@@ -33,6 +31,18 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
     )
     app.run()
     return app.return_code or 0
+
+
+def colourless_theme() -> str:
+    """The theme for a terminal that wants no colours (``NO_COLOR``), else empty.
+
+    Textual learns once, from the theme that its environment names when it is imported, whether to
+    leave all colours out; a theme chosen later would be drawn black on black. So this goes first.
+    """
+    if not os.environ.get("NO_COLOR"):
+        return ""
+    os.environ["TEXTUAL_THEME"] = "ansi-dark"
+    return "ansi-dark"
 
 
 def theme_folders() -> list[Path]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from podtui.tui.run import shortened, start_error, theme_folders
 
 def test_the_screen_starts_without_the_network_library_and_without_other_rooms() -> None:
     code = (
-        "import sys, podtui.tui.run\n"
+        "import sys, podtui.tui.run, podtui.tui.app\n"
         "bad = {'aiohttp', 'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
         " 'podtui.manifest', 'podtui.runtime'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {bad}' if bad else 0)"
@@ -50,3 +51,18 @@ async def test_the_late_client_is_a_client(tmp_path: Path) -> None:
     finally:
         await deltas.aclose()  # type: ignore[attr-defined]
         await client.close()
+
+
+def test_no_color_is_settled_before_textual_is_imported() -> None:
+    code = (
+        "import sys\n"
+        "from podtui.tui.run import colourless_theme\n"
+        "assert 'textual' not in sys.modules\n"
+        "theme = colourless_theme()\n"
+        "from tui_app import make_app\n"
+        "app = make_app(theme=theme)\n"
+        "assert app.theme == 'ansi-dark', app.theme\n"
+        "assert app.native_ansi_color\n"
+    )
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
