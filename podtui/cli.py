@@ -198,7 +198,7 @@ def _status(namespace: argparse.Namespace) -> int:
     items: list[Any] = []
     for path in ("/api/v1/nodes", "/api/v1/pods"):
         items += get_json(settings.socket_path, path, timeout=5.0).get("items") or []
-    document = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    document: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
     print(json.dumps(document, indent=2))
     return OK
 
@@ -262,14 +262,8 @@ def _config(namespace: argparse.Namespace) -> int:
     width = max(len(key) for key in PARSERS)
     for key in PARSERS:
         value = getattr(resolved.settings, key)
-        shown = json.dumps(value if isinstance(value, (int, float)) else _plain(value))
+        shown = json.dumps(value, default=str)
         print(f"{key:<{width}}  {shown}  # {resolved.origins[key]}")
     for line in resolved.ignored:
         print(f"# no effect here: {line}")
     return OK
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return value if isinstance(value, (str, dict, list)) else str(value)

@@ -17,10 +17,11 @@ def clean(text: str) -> str:
 
 def render(table: dict[str, Any]) -> str:
     """A ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them."""
-    columns = table.get("columnDefinitions") or []
+    columns: list[dict[str, Any]] = table.get("columnDefinitions") or []
+    rows: list[dict[str, Any]] = table.get("rows") or []
     shown = [i for i, column in enumerate(columns) if not column.get("priority")]
     lines: list[Sequence[str]] = [[str(columns[i]["name"]).upper() for i in shown]]
-    lines += [[clean(str(row["cells"][i])) for i in shown] for row in table.get("rows") or []]
+    lines += [[clean(str(row["cells"][i])) for i in shown] for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(shown))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -92,13 +92,14 @@ def ground(settings: Settings) -> Ground:
         ),
         allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
     )
-    records = [msgspec.convert(item, Pod) for item in pods.get("items") or []]
+    items: list[Any] = pods.get("items") or []
+    records = [msgspec.convert(item, Pod) for item in items]
     active = [pod for pod in records if pod.status.phase not in ("Succeeded", "Failed")]
     return Ground(view, tuple(active), f"node {node.metadata.name}")
 
 
 def _first(listing: dict[str, Any]) -> Any:
-    items = listing.get("items") or []
+    items: list[Any] = listing.get("items") or []
     if not items:
         raise AgentUnavailable("the agent has no node yet")
     return items[0]

@@ -186,6 +186,7 @@ async def _remove_containers(settings: Settings) -> tuple[int, int]:
         snapshot = await runtime.list()
         uids = {sandbox.uid for sandbox in snapshot.sandboxes}
         uids |= {container.pod_uid for container in snapshot.containers}
+        uids |= set(await runtime.pod_data())
         failures: list[str] = []
 
         async def remove(uid: str) -> None:

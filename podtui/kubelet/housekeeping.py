@@ -59,7 +59,8 @@ class Housekeeping:
 
     async def run(self, workers: PodWorkers) -> None:
         """Endless."""
-        next_gc = self._clock.monotonic() + self._config.container_gc_period
+        # The first collection comes at once: what a killed kubelet left has waited long enough.
+        next_gc = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._config.housekeeping_period)
             await self._link.wait_ready()
@@ -70,6 +71,7 @@ class Housekeeping:
             if self._clock.monotonic() >= next_gc:
                 next_gc = self._clock.monotonic() + self._config.container_gc_period
                 await self.collect(workers)
+                await self.collect_data(workers)
 
     def sweep(self, workers: PodWorkers, *, wanted: Collection[str] = ()) -> None:
         """Give every orphan a worker that ends it; ``wanted`` are UIDs about to be added."""
@@ -99,6 +101,20 @@ class Housekeeping:
                 return
             except EngineError as error:
                 self._events.node(WARNING, "ContainerGCFailed", str(error))
+
+    async def collect_data(self, workers: PodWorkers) -> None:
+        """Remove the volumes of pods that nobody knows: a kubelet that was killed between a pod's
+        last container and its volumes left them."""
+        try:
+            for uid in await self._runtime.pod_data():
+                known = uid in self._manager or workers.state(uid) is not None
+                if not known and self._cache.get(uid) is None:
+                    _LOG.info("the volumes of pod %s belong to nobody and are removed", uid)
+                    await self._runtime.remove_pod_data(uid)
+        except EngineUnavailable as error:
+            self._link.suspect(error)
+        except EngineError as error:
+            self._events.node(WARNING, "ContainerGCFailed", str(error))
 
 
 def pod_of(observed: ObservedPod) -> Pod:

@@ -38,7 +38,7 @@ from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
 from podtui.kubelet.status import DEADLINE_REASON, deadline, pod_status, terminated_status
 from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.together import together
-from podtui.kubelet.types import ObservedPod, PodActions
+from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
 from podtui.kubelet.unsupported import not_done
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxStatus
 
@@ -326,7 +326,9 @@ class Syncer:
             pod,
             container,
             place,
-            newest=observed.newest(container.name),
+            # One that a probe killed in this pass still runs as observed: the back-off is about
+            # the instance that ended last.
+            newest=_last_ended(observed, container.name),
             restart_count=self._counts.next(uid, container.name),
             stopping=stopping,
         )
@@ -428,3 +430,8 @@ class Syncer:
 
 def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
     return next((box.ips for box in observed.sandboxes if box.id == sandbox_id), ())
+
+
+def _last_ended(observed: ObservedPod, name: str) -> ObservedContainer | None:
+    ended = (c for c in observed.containers if c.state is ContainerState.EXITED)
+    return next((c for c in ended if c.name == name), None)

@@ -408,6 +408,10 @@ class Runtime(Protocol):
         """Remove the pod's volumes, once its sandboxes are gone. Idempotent."""
         ...
 
+    async def pod_data(self) -> tuple[str, ...]:
+        """UIDs of all pods that have volumes, whether or not they have a sandbox."""
+        ...
+
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
         """Raises `ContainerCreateError`, `EngineConflict` when the name is taken,
         `EngineNotFound` when sandbox or image is gone."""

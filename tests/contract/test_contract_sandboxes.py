@@ -114,7 +114,9 @@ async def test_volumes_outlive_sandboxes_but_not_the_pod(bench: Bench) -> None:
     second = await bench.sandbox(1, volumes=volumes)
     assert await bench.run(second, "cat /data/file", mounts=DATA) == (0, ["kept"])
     await bench.runtime.remove_sandbox(second)
+    assert bench.uid in await bench.runtime.pod_data()
     await bench.runtime.remove_pod_data(bench.uid)
+    assert bench.uid not in await bench.runtime.pod_data()
     third = await bench.sandbox(2, volumes=volumes)
     code, _ = await bench.run(third, "cat /data/file", mounts=DATA)
     assert code == 1

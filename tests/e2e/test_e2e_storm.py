@@ -16,6 +16,7 @@ import pytest
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
 from podtui.agent.lock import is_held, read_agent
+from podtui.runtime.docker.identity import root_key
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.serial]
 
@@ -94,11 +95,9 @@ def engine(*arguments: str) -> str:
 
 def containers(root: Path, *, running: bool = False) -> dict[str, str]:
     """Id by name of what the engine has of this root directory: apps and sandboxes alike."""
-    from podtui.runtime.docker import root_label
-
     flags = [] if running else ["--all"]
     text = engine(
-        "ps", *flags, "--no-trunc", "--filter", f"label=podtui.dev/root={root_label(str(root))}",
+        "ps", *flags, "--no-trunc", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
         "--format", "{{.Names}} {{.ID}}",
     )  # fmt: skip
     return dict(line.split() for line in text.splitlines())
@@ -160,10 +159,8 @@ def test_twenty_kills_in_a_storm_of_edits(machine: Machine, agent: Agent) -> Non
 
 
 def _belongs(volume: str, root: Path) -> bool:
-    from podtui.runtime.docker import root_label
-
     labels = json.loads(engine("volume", "inspect", volume))[0]["Labels"] or {}
-    return labels.get("podtui.dev/root") == root_label(str(root))
+    return labels.get("podtui.dev/root") == root_key(str(root))
 
 
 @pytest.mark.timeout(300)

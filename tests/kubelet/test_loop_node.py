@@ -336,7 +336,9 @@ async def test_idle_costs_one_list_in_five_seconds() -> None:
         await world.sleep(20.0)
         before = world.engine.faults.calls.copy()
         await world.sleep(100.0)
-        assert world.engine.faults.calls - before == {"list": 20}
+        spent = world.engine.faults.calls - before
+        assert spent.pop("pod_data", 0) <= 2, "looked for orphaned volumes once a minute"
+        assert spent == {"list": 20}
 
 
 @pytest.mark.parametrize("count", [10, 1000])

@@ -105,6 +105,9 @@ class DockerRuntime:
     async def remove_pod_data(self, pod_uid: str) -> None:
         await self._sandboxes.remove_pod_data(pod_uid)
 
+    async def pod_data(self) -> tuple[str, ...]:
+        return await self._sandboxes.pod_data()
+
     # --- containers
 
     async def container_status(self, container_id: str) -> ContainerStatus:

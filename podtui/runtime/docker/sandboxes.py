@@ -239,6 +239,17 @@ class Sandboxes:
         with meant():
             await link.calls.run(remove)
 
+    async def pod_data(self) -> tuple[str, ...]:
+        wanted = [f"{names.ROOT_LABEL}={self._root}"]
+
+        def find(client: Client) -> tuple[str, ...]:
+            found = client.volumes(filters={"label": wanted}).get("Volumes") or ()
+            uids = {labels_of(volume).get(names.POD_UID) for volume in found}
+            return tuple(sorted(str(uid) for uid in uids if uid))
+
+        with meant():
+            return await self._connection.link.calls.run(find)
+
 
 def _tmpfs(volume: PodVolume) -> dict[str, str]:
     options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]

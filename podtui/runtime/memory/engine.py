@@ -163,6 +163,9 @@ class MemoryEngine:
             raise EngineConflict(f"the volumes of pod {pod_uid} are in use")
         del self._pods[root, pod_uid]
 
+    def pod_data(self, root: str) -> tuple[str, ...]:
+        return tuple([uid for owner, uid in self._pods if owner == root])
+
     def _inside(self, cell: SandboxCell) -> list[ContainerCell]:
         pod = self.pod(cell.root, cell.record.uid)
         return [c for c in pod.containers.values() if c.record.sandbox_id == cell.record.id]

@@ -172,6 +172,10 @@ class MemoryRuntime:
         await self._enter("remove_pod_data")
         self.engine.remove_pod_data(self._root, pod_uid)
 
+    async def pod_data(self) -> tuple[str, ...]:
+        await self._enter("pod_data")
+        return self.engine.pod_data(self._root)
+
     # --- containers
 
     async def container_status(self, container_id: str) -> ContainerStatus:
