@@ -27,9 +27,8 @@ async def _lag(seconds: float) -> list[float]:
 
 async def _key_to_paint(seconds: float) -> tuple[list[float], int]:
     """(ms from a cursor key to the repaint of the table, log lines taken in), under load."""
-    from podtui.tui.app import PodtuiApp
-
     from podtui.resources import shipped
+    from podtui.tui.app import PodtuiApp
 
     client = ScriptedClient(pods=200, changes=200, lines=10_000)
     app = PodtuiApp(client, theme=None, theme_dirs=[shipped("themes")], folder="static_pods")

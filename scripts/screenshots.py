@@ -36,18 +36,23 @@ async def shoot(socket: Path) -> None:
             folder="./static_pods",
             simulated=True,
         )
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size):
             await asyncio.sleep(6)
             for key in keys:
-                await pilot.press(key)
-                await asyncio.sleep(0.3)
+                # Not the pilot's way: it waits for a program that never rests.
+                app.simulate_key(key)
+                await asyncio.sleep(0.5)
             await asyncio.sleep(2)
             (TARGET / f"{name}.svg").write_text(app.export_screenshot(title="podtui"))
 
 
 def main() -> int:
     TARGET.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as base:
+    # A plain name: the pictures show it.
+    base = Path(tempfile.gettempdir(), "demo")
+    shutil.rmtree(base, ignore_errors=True)
+    base.mkdir(mode=0o700)
+    try:
         folder = Path(base, "static_pods")
         samples = shipped("static_pods")
         shutil.copytree(samples, folder, ignore=shutil.ignore_patterns("gallery"))
@@ -68,6 +73,8 @@ def main() -> int:
                 asyncio.run(shoot(root / "podtui.sock"))
             finally:
                 agent.terminate()
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
     return 0
 
 
