@@ -25,6 +25,15 @@ class LiveScreen(Screen[None]):
         self.opened = True
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
+    def on_unmount(self) -> None:
+        self.opened = False
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is something to draw on: a screen that is leaving loses its widgets
+        before it is gone."""
+        return self.opened and self.is_attached and bool(self.children)
+
     @property
     def podtui(self) -> PodtuiApp:
         """The app, by its own type."""

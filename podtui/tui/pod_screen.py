@@ -130,7 +130,7 @@ class PodScreen(BackScreen):
     def _draw(self, now: float) -> None:
         model = self.podtui.model
         pod = self.pod
-        if pod is None:
+        if pod is None or not self.shown:
             return
         gone = self._key not in model.pods
         head = (Span(" pod ", "brand"), Span(" "), *title_of(pod))

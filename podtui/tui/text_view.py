@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -111,6 +112,7 @@ class TextView(ScrollView, can_focus=True):
         self.line_numbers = line_numbers
         self.language = ""
         self.rows: list[Row] = []
+        self._source: tuple[str, tuple[Mark, ...]] = ("", ())
         self._longest = 0
         self._shift = 0
         self._pattern: re.Pattern[bytes] | None = None
@@ -119,11 +121,16 @@ class TextView(ScrollView, can_focus=True):
     def load(self, text: str, *, language: str = "", marks: Sequence[Mark] = ()) -> None:
         """Show ``text``; ``language`` is ``yaml``, ``describe`` or empty."""
         self.language = language
-        self.rows = layout(text, marks)
+        self._source = (text, tuple(marks))
+        self._lay_out()
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        text, marks = self._source
+        self.rows = layout(text, marks, width=self.size.width - self._gutter - 1)
         self._longest = max((len(row.text) for row in self.rows), default=0)
         self._find()
         self._resize()
-        self.refresh()
 
     def show_line(self, number: int) -> None:
         """Bring a line of the text (from 1) into view."""
@@ -174,7 +181,7 @@ class TextView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(self.rows))
 
     def on_resize(self) -> None:
-        self._resize()
+        self._lay_out()
 
     @property
     def _gutter(self) -> int:
@@ -201,7 +208,7 @@ class TextView(ScrollView, can_focus=True):
             segments = restyle(segments, spans, style)
         strip = Strip(segments).crop(self._shift, self._shift + width)
         if self.line_numbers:
-            number = str(row.number) if row.number else "▲" if row.kind else ""
+            number = str(row.number) if row.number else "▲" if row.text.lstrip()[:1] == "^" else ""
             gutter = Segment(
                 f"{number:>{self._gutter - 1}} ", self.get_component_rich_style("text-view--gutter")
             )
@@ -266,8 +273,9 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
 
-def layout(text: str, marks: Sequence[Mark]) -> list[Row]:
-    """The rows of a text with its remarks, control sequences taken out."""
+def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
+    """The rows of a text with its remarks, control sequences taken out; remarks are wrapped to
+    ``width`` cells where there is that much room."""
     by_line: dict[int, list[Mark]] = {}
     lines = text.split("\n")
     if lines and not lines[-1]:
@@ -279,5 +287,9 @@ def layout(text: str, marks: Sequence[Mark]) -> list[Row]:
         rows.append(Row(number, plain_text(line.encode()), ""))
         for mark in by_line.get(number, ()):
             indent = " " * max(0, mark.column - 1)
-            rows.append(Row(0, f"{indent}^ {plain_text(mark.text.encode())}", mark.severity))
+            said = plain_text(mark.text.encode())
+            room = max(20, width - len(indent) - 2)
+            parts = wrap(said, room) if width > 0 else [said]
+            for index, part in enumerate(parts or [""]):
+                rows.append(Row(0, f"{indent}{' ' if index else '^'} {part}", mark.severity))
     return rows

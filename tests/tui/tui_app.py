@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,8 @@ from podtui.tui.model import Link
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
     """Let the app go on until ``condition`` holds."""
-    for _ in range(200):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         if condition():
             return
         await pilot.pause(0.02)
