@@ -13,11 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
 import podtui.resources as resources
-from podtui.runtime.docker.pause import pause_binary
+from podtui.runtime.docker.pause import pause_program
 assert "site-packages" in resources.__file__, resources.__file__
 print(*sorted(p.name for p in resources.shipped("themes").iterdir()))
 print(*sorted(p.name for p in resources.shipped("static_pods").iterdir()))
-print(*(len(pause_binary(arch)) for arch in ("amd64", "arm64")))
+print(*(len(pause_program(arch)) for arch in ("amd64", "arm64")))
 """
 
 
