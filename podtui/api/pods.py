@@ -22,6 +22,11 @@ def is_sidecar(container: Container) -> bool:
     return container.restartPolicy == "Always"
 
 
+def is_true(pod: Pod, condition: str) -> bool:
+    """Whether the pod has the condition, and with status True."""
+    return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
+
+
 def init_containers(pod: Pod) -> tuple[Container, ...]:
     return pod.spec.initContainers
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from aiohttp import web
 
 from podtui.api.names import MANIFEST_PATH
+from podtui.api.times import parse_time
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.runtime.protocol import LogLine, LogOptions
-from podtui.server.age import parse_time
 from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.query import flag
 from podtui.server.status import StatusError, bad_request, invalid, not_found

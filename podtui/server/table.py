@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
+from podtui.api.times import since
 from podtui.api.v1 import Event, Node
-from podtui.server.age import since
 from podtui.server.objects import ApiObject
 from podtui.server.pod_row import NONE, pod_row
 

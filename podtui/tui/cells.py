@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rich.cells import cell_len, set_cell_size
 
-from podtui.tui.format import age
+from podtui.api.times import short_duration
 
 GAP = 2
 """Blank cells between two columns."""
@@ -43,8 +43,8 @@ class Cell:
         if self.since is None:
             return self.text
         if not self.text:
-            return age(now - self.since)
-        return self.text if short else f"{self.text} ({age(now - self.since)} ago)"
+            return short_duration(now - self.since)
+        return self.text if short else f"{self.text} ({short_duration(now - self.since)} ago)"
 
 
 @dataclass(frozen=True, slots=True)

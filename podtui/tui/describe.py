@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from podtui.api.local import Manifest
 from podtui.api.pods import is_sidecar
+from podtui.api.printing import ending
+from podtui.api.times import short_duration
 from podtui.api.v1 import Container, ContainerStatus, Event, Pod, Probe, Volume
 from podtui.tui.cells import Line, Span, sized, wrap
-from podtui.tui.format import age, epoch, mebibytes, millicores, plural
-from podtui.tui.pod_status import GLYPHS, Family, ending, pod_status_line
+from podtui.tui.format import epoch, mebibytes, millicores, plural
+from podtui.tui.pod_status import GLYPHS, Family, pod_status_line
 from podtui.tui.rows import event_count, last_seen, manifest_message, place_of, pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.usage import Usage
@@ -60,7 +62,7 @@ def _pair(key: str, *spans: Span, indent: str = "") -> Line:
 
 def _when(moment: str | None, now: float) -> str:
     seconds = epoch(moment)
-    return "" if seconds is None else f"{age(now - seconds)} ago"
+    return "" if seconds is None else f"{short_duration(now - seconds)} ago"
 
 
 def _summary(pod: Pod, manifest: Manifest | None, usage: Usage | None, now: float) -> list[Line]:
@@ -253,7 +255,7 @@ def _events(events: Iterable[Event], now: float) -> list[Line]:
         count = event_count(event)
         lines.append(
             (
-                Span(f"{_INDENT}{age(now - last_seen(event)):>6} ", "muted"),
+                Span(f"{_INDENT}{short_duration(now - last_seen(event)):>6} ", "muted"),
                 Span(f"{f'×{count}' if count > 1 else '':<5}", "muted"),
                 Span(f"{'▲' if warning else '·'} {clean(event.reason)} ",
                      "warning" if warning else "reason"),

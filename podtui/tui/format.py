@@ -1,50 +1,16 @@
-"""Figures as few characters: lengths of time, cores, bytes, shares."""
+"""Figures as few characters: cores, bytes, shares."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from podtui.api.times import parse_time
 
 KI = 1024
 
 
-def age(seconds: float) -> str:
-    """As kubectl's tables write it: two units, the smaller only while it matters (``3m10s``)."""
-    if seconds < -1:
-        return "<invalid>"
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    if days < 2920:
-        return _two(days // 365, "y", days % 365, "d")
-    return f"{days // 365}y"
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
-
-
 def epoch(moment: str | None) -> float | None:
     """Seconds since 1970 of an RFC 3339 time; None for none, or for what is not one."""
-    if not moment:
-        return None
-    try:
-        parsed = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return parsed.timestamp() if parsed.tzinfo is not None else None
+    parsed = parse_time(moment)
+    return None if parsed is None else parsed.timestamp()
 
 
 def millicores(milli: int) -> str:

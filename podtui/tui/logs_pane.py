@@ -17,6 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from podtui.api.printing import ending
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
@@ -32,7 +33,6 @@ from podtui.tui.log_target import (
 from podtui.tui.log_view import LogView
 from podtui.tui.model import Link, Model
 from podtui.tui.pane import Pane
-from podtui.tui.pod_status import ending
 from podtui.tui.rows import pod_key, pod_label
 from podtui.tui.sanitize import clean
 

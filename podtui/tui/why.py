@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from podtui.api.local import Manifest
+from podtui.api.printing import ending
+from podtui.api.times import short_duration
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.cells import Line, Span
-from podtui.tui.format import age, epoch
-from podtui.tui.pod_status import Family, ending, pod_status_line
+from podtui.tui.format import epoch
+from podtui.tui.pod_status import Family, pod_status_line
 from podtui.tui.rows import manifest_message, place_of
 from podtui.tui.sanitize import clean
 
@@ -55,7 +57,7 @@ def _last(status: ContainerStatus, now: float) -> str:
     if ended is None:
         return ""
     when = epoch(ended.finishedAt)
-    ago = f" {age(now - when)} ago" if when is not None else ""
+    ago = f" {short_duration(now - when)} ago" if when is not None else ""
     message = f": {clean(ended.message.strip())}" if ended.message.strip() else ""
     return f"ended with exit code {ended.exitCode} ({clean(ending(ended))}){ago}{message}"
 
@@ -75,7 +77,7 @@ def _endings(pod: Pod, now: float) -> Line:
         if ended is None:
             continue
         when = epoch(ended.finishedAt)
-        ago = f" {age(now - when)} ago" if when is not None else ""
+        ago = f" {short_duration(now - when)} ago" if when is not None else ""
         spans += [
             Span("  ·  " if spans else "", "muted"),
             Span(clean(status.name) + " ", "key"),

@@ -4,23 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.tui.cells import Span, fit, line_width, sized, width_of, wrap
-from podtui.tui.format import age, cores, mebibytes, size
+from podtui.tui.format import cores, mebibytes, size
 from podtui.tui.rows import EVENT_COLUMNS, POD_COLUMNS
 from podtui.tui.sanitize import clean, clean_lines
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 PLAIN = st.text("abc déf 漢字-", max_size=60)
-
-
-def test_ages_are_kubectls() -> None:
-    wanted = {
-        0: "0s", 119: "119s", 120: "2m", 190: "3m10s", 599: "9m59s", 600: "10m", 10799: "179m",
-        10800: "3h", 11100: "3h5m", 28800: "8h", 172799: "47h", 172800: "2d", 187200: "2d4h",
-        691200: "8d", 63071999: "729d", 63072000: "2y", 64000000: "2y10d", 252288000: "8y",
-    }  # fmt: skip
-    assert {seconds: age(seconds) for seconds in wanted} == wanted
-    assert age(-5) == "<invalid>"
-    assert age(-0.5) == "0s"
 
 
 def test_amounts() -> None:

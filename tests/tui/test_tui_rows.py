@@ -96,6 +96,11 @@ CASES = [
         "Running", Family.RUNNING, (2, 2),
     ),
     (
+        "sidecar broke later",
+        with_sidecar(pod("a", status(), init=(status("side", waiting("CrashLoopBackOff")),))),
+        "Init:CrashLoopBackOff", Family.ERROR, (1, 2),
+    ),
+    (
         "evicted", pod("a", status(state=ended(137)), phase="Failed", reason="Evicted"),
         "Error", Family.ERROR, (0, 1),
     ),

@@ -1,18 +1,30 @@
-"""Lengths of time in as few characters as kubectl's tables spend on them."""
+"""Times as the API writes them, and lengths of time as kubectl's tables do."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 
+def parse_time(text: str | None) -> datetime | None:
+    """An aware datetime, or None for what is not an RFC 3339 time."""
+    if not text:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else None
+
+
 def short_duration(seconds: float) -> str:
     """Two units at most, the smaller only while it matters: ``45s``, ``3m10s``, ``2d4h``, ``3y``.
 
-    A moment in the future by more than a clock's slack is ``<invalid>``.
+    A moment in the future by two seconds or more is ``<invalid>``; less is a clock's slack.
     """
-    if seconds < -1:
+    whole = int(seconds)
+    if whole < -1:
         return "<invalid>"
-    whole = max(0, int(seconds))
+    whole = max(0, whole)
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if whole < 120:
         return f"{whole}s"
@@ -37,17 +49,6 @@ def since(moment: str | None, now: datetime) -> str:
     """How long ago an RFC 3339 time was; ``<unknown>`` where there is none."""
     parsed = parse_time(moment)
     return "<unknown>" if parsed is None else short_duration((now - parsed).total_seconds())
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """An aware datetime, or None for what is not an RFC 3339 time."""
-    if not text:
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo is not None else None
 
 
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
