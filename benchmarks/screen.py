@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import select
 import subprocess
 import sys
+import termios
 import time
 
+from benchmarks import agent as agents
 from benchmarks.report import Row, row
 from benchmarks.scripted import ScriptedClient
 
@@ -55,41 +60,55 @@ def _percentile(values: list[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-PAINT = """
-import asyncio, sys, time
-begin = time.perf_counter()
-sys.path[:0] = [{root!r}]
-from benchmarks.scripted import ScriptedClient
-from podtui.resources import shipped
-from podtui.tui.app import PodtuiApp
-async def main():
-    app = PodtuiApp(ScriptedClient(pods=50), theme=None, theme_dirs=[shipped("themes")], folder="x")
-    async with app.run_test(size=(120, 36)):
-        print(time.perf_counter() - begin)
-asyncio.run(main())
-"""
-IMPORT = "import time; b = time.perf_counter(); import textual.app, textual.widgets; print(time.perf_counter() - b)"  # noqa: E501
+def _first_paint(agent: agents.Agent, runs: int) -> list[float]:
+    """Seconds from starting ``podtui`` on a terminal until its first pane is drawn there."""
+    return [_until(agent, b"Pods") for _ in range(runs + 1)][1:]
 
 
-def _printed(code: str, runs: int) -> list[float]:
-    """The seconds that a fresh Python prints."""
+def _until(agent: agents.Agent, wanted: bytes) -> float:
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (36, 120))
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtui"],
+        env={**agent.environment, "TERM": "xterm-256color"},
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    try:
+        while wanted not in seen:
+            if time.monotonic() - begin > 30:
+                raise TimeoutError("nothing is drawn")
+            ready, _, _ = select.select([master], [], [], 1)
+            if ready:
+                seen += os.read(master, 65536)
+        return time.monotonic() - begin
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def _import_textual(runs: int) -> list[float]:
+    """Seconds of a whole Python process that imports textual's app and nothing else."""
     values: list[float] = []
     for _ in range(runs + 1):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        values.append(float(done.stdout.split()[-1]))
+        begin = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import textual.app"], check=True)
+        values.append(time.monotonic() - begin)
     return values[1:]
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Headless, in terminals of our own; no engine is needed."""
-    from pathlib import Path
-
-    runs = 3 if quick else 7
-    root = str(Path(__file__).resolve().parent.parent)
-    paint = _printed(PAINT.format(root=root), runs)
-    bare = _printed(IMPORT, runs)
+    """On terminals of our own; no engine is needed."""
+    runs = 3 if quick else 9
+    with agents.running("memory") as agent:
+        for index in range(50):
+            agent.drop(f"paint-{index}")
+        time.sleep(5)
+        bare = _import_textual(runs)
+        paint = _first_paint(agent, runs)
     seconds = 5.0 if quick else 20.0
     lag = asyncio.run(_lag(seconds))
     waits, lines = asyncio.run(_key_to_paint(seconds))
