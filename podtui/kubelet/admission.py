@@ -11,7 +11,7 @@ from podtui.api.v1 import Pod
 from podtui.kubelet.node_affinity import node_matches
 from podtui.kubelet.preemption import PODS, preempt
 from podtui.kubelet.qos import BEST_EFFORT, qos_class
-from podtui.kubelet.resources import is_critical, pod_requests
+from podtui.kubelet.resources import RequestsOf, is_critical, pod_requests
 from podtui.kubelet.sysctls import forbidden_sysctl
 from podtui.kubelet.types import NodeView, Verdict
 
@@ -46,17 +46,19 @@ def _is_extended(resource: str) -> bool:
     return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
-def _lacks(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[_Lack]:
+def _lacks(
+    pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf
+) -> Iterator[_Lack]:
     allocatable = node.resources.allocatable
     allowed = allocatable.get(PODS, 0)
     if len(others) + 1 > allowed:
         yield _Lack(PODS, 1, len(others), allowed)
-    requests = {name: amount for name, amount in pod_requests(pod).items() if amount > 0}
+    requests = {name: amount for name, amount in requests_of(pod).items() if amount > 0}
     if not requests:
         return
     used: dict[str, int] = {}
     for other in others:
-        for name, amount in pod_requests(other).items():
+        for name, amount in requests_of(other).items():
             used[name] = used.get(name, 0) + amount
     first = ("cpu", "memory", "ephemeral-storage")
     ordered = [name for name in first if name in requests]
@@ -146,8 +148,8 @@ def _wants_apparmor(pod: Pod) -> bool:
     return any(profile is not None and profile.type != "Unconfined" for profile in profiles)
 
 
-def _fit(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Verdict:
-    lacks = tuple(_lacks(pod, node, others))
+def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> Verdict:
+    lacks = tuple(_lacks(pod, node, others, requests_of))
     figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
     misfits = [
         (reason, f"Predicate {reason} failed: {words}")
@@ -160,7 +162,8 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Verdict:
         return Verdict(admitted=False, reason=reason, message=message, lacks=figures)
     if not lacks:
         return Verdict(admitted=True)
-    outcome = preempt(pod, others, {one.resource: one.missing for one in lacks})
+    needs = {one.resource: one.missing for one in lacks}
+    outcome = preempt(pod, others, needs, requests=requests_of)
     if outcome.short:
         missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
         return Verdict(
@@ -177,11 +180,14 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Verdict:
     return Verdict(admitted=True, preempt=victims, lacks=figures)
 
 
-def admit(pod: Pod, node: NodeView, active: Sequence[Pod]) -> Verdict:
+def admit(
+    pod: Pod, node: NodeView, active: Sequence[Pod], *, requests: RequestsOf = pod_requests
+) -> Verdict:
     """The kubelet's admission handlers in their order; the first refusal counts.
 
     ``active`` are the pods admitted before and not ended yet; ``pod`` itself is left out of them.
     An admitted pod may ask for others to be ended first (``preempt``, in that order).
+    ``requests`` answers as `pod_requests` does, for one who asks often and remembers.
     """
     others = [one for one in active if one.metadata.uid != pod.metadata.uid]
     refused = _pressure(pod, node)
@@ -190,7 +196,7 @@ def admit(pod: Pod, node: NodeView, active: Sequence[Pod]) -> Verdict:
     refused = refused or _system(pod, node)
     if refused is not None:
         return refused
-    fit = _fit(pod, node, others)
+    fit = _fit(pod, node, others, requests)
     if not fit.admitted:
         return fit
     if pod.status.phase in ("", "Pending") and not node.apparmor and _wants_apparmor(pod):

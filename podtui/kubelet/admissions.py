@@ -12,6 +12,7 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission import admit
+from podtui.kubelet.admitted import AdmittedPods
 from podtui.kubelet.annotations import LACKS, WOULD_FIT
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import WARNING, EventRecorder
@@ -49,7 +50,7 @@ class Admissions:
         self._clock = clock
         self._config = config
         self._rejected: dict[str, Verdict] = {}
-        self._let_in: dict[str, Pod] = {}
+        self._let_in = AdmittedPods()
         self.workers: PodWorkers | None = None
 
     def is_rejected(self, uid: str) -> bool:
@@ -61,15 +62,15 @@ class Admissions:
 
     def let_in(self, pod: Pod) -> None:
         """From now on the pod's requests count, until it has stopped."""
-        self._let_in[pod.metadata.uid] = pod
+        self._let_in.add(pod)
 
     def let_go(self, uid: str) -> None:
         """The pod's requests count no more: it has stopped, or its manifest is gone."""
-        self._let_in.pop(uid, None)
+        self._let_in.drop(uid)
 
     async def admit(self, pod: Pod) -> bool:
         """Whether the pod may run; its status says why not. Waits while others are preempted."""
-        verdict = admit(pod, self._node.view(), self._active())
+        verdict = self._judge(pod)
         if verdict.admitted and verdict.preempt:
             for uid in verdict.preempt:
                 await self._preempt(uid)
@@ -95,13 +96,13 @@ class Admissions:
         for uid in self._rejected:
             pod = self._manager.get(uid)
             if pod is not None:
-                verdict = admit(pod, self._node.view(), self._active())
+                verdict = self._judge(pod)
                 fits = verdict.admitted and not verdict.preempt
                 self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
 
-    def _active(self) -> tuple[Pod, ...]:
-        """The pods whose requests count: wanted, let in, and not over."""
-        return tuple(self._let_in.values())
+    def _judge(self, pod: Pod) -> Verdict:
+        let_in = self._let_in
+        return admit(pod, self._node.view(), let_in.pods(), requests=let_in.requests)
 
     async def _preempt(self, uid: str) -> None:
         victim = self._manager.get(uid)

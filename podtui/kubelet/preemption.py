@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtui.api.v1 import Pod
 from podtui.kubelet.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from podtui.kubelet.resources import is_critical, pod_requests
+from podtui.kubelet.resources import RequestsOf, is_critical, pod_requests
 
 PODS = "pods"
 Needs = Mapping[str, int]
@@ -65,7 +65,9 @@ def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
     return chosen
 
 
-def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
+def preempt(
+    newcomer: Pod, active: Sequence[Pod], needs: Needs, *, requests: RequestsOf = pod_requests
+) -> Preemption:
     """Which of ``active`` to end so that ``needs`` are freed.
 
     Guaranteed pods are looked at as if all lesser ones were gone, and so on down, so that no more
@@ -74,7 +76,7 @@ def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
     classes: dict[str, list[_Candidate]] = {BEST_EFFORT: [], BURSTABLE: [], GUARANTEED: []}
     for pod in active:
         if is_preemptable(newcomer, pod):
-            classes[qos_class(pod)].append(_Candidate(pod, pod_requests(pod)))
+            classes[qos_class(pod)].append(_Candidate(pod, requests(pod)))
     best_effort, burstable = classes[BEST_EFFORT], classes[BURSTABLE]
     guaranteed = classes[GUARANTEED]
     short = _without(needs, [*best_effort, *burstable, *guaranteed])

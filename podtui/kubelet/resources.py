@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from podtui.api.names import CONFIG_SOURCE
@@ -22,6 +22,9 @@ _GUARANTEED_SCORE: Final = -997
 _POD_LEVEL: Final = ("cpu", "memory")
 
 Amounts = dict[str, Quantity]
+
+RequestsOf = Callable[[Pod], Mapping[str, int]]
+"""Answers as `pod_requests` does."""
 
 
 def is_static(pod: Pod) -> bool:

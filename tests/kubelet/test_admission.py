@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
+from podtui.kubelet import admitted
 from podtui.kubelet.admission import admit
+from podtui.kubelet.admitted import AdmittedPods
 from podtui.kubelet.node_affinity import node_matches
 from podtui.kubelet.preemption import preempt
 from podtui.kubelet.resources import pod_requests
@@ -389,3 +391,56 @@ def test_admission_never_gives_away_more_than_there_is(wanted):
         assert len(active) <= 5
         for resource, capacity in (("cpu", 2000), ("memory", 2000 * MI)):
             assert sum(pod_requests(one).get(resource, 0) for one in active) <= capacity
+
+
+STEP = st.tuples(
+    st.sampled_from(["ask", "ask", "add", "drop"]),
+    st.integers(0, 3),
+    AMOUNT,
+    AMOUNT,
+    st.sampled_from([None, 1, 5]),
+    st.booleans(),
+)
+
+
+@given(st.lists(STEP, max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_remembered_requests_change_no_verdict(steps):
+    view = node(cpu=2000, memory=2000 * MI, pods=3)
+    counted = AdmittedPods()
+    for action, number, cpu, memory, priority, static in steps:
+        uid = f"u{number}"
+        port = {"containerPort": 80} | ({"hostPort": 80} if cpu % 3 == 0 else {})
+        resources = {"requests": {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}}
+        container = ctr(resources=resources, ports=[port])
+        pod = make_pod(container, uid=uid, name=uid, static=static, priority=priority)
+        if action == "drop":
+            counted.drop(uid)
+            continue
+        with_memory = admit(pod, view, counted.pods(), requests=counted.requests)
+        assert with_memory == admit(pod, view, list(counted.pods()))
+        if action == "add" or with_memory.admitted:
+            counted.add(pod)
+        assert all(counted.requests(one) == pod_requests(one) for one in counted.pods())
+
+
+def test_the_requests_of_a_pod_that_counts_are_reckoned_once(monkeypatch):
+    reckoned = []
+
+    def spy(pod):
+        reckoned.append(pod.metadata.uid)
+        return pod_requests(pod)
+
+    monkeypatch.setattr(admitted, "pod_requests", spy)
+    counted = AdmittedPods()
+    for uid in ("a", "b"):
+        counted.add(asking("100m", uid=uid))
+    for _ in range(3):
+        admit(asking("100m", uid="c"), node(), counted.pods(), requests=counted.requests)
+    assert sorted(reckoned) == ["a", "b", "c", "c", "c"]
+    reckoned.clear()
+    counted.add(asking("200m", uid="a"))
+    counted.drop("b")
+    verdict = admit(asking("3", uid="c"), node(cpu=3100), counted.pods(), requests=counted.requests)
+    assert verdict.lacks == (("cpu", 3000, 200, 3100),)
+    assert reckoned == ["c", "a"]
