@@ -97,11 +97,8 @@ def find_busybox() -> Path | None:
 
 
 def make(client: docker.APIClient, image: str, busybox: Path, user: str) -> None:
-    repository, _, tag = image.rpartition(":")
     changes = [f"ENV PATH={SEARCH_PATH}", 'CMD ["sh"]', *([f"USER {user}"] if user else [])]
-    client.import_image_from_data(
-        root_file_system(busybox), repository=repository, tag=tag, changes=changes
-    )
+    client.import_image_from_data(root_file_system(busybox), repository=image, changes=changes)
 
 
 def main() -> int:

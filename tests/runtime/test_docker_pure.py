@@ -235,7 +235,9 @@ def test_a_sandbox_on_the_bridge() -> None:
         ),
         sysctls={"net.ipv4.tcp_syncookies": "1"},
     )
-    payload = sandbox_payload(config, labels={"a": "b"}, volume="vol", memory={"m": "tm"})
+    payload = sandbox_payload(
+        config, image="p", labels={"a": "b"}, volume="vol", memory={"m": "tm"}
+    )
     host = payload["HostConfig"]
     assert payload["Hostname"] == "web-n"
     assert host["RestartPolicy"] == {"Name": "no"}
@@ -263,7 +265,7 @@ def test_a_sandbox_of_the_host() -> None:
         hostname="ignored",
         ports=(PortMapping(container_port=80, host_port=80),),
     )
-    payload = sandbox_payload(config, labels={}, volume="vol", memory={})
+    payload = sandbox_payload(config, image="p", labels={}, volume="vol", memory={})
     host = payload["HostConfig"]
     assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("host", "host", "host")
     assert "Hostname" not in payload
@@ -444,7 +446,7 @@ def test_privilege_is_had_in_parts() -> None:
 def test_plain_volumes_take_spares_and_need_no_upload() -> None:
     volumes = [PodVolume(name=f"v{n}") for n in range(18)]
     places = first_places(volumes)
-    layout = lay_out(volumes, places, fresh=True, memory_volume={})
+    layout = lay_out(volumes, places, fresh=True, filled=True, memory_volume={})
     assert layout.places["v0"] == "v/00"
     assert layout.places["v16"] == "volumes/v16"
     assert [e.path for e in layout.uploads] == ["volumes/v16", "volumes/v17"]
@@ -456,7 +458,9 @@ def test_volumes_with_wishes_are_uploaded() -> None:
         PodVolume(name="files", files=(VolumeFile(path="a/b/c", content=b"x", mode=0o400),)),
         PodVolume(name="mem", memory=True, files=(VolumeFile(path="late"),)),
     )
-    layout = lay_out(volumes, first_places(volumes), fresh=True, memory_volume={"mem": "tm"})
+    layout = lay_out(
+        volumes, first_places(volumes), fresh=True, filled=True, memory_volume={"mem": "tm"}
+    )
     assert layout.places == {"group": "volumes/group", "files": "v/00", "mem": "memory:tm"}
     assert [(e.path, e.mode, e.gid) for e in layout.uploads] == [
         ("volumes/group", 0o2770, 7),
@@ -470,9 +474,21 @@ def test_volumes_with_wishes_are_uploaded() -> None:
 
 def test_a_later_attempt_finds_its_volumes_and_makes_new_ones() -> None:
     volumes = (PodVolume(name="old"), PodVolume(name="new"))
-    layout = lay_out(volumes, {"old": "v/00"}, fresh=False, memory_volume={})
+    layout = lay_out(volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={})
     assert layout.places == {"old": "v/00", "new": "volumes/new"}
     assert [e.path for e in layout.uploads] == ["volumes/new"]
+
+
+def test_an_engine_that_fills_no_volume_gets_everything_uploaded() -> None:
+    volumes = (PodVolume(name="plain"), PodVolume(name="odd", mode=0o700))
+    layout = lay_out(volumes, first_places(volumes), fresh=True, filled=False, memory_volume={})
+    assert [(e.path, e.mode) for e in layout.uploads] == [
+        ("t", 0o755),
+        ("v", 0o755),
+        ("volumes", 0o755),
+        ("v/00", 0o777),
+        ("volumes/odd", 0o700),
+    ]
 
 
 def test_broken_places_are_none() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from docker.api.client import APIClient
@@ -41,7 +41,7 @@ class Client(Protocol):
     def inspect_image(self, image: str) -> Json: ...
     def remove_image(self, image: str) -> None: ...
     def import_image_from_data(
-        self, data: bytes, *, repository: str, tag: str, changes: Sequence[str]
+        self, data: bytes, *, repository: str, changes: Sequence[str]
     ) -> str: ...
 
 
@@ -62,3 +62,13 @@ def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:
 def mapping(found: Mapping[str, Any], key: str) -> Json:
     """An object inside an object, empty where it is missing or null."""
     return cast(Json | None, found.get(key)) or {}
+
+
+def label_filter(wanted: Mapping[str, str]) -> list[str]:
+    """As a ``label`` filter; to be seconded by `labelled`."""
+    return [f"{key}={value}" for key, value in wanted.items()]
+
+
+def labelled(found: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
+    """Those with all the labels: Podman takes several labels of a filter for alternatives."""
+    return [entry for entry in found if wanted.items() <= labels_of(entry).items()]

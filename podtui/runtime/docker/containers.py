@@ -12,15 +12,14 @@ from typing import Any
 from podtui.errors import (
     ContainerCreateError,
     ContainerStartError,
-    EngineConflict,
     EngineError,
     EngineNotFound,
 )
 from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.host_files import make_host_file
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
-from podtui.runtime.docker.inspection import container_status
+from podtui.runtime.docker.inspection import container_status, never_ran
 from podtui.runtime.docker.lesser import Loss, remedy
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import Escapes, resolve
@@ -36,7 +35,14 @@ from podtui.runtime.docker.removal import Ownership, remove_container, stop_cont
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
 from podtui.runtime.docker.termination import read_termination
-from podtui.runtime.protocol import ContainerConfig, ContainerState, ContainerStatus, Mount, Started
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ContainerState,
+    ContainerStatus,
+    Mount,
+    SandboxState,
+    Started,
+)
 
 _TERMINATION_MODE = 0o666
 
@@ -62,11 +68,17 @@ class Containers:
         self._logs = logs
         self._waiting: dict[str, tuple[str, Json]] = {}
         """Created and not yet started, with what it takes to make them again."""
+        self._failures: dict[str, str] = {}
+        """Why a container did not start: Podman does not keep that."""
         self._terminations: dict[str, tuple[str, str]] = {}
         """Container id → sandbox id and the termination file's path in the pod's volume."""
 
     async def status(self, container_id: str) -> ContainerStatus:
-        return container_status(await self._ownership.inspect(container_id))
+        status = container_status(await self._ownership.inspect(container_id))
+        failure = self._failures.get(container_id)
+        if failure is None or status.record.state is not ContainerState.CREATED:
+            return status
+        return never_ran(status, failure)
 
     async def create(self, sandbox_id: str, config: ContainerConfig) -> Started:
         link = self._connection.link
@@ -81,6 +93,7 @@ class Containers:
                 config,
                 sandbox_id=sandbox_id,
                 host_ipc=store.host_ipc,
+                hostname=store.hostname if link.is_podman else "",
                 labels=container_labels(config, self._root, sandbox_id, termination),
                 sources=sources,
                 termination=posixpath.join(store.mountpoint, termination) if termination else "",
@@ -106,6 +119,8 @@ class Containers:
             if status.record.state is not ContainerState.CREATED:
                 raise ContainerStartError(f"container {container_id[:12]} has run before")
         known = self._waiting.pop(container_id, None)
+        if link.is_podman and known is not None:
+            await self._require_sandbox(known[1])
         lost: list[Loss] = []
         while True:
             try:
@@ -116,6 +131,7 @@ class Containers:
                     raise EngineNotFound(error.text) from error
                 found = known and remedy(error.text, known[1]["HostConfig"])
                 if known is None or not found:
+                    self._failures[container_id] = error.text
                     raise ContainerStartError(error.text) from error
             loss, host = found
             lost.append(loss)
@@ -125,6 +141,13 @@ class Containers:
         for loss in lost:
             self._connection.lose(loss)
         return Started(id=container_id, warnings=tuple(loss.words for loss in lost))
+
+    async def _require_sandbox(self, payload: Json) -> None:
+        """Podman would start a stopped sandbox along with the container."""
+        sandbox_id = str(payload["HostConfig"]["NetworkMode"]).removeprefix("container:")
+        status = await self._sandboxes.status(sandbox_id)
+        if status.record.state is not SandboxState.READY:
+            raise ContainerStartError(f"the sandbox {sandbox_id[:12]} is not running")
 
     async def _start(self, link: Link, container_id: str) -> None:
         async with self._connection.starts:
@@ -158,6 +181,7 @@ class Containers:
         await remove_container(self._connection.link, container_id)
         self._ownership.forget(container_id)
         self._waiting.pop(container_id, None)
+        self._failures.pop(container_id, None)
         self._terminations.pop(container_id, None)
 
     async def termination_message(self, container_id: str, limit: int) -> bytes:
@@ -252,8 +276,5 @@ async def _create(link: Link, payload: Json, name: str) -> str:
 
 
 def _create_error(error: Refused) -> EngineError:
-    if error.status == 409:
-        return EngineConflict(error.text)
-    if error.status == 404:
-        return EngineNotFound(error.text)
-    return ContainerCreateError(error.text)
+    known = meaning(error)
+    return known if type(known) is not EngineError else ContainerCreateError(error.text)

@@ -10,7 +10,7 @@ import docker.errors
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 
-_PORT_TAKEN = ("port is already allocated", "address already in use")
+_TAKEN = ("port is already allocated", "address already in use", "is already in use by")
 _ENGINE_PREFIX = "Error response from daemon: "
 
 
@@ -28,7 +28,7 @@ class Refused(EngineError):
 
 def meaning(refused: Refused) -> EngineError:
     """The error of the protocol that a refusal stands for."""
-    if any(hint in refused.text for hint in _PORT_TAKEN):
+    if any(hint in refused.text for hint in _TAKEN):
         return EngineConflict(refused.text)
     if refused.status == 404:
         return EngineNotFound(refused.text)

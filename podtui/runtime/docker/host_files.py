@@ -14,7 +14,7 @@ from podtui.api import names
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.paths import stat_path
-from podtui.runtime.docker.pause import PAUSE_IMAGE, POD_DIRECTORY
+from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.removal import remove_container
 from podtui.runtime.docker.sandboxes import upload
 from podtui.runtime.docker.storage import Entry
@@ -26,7 +26,7 @@ async def make_host_file(link: Link, path: str, root: str) -> None:
     """Make ``path`` an empty file unless something is there. Raises `Refused`."""
     folder, name = posixpath.split(path)
     payload: dict[str, Any] = {
-        "Image": PAUSE_IMAGE,
+        "Image": link.pause_id,
         "Labels": {names.ROOT_LABEL: root, names.DOCKER_TYPE: "carrier"},
         "NetworkDisabled": True,
         "HostConfig": {

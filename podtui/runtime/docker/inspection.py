@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.client import labels_of, mapping
@@ -22,6 +23,7 @@ from podtui.runtime.protocol import (
     SandboxStatus,
 )
 
+CANNOT_RUN: Final = 128
 _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
@@ -89,6 +91,19 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     )
 
 
+def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
+    """A created container that is known to have failed to start."""
+    return replace(
+        status,
+        record=replace(status.record, state=ContainerState.EXITED),
+        started_at=status.record.created_at,
+        finished_at=status.record.created_at,
+        exit_code=CANNOT_RUN,
+        reason="ContainerCannotRun",
+        message=failure,
+    )
+
+
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
     """The storage of a sandbox that another instance made."""
     mountpoint = next(
@@ -99,8 +114,10 @@ def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
         ),
         "",
     )
+    bridged = found["HostConfig"].get("NetworkMode") != "host"
     return SandboxStore(
         mountpoint=mountpoint,
         places=read_places(labels_of(found["Config"]).get(places_label)),
         host_ipc=found["HostConfig"].get("IpcMode") == "host",
+        hostname=str(found["Config"].get("Hostname") or "") if bridged else "",
     )

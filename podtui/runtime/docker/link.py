@@ -20,8 +20,6 @@ from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
     CHANGES,
     PAUSE_IMAGE,
-    PAUSE_REPOSITORY,
-    PAUSE_VERSION,
     pause_tar,
 )
 from podtui.runtime.docker.payload import Abilities
@@ -44,6 +42,18 @@ class Link:
     wire: Wire
     info: EngineInfo
     able: Abilities
+    pause_id: str = ""
+    """The id of the sandbox image: Podman files it under another name than it is asked for."""
+
+    @property
+    def is_podman(self) -> bool:
+        return self.info.name == "podman"
+
+    @property
+    def fills_volumes(self) -> bool:
+        """Whether a new volume gets what the image has at its mount point, modes and all, whatever
+        is uploaded before the start."""
+        return not self.is_podman
 
     def lose(self, loss: Loss) -> None:
         """The engine has shown that it can't do this."""
@@ -64,18 +74,22 @@ class Link:
     async def ensure_pause(self) -> None:
         """Load the sandbox image when it is missing. Raises `EngineError`."""
         try:
-            await self.calls.run(lambda client: client.inspect_image(PAUSE_IMAGE))
+            self.pause_id = await self.calls.run(_pause_id)
         except Refused as error:
             if error.status != 404:
                 raise meaning(error) from error
             content = pause_tar(self.info.architecture)
             await self.calls.run(lambda client: _import(client, content))
+            self.pause_id = await self.calls.run(_pause_id)
+
+
+def _pause_id(client: Client) -> str:
+    return str(client.inspect_image(PAUSE_IMAGE)["Id"])
 
 
 def _import(client: Client, content: bytes) -> None:
-    answer = client.import_image_from_data(
-        content, repository=PAUSE_REPOSITORY, tag=PAUSE_VERSION, changes=CHANGES
-    )
+    # Podman overhears a tag that is given apart from the name.
+    answer = client.import_image_from_data(content, repository=PAUSE_IMAGE, changes=CHANGES)
     for line in answer.splitlines():
         if line.strip() and "error" in (said := json.loads(line)):
             raise EngineError(f"can't load the sandbox image: {said['error']}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtui.runtime.docker.lesser import LOSSES
-from podtui.runtime.docker.pause import PAUSE_IMAGE, POD_DIRECTORY
+from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.protocol import (
     ContainerConfig,
     Mount,
@@ -51,6 +51,7 @@ class LogLimits:
 def sandbox_payload(
     config: SandboxConfig,
     *,
+    image: str,
     labels: Mapping[str, str],
     volume: str,
     memory: Mapping[str, str],
@@ -80,7 +81,7 @@ def sandbox_payload(
         host["ExtraHosts"] = [f"{name}:{ip}" for name, ip in config.extra_hosts]
     if config.sysctls:
         host["Sysctls"] = dict(config.sysctls)
-    payload: Json = {"Image": PAUSE_IMAGE, "Labels": dict(labels), "HostConfig": host}
+    payload: Json = {"Image": image, "Labels": dict(labels), "HostConfig": host}
     if config.network is not NamespaceMode.NODE:
         if config.hostname:
             payload["Hostname"] = config.hostname
@@ -132,6 +133,7 @@ def container_payload(
     *,
     sandbox_id: str,
     host_ipc: bool,
+    hostname: str = "",
     labels: Mapping[str, str],
     sources: Mapping[Mount, Source],
     termination: str,
@@ -141,6 +143,7 @@ def container_payload(
 ) -> tuple[Json, tuple[str, ...]]:
     """The payload, and what was left out because the engine can't do it, in words.
 
+    ``hostname`` is for engines where joining the sandbox's network does not bring it along;
     ``termination`` is the engine's path of the termination file, empty for none;
     ``seccomp_profile`` the content of the profile that ``localhost/…`` names.
     """
@@ -174,6 +177,8 @@ def container_payload(
         "Tty": config.tty,
         "HostConfig": host,
     }
+    if hostname:
+        payload["Hostname"] = hostname
     if config.command:
         payload["Entrypoint"] = list(config.command)
     if config.args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
 
 from podtui.api import names
 from podtui.clock import Clock
+from podtui.runtime.docker.client import label_filter, labelled
 from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.errors import meant
 from podtui.runtime.docker.identity import root_key, snapshot
@@ -79,14 +79,15 @@ class DockerRuntime:
         await self._connection.ping()
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
-        labels = [f"{names.ROOT_LABEL}={self._root}"]
+        wanted = {names.ROOT_LABEL: self._root}
         if pod_uid is not None:
-            labels.append(f"{names.POD_UID}={pod_uid}")
+            wanted[names.POD_UID] = pod_uid
+        labels = label_filter(wanted)
         with meant():
-            entries: list[dict[str, Any]] = await self._connection.link.calls.run(
+            entries = await self._connection.link.calls.run(
                 lambda client: client.containers(all=True, filters={"label": labels})
             )
-        return snapshot(entries)
+        return snapshot(labelled(entries, wanted))
 
     # --- sandboxes
 

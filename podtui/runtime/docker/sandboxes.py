@@ -12,7 +12,7 @@ import docker.errors
 
 from podtui.api import names
 from podtui.errors import EngineError, EngineNotFound
-from podtui.runtime.docker.client import Client, labels_of
+from podtui.runtime.docker.client import Client, label_filter, labelled, labels_of
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.identity import (
     NONCE_LABEL,
@@ -41,6 +41,7 @@ from podtui.runtime.protocol import NamespaceMode, PodVolume, SandboxConfig, San
 
 _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
+_PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
 _NOT_FOUND = docker.errors.NotFound
 
@@ -105,10 +106,13 @@ class Sandboxes:
             config.volumes,
             read_places(labels.get(PLACES_LABEL)),
             fresh=fresh,
+            filled=fresh and link.fills_volumes,
             memory_volume=memory,
         )
         own = {**sandbox_labels(config, self._root, layout.places), NONCE_LABEL: nonce}
-        payload = sandbox_payload(config, labels=own, volume=volume, memory=memory)
+        payload = sandbox_payload(
+            config, image=link.pause_id, labels=own, volume=volume, memory=memory
+        )
         identity = await self._create(link, payload, sandbox_name(config))
         if layout.uploads:
             await upload(link, identity, layout.uploads)
@@ -119,7 +123,8 @@ class Sandboxes:
             mountpoint=str(made["Mountpoint"]),
             places=layout.places,
             host_ipc=config.ipc is NamespaceMode.NODE,
-            spare_files=new_spares() if fresh else [],
+            hostname=str(payload.get("Hostname", "")),
+            spare_files=new_spares() if fresh and link.fills_volumes else [],
         )
         self._ownership.add(identity)
         return Started(id=identity)
@@ -140,7 +145,7 @@ class Sandboxes:
             NONCE_LABEL: nonce,
             PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
         }
-        options = None if memory is None else _tmpfs(memory)
+        options = memory and _tmpfs(memory, link.is_podman)
 
         def make(client: Client) -> dict[str, Any]:
             return client.create_volume(name, driver="local", driver_opts=options, labels=labels)
@@ -149,6 +154,7 @@ class Sandboxes:
 
     async def _create(self, link: Link, payload: dict[str, Any], name: str) -> str:
         def create(client: Client) -> str:
+            payload["Image"] = link.pause_id
             return str(client.create_container_from_config(payload, name)["Id"])
 
         try:
@@ -216,21 +222,22 @@ class Sandboxes:
 
     async def _inside(self, link: Link, sandbox_id: str, *, all: bool) -> list[str]:
         """Ids of the containers in a sandbox, of the running ones or of all."""
-        wanted = [f"{names.ROOT_LABEL}={self._root}", f"{names.SANDBOX_ID}={sandbox_id}"]
+        wanted = {names.ROOT_LABEL: self._root, names.SANDBOX_ID: sandbox_id}
 
         def find(client: Client) -> list[str]:
-            return [str(c["Id"]) for c in client.containers(all=all, filters={"label": wanted})]
+            found = client.containers(all=all, filters={"label": label_filter(wanted)})
+            return [str(entry["Id"]) for entry in labelled(found, wanted)]
 
         with meant():
             return await link.calls.run(find)
 
     async def remove_pod_data(self, pod_uid: str) -> None:
         link = self._connection.link
-        wanted = [f"{names.ROOT_LABEL}={self._root}", f"{names.POD_UID}={pod_uid}"]
+        wanted = {names.ROOT_LABEL: self._root, names.POD_UID: pod_uid}
 
         def remove(client: Client) -> None:
-            found = client.volumes(filters={"label": wanted})
-            for volume in found.get("Volumes") or ():
+            found = client.volumes(filters={"label": label_filter(wanted)})
+            for volume in labelled(found.get("Volumes") or (), wanted):
                 try:
                     client.remove_volume(volume["Name"])
                 except _NOT_FOUND:
@@ -251,10 +258,12 @@ class Sandboxes:
             return await self._connection.link.calls.run(find)
 
 
-def _tmpfs(volume: PodVolume) -> dict[str, str]:
+def _tmpfs(volume: PodVolume, podman: bool) -> dict[str, str]:
     options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]
     if volume.size_limit is not None:
-        options.append(f"size={volume.size_limit}")
+        # Podman takes a size for a disk quota and keeps it from the tmpfs.
+        blocks = f"nr_blocks={-(-volume.size_limit // _PAGE)}"
+        options.append(blocks if podman else f"size={volume.size_limit}")
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
 
 

@@ -21,6 +21,7 @@ from podtui.runtime.protocol import PodVolume
 
 MEMORY_PREFIX: Final = "memory:"
 _SPARE_MODE: Final = 0o777
+_FOLDER_MODE: Final = 0o755
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ def tar_of(entries: Iterable[Entry]) -> bytes:
             else:
                 info.size = len(entry.content)
             tar.addfile(info, io.BytesIO(entry.content or b""))
-    return buffer.getvalue()
+        end = buffer.tell() + 2 * tarfile.BLOCKSIZE
+    # No padding to a whole record: Podman hangs up at the end mark and may fail on what follows.
+    return buffer.getvalue()[:end]
 
 
 def entries_of(volume: PodVolume, base: str) -> Iterator[Entry]:
@@ -84,10 +87,6 @@ class Layout:
     """What to make before the sandbox starts; empty when the image's spares do."""
     memory: tuple[PodVolume, ...]
 
-    @property
-    def needs_parent(self) -> bool:
-        return any(place.startswith("volumes/") for place in self.places.values())
-
 
 def _plain(volume: PodVolume) -> bool:
     return not volume.memory and volume.mode == _SPARE_MODE and volume.uid == 0 and volume.gid == 0
@@ -104,12 +103,16 @@ def lay_out(
     spares: Mapping[str, str],
     *,
     fresh: bool,
+    filled: bool,
     memory_volume: Mapping[str, str],
 ) -> Layout:
-    """``spares`` is what `first_places` gave when the pod was new, and is kept; ``fresh`` tells
-    that the engine just filled the volume; ``memory_volume`` names the tmpfs volumes."""
+    """``spares`` is what `first_places` gave when the pod was new, and is kept. ``fresh`` tells
+    that the engine just made the volume, ``filled`` that the image's spares will be in it;
+    ``memory_volume`` names the tmpfs volumes."""
     places: dict[str, str] = {}
     uploads: list[Entry] = []
+    if fresh and not filled:
+        uploads += [Entry(name, _FOLDER_MODE) for name in ("t", "v", "volumes")]
     memory: list[PodVolume] = []
     for volume in volumes:
         if volume.memory:
@@ -118,9 +121,9 @@ def lay_out(
             continue
         place = spares.get(volume.name) or f"volumes/{volume.name}"
         places[volume.name] = place
-        if volume.name in spares and fresh and _plain(volume):
+        if volume.name in spares and filled and _plain(volume):
             uploads += files_of(volume, place)
-        elif volume.name in spares and not volume.files:
+        elif volume.name in spares and not fresh and not volume.files:
             # Made by an earlier attempt, and the containers' own since then.
             continue
         else:
@@ -139,6 +142,7 @@ class SandboxStore:
     mountpoint: str
     places: Mapping[str, str]
     host_ipc: bool = False
+    hostname: str = ""
     spare_files: list[str] = field(default_factory=list[str])
 
     def take_spare(self) -> str | None:

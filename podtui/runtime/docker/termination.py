@@ -7,6 +7,7 @@ is the container's to write: nothing about it is believed.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import tarfile
@@ -17,11 +18,13 @@ import aiohttp
 from podtui.errors import EngineError
 from podtui.runtime.docker.errors import Refused
 from podtui.runtime.docker.link import Link
+from podtui.runtime.docker.paths import STAT_HEADER, read_stat
 from podtui.runtime.docker.pause import POD_DIRECTORY
 
 _READ_SECONDS: Final = 30.0
 _BLOCK: Final = tarfile.BLOCKSIZE
 _CHUNK: Final = 64 * 1024
+_UNREACHABLE: Final = (errno.EACCES, errno.EPERM, errno.ENOENT)
 
 
 async def read_termination(
@@ -37,6 +40,9 @@ async def read_termination(
         async with link.wire.open(
             "GET", f"/containers/{sandbox_id}/archive", query=query, total=_READ_SECONDS
         ) as response:
+            found = read_stat(response.headers.get(STAT_HEADER))
+            if found is None or found.target:
+                return b""
             return await tail_of_tar(response.content, limit)
     except Refused as error:
         if error.status == 404:
@@ -61,12 +67,13 @@ def read_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
         try:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
-                return None
+                return b""
             return os.pread(file, limit, max(0, about.st_size - limit))
         finally:
             os.close(file)
-    except OSError:
-        return None
+    except OSError as error:
+        # What is there and is not as we made it is not worth another look.
+        return None if error.errno in _UNREACHABLE else b""
 
 
 async def tail_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:

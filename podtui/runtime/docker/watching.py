@@ -14,7 +14,7 @@ from typing import Any, Final
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.runtime.docker.client import mapping
+from podtui.runtime.docker.client import label_filter, labelled, mapping
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
@@ -34,6 +34,8 @@ _STATS_AT_ONCE: Final = 8
 _EXIT_CODE_TRIES: Final = 50
 _EXIT_CODE_PAUSE: Final = 0.02
 _EVENTS: Final = ("create", "start", "die", "oom", "destroy", "pause", "unpause")
+_OTHER_NAMES: Final = {"died": "die", "remove": "destroy"}
+"""Podman's own words, which its filter goes by."""
 
 
 class Watching:
@@ -137,14 +139,16 @@ class Watching:
 
     async def stats(self) -> tuple[ContainerStats, ...]:
         link = self._connection.link
-        wanted = [
-            f"{names.ROOT_LABEL}={self._root}",
-            f"{names.DOCKER_TYPE}={names.DOCKER_TYPE_CONTAINER}",
-        ]
+        wanted = {
+            names.ROOT_LABEL: self._root,
+            names.DOCKER_TYPE: names.DOCKER_TYPE_CONTAINER,
+        }
+        labels = label_filter(wanted)
         with meant():
-            running: list[dict[str, Any]] = await link.calls.run(
-                lambda client: client.containers(filters={"label": wanted})
+            found_running = await link.calls.run(
+                lambda client: client.containers(filters={"label": labels})
             )
+        running = labelled(found_running, wanted)
         ids = [str(entry["Id"]) for entry in running]
         found = await self._usages(link, ids)
         now = self._clock.now()
@@ -204,7 +208,7 @@ class Watching:
         filters = {
             "type": ["container"],
             "label": [f"{names.ROOT_LABEL}={self._root}"],
-            "event": list(_EVENTS),
+            "event": [*_EVENTS, *_OTHER_NAMES],
         }
         try:
             async with link.wire.open(
@@ -221,7 +225,9 @@ class Watching:
 def _event(event: dict[str, Any]) -> RuntimeEvent | None:
     labels = mapping(mapping(event, "Actor"), "Attributes")
     uid, action = labels.get(names.POD_UID), str(event.get("Action") or "")
-    return RuntimeEvent(pod_uid=uid, action=action) if uid and action else None
+    if not uid or not action:
+        return None
+    return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action))
 
 
 def _seconds(when: datetime) -> str:
