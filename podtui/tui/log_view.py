@@ -27,6 +27,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from podtui.tui.ansi import parse, shown_cells
+from podtui.tui.cells import Span, width_of, wrap
 from podtui.tui.line_buffer import (
     DEFAULT_BYTES,
     LineBuffer,
@@ -38,6 +39,7 @@ from podtui.tui.row_index import RowIndex
 FRAME: Final = 1 / 15
 SLICE: Final = 0.008
 """Seconds of searching, or of counting wrapped rows, between two looks at the keyboard."""
+EMPTY_MARGIN: Final = 3
 STAMP_LENGTH: Final = len("12:34:56.789 ")
 
 
@@ -312,11 +314,17 @@ class LogView(ScrollView, can_focus=True):
         return self._strip(sequence, inside, width)
 
     def _empty_line(self, y: int, width: int) -> Strip:
-        lines = self.empty_text.split("\n")
+        room = min(width, max(20, width - 2 * EMPTY_MARGIN))
+        lines = [
+            "".join(span.text for span in row).rstrip()
+            for line in self.empty_text.split("\n")
+            for row in wrap([Span(line)], room)
+        ]
         start = max(0, (self.size.height - len(lines)) // 2)
         if not start <= y < start + len(lines):
             return Strip.blank(width, self.rich_style)
-        text = lines[y - start][:width].center(width)
+        text = lines[y - start]
+        text = text.center(width - width_of(text) + len(text))
         return Strip([Segment(text, self.get_component_rich_style("log-view--empty"))])
 
     def _make_strip(self, sequence: int, inside: int, width: int) -> Strip:

@@ -7,7 +7,6 @@ where it broke. What keeps a log from being shown is said in its place.
 from __future__ import annotations
 
 import asyncio
-import textwrap
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,8 +236,7 @@ class LogsPane(Pane):
             name = pod_label(pod) if pod is not None else target.pod
             which = f"· {name} › {clean(target.container)}"
             self.set_detail(which + (" · previous" if target.previous else ""))
-            room = max(20, self.content_size.width - 6)
-            self.view.empty_text = textwrap.fill(self._state or "…", room)
+            self.view.empty_text = self._state or "…"
         self.show_note()
 
     def show_note(self) -> None:

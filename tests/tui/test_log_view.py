@@ -141,10 +141,18 @@ async def test_a_burst_costs_one_pass_a_frame_not_a_line() -> None:
 
 async def test_gaps_and_emptiness_are_said() -> None:
     app = LogApp()
-    async with app.run_test(size=(40, 10)):
+    async with app.run_test(size=(40, 10)) as pilot:
         view = app.log_view
         view.empty_text = "waiting to start"
         assert any("waiting to start" in row for row in shown(view))
+        words = "no log yet: the image registry.example/漢字 could not be found anywhere"
+        view.empty_text = words
+        said = [row for row in shown(view) if row]
+        assert len(said) > 1
+        assert " ".join(" ".join(said).split()) == words
+        assert all(view.render_line(y).cell_length == 40 for y in range(10))
+        await pilot.resize_terminal(90, 10)
+        assert len([row for row in shown(view) if row]) == 1
         view.mark_gap("17 lines lost")
         view._frame()
         assert "17 lines lost" in shown(view)[0]

@@ -293,7 +293,7 @@ async def test_a_log_that_is_not_there_says_why() -> None:
     async with running(client) as (app, pilot):
         main(app).pods.table.select("uid-crash-loop")
         await wait_for(
-            pilot, lambda: "is waiting to" in log_text(main(app).logs.view),
+            pilot, lambda: reason in " ".join(log_text(main(app).logs.view).split()),
             "the reason",
         )  # fmt: skip
 
