@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -170,18 +170,13 @@ class PodtuiApp(App[None]):
 
     # --- actions
 
-    @property
-    def can_retry(self) -> bool:
-        return hasattr(self.client, "retry")
-
     def retry(self, pod: Pod) -> None:
         """Have a rejected pod admitted afresh."""
         self.run_worker(self._retry(pod), group="retry")
 
     async def _retry(self, pod: Pod) -> None:
-        ask = cast("Callable[[str, str], Awaitable[None]]", getattr(self.client, "retry"))  # noqa: B009
         try:
-            await ask(pod.metadata.namespace, pod.metadata.name)
+            await self.client.retry(pod.metadata.namespace, pod.metadata.name)
         except PodtuiError as error:
             self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
         else:

@@ -54,6 +54,9 @@ class LateClient:
     async def node_metrics(self) -> NodeMetrics | None:
         return await (await self._made()).node_metrics()
 
+    async def version(self) -> str:
+        return await (await self._made()).version()
+
     async def retry(self, namespace: str, pod: str) -> None:
         await (await self._made()).retry(namespace, pod)
 

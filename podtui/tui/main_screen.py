@@ -241,7 +241,7 @@ class MainScreen(LiveScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "retry":
             pod = self.pods.pod if self.is_mounted else None
-            return pod is not None and is_rejected(pod) and self.podtui.can_retry
+            return pod is not None and is_rejected(pod)
         if action == "zoom" and parameters == (False,):
             return self._layout_.zoomed
         return True

@@ -188,7 +188,7 @@ class PodScreen(BackScreen):
 
     def action_retry(self) -> None:
         pod = self.pod
-        if pod is not None and self.podtui.can_retry:
+        if pod is not None:
             self.podtui.retry(pod)
 
     # --- search

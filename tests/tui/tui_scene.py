@@ -426,6 +426,9 @@ class FakeClient:
     async def node_metrics(self) -> NodeMetrics | None:
         return self.node_use
 
+    async def version(self) -> str:
+        return "v1.36.0+podtui-0"
+
     async def retry(self, namespace: str, pod: str) -> None:
         self.retried.append(pod)
 
