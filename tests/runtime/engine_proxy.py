@@ -30,37 +30,41 @@ class EngineProxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
+        # One that was accepted just now gets to its first step.
+        await asyncio.sleep(0)
         for writer in self._writers:
             writer.transport.abort()
         async with asyncio.timeout(10):
             await self._idle.wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self._kept(writer):
+            try:
+                inner, out = await asyncio.open_unix_connection(self._path)
+            except OSError:
+                return
+            async with self._kept(out), asyncio.TaskGroup() as group:
+                group.create_task(_copy(reader, out))
+                group.create_task(_copy(inner, writer))
+
+    @contextlib.asynccontextmanager
+    async def _kept(self, writer: asyncio.StreamWriter):
         self._idle.clear()
         self._writers.add(writer)
         try:
-            inner, out = await asyncio.open_unix_connection(self._path)
-            self._writers.add(out)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(_copy(reader, out))
-                    group.create_task(_copy(inner, writer))
-            finally:
-                out.close()
-                self._writers.discard(out)
-        except OSError:
-            pass
+            yield
         finally:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
             self._writers.discard(writer)
             if not self._writers:
                 self._idle.set()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(OSError):
         while piece := await reader.read(65536):
             writer.write(piece)
             await writer.drain()
-    with contextlib.suppress(OSError):
         writer.write_eof()

@@ -103,6 +103,8 @@ class Connection:
         self._link: Link | None = None
         self._lock = asyncio.Lock()
         self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
+        self.ends = asyncio.Semaphore(STARTS_AT_ONCE)
+        """For sandboxes, whose networks the engine takes down one at a time."""
         self._lost: set[Loss] = set()
 
     @property

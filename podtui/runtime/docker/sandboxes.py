@@ -205,7 +205,8 @@ class Sandboxes:
             return
         for identity in await self._inside(link, sandbox_id, all=False):
             await stop_container(link, identity, 0)
-        await stop_container(link, sandbox_id, _PAUSE_GRACE)
+        async with self._connection.ends:
+            await stop_container(link, sandbox_id, _PAUSE_GRACE)
 
     async def remove(self, sandbox_id: str) -> None:
         link = self._connection.link
@@ -217,7 +218,8 @@ class Sandboxes:
         for identity in await self._inside(link, sandbox_id, all=True):
             await remove_container(link, identity)
             self._ownership.forget(identity)
-        await remove_container(link, sandbox_id)
+        async with self._connection.ends:
+            await remove_container(link, sandbox_id)
         self._ownership.forget(sandbox_id)
 
     async def _inside(self, link: Link, sandbox_id: str, *, all: bool) -> list[str]:
