@@ -1,6 +1,6 @@
 """Finding the engine: where one may answer, and why each place that does not, does not.
 
-Blocking, and needs no SDK: ``podtui doctor`` asks without loading it.
+Blocking, and done without the SDK: each failure keeps its own reason.
 """
 
 from __future__ import annotations
