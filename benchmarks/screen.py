@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import termios
+import threading
 import time
 
 from benchmarks import agent as agents
@@ -90,6 +91,37 @@ def _until(agent: agents.Agent, wanted: bytes) -> float:
         os.close(master)
 
 
+def _idle(agent: agents.Agent, seconds: float) -> tuple[float, float]:
+    """(percent of one core, RSS in MB) of a screen on a terminal that nobody touches."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (36, 120))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtui"],
+        env={**agent.environment, "TERM": "xterm-256color"},
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    shown = agents.Agent(agent.folder, agent.root, process, agent.environment)
+    stop = threading.Event()
+
+    def drain() -> None:
+        while not stop.is_set():
+            if select.select([master], [], [], 0.2)[0]:
+                os.read(master, 65536)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    try:
+        time.sleep(8)
+        return shown.cpu_and_memory(seconds)
+    finally:
+        stop.set()
+        reader.join()
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
 def _import_textual(runs: int) -> list[float]:
     """Seconds of a whole Python process that imports textual's app and nothing else."""
     values: list[float] = []
@@ -109,6 +141,7 @@ def measure(*, quick: bool) -> list[Row]:
         time.sleep(5)
         bare = _import_textual(runs)
         paint = _first_paint(agent, runs)
+        cpu, memory = _idle(agent, 10 if quick else 30)
     seconds = 5.0 if quick else 20.0
     lag = asyncio.run(_lag(seconds))
     waits, lines = asyncio.run(_key_to_paint(seconds))
@@ -117,6 +150,8 @@ def measure(*, quick: bool) -> list[Row]:
         row("screen: start to first paint", paint, "s", bound=1.0),
         row("screen: start to first paint, against importing textual", paint, "s",
             floor=bare, floor_name="import textual", bound=1.5),
+        row("screen idle, 50 pods: CPU", [cpu], "% of a core", bound=1.5),
+        row("screen idle, 50 pods: RSS", [memory], "MB", bound=120),
         row("screen: key to paint, median, 200 pods/s and 10,000 lines/s", waits, "ms"),
         row("screen: key to paint, p99 above the bare loop's p99 lag", [above], "ms", bound=50),
         row("screen: log lines/s while at it", [lines / seconds], "lines/s"),

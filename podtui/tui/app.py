@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -165,8 +166,13 @@ class PodtuiApp(App[None]):
     def _show(self, changes: Changes) -> None:
         now = self.now()
         for screen in self.screen_stack:
-            if isinstance(screen, LiveScreen):
+            if not isinstance(screen, LiveScreen):
+                continue
+            try:
                 screen.publish(changes, now)
+            except NoMatches:
+                if screen.shown:
+                    raise
 
     # --- actions
 

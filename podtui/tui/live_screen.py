@@ -21,8 +21,11 @@ class LiveScreen(Screen[None]):
     opened = False
     """Whether its widgets are there: what is published before is shown when it opens."""
 
+    _parts = 0
+
     def on_mount(self) -> None:
         self.opened = True
+        self._parts = len(self.children)
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
     def on_unmount(self) -> None:
@@ -30,9 +33,9 @@ class LiveScreen(Screen[None]):
 
     @property
     def shown(self) -> bool:
-        """Whether there is something to draw on: a screen that is leaving loses its widgets
-        before it is gone."""
-        return self.opened and self.is_attached and bool(self.children)
+        """Whether all of it is there to draw on: a screen that is leaving loses its widgets one
+        by one before it is gone."""
+        return self.opened and len(self.children) >= self._parts
 
     @property
     def podtui(self) -> PodtuiApp:
