@@ -1,0 +1,480 @@
+"""The samples and the gallery on the real engine: each shows what the comment at its head promises,
+all of them at once, and the broken ones never disturb the others."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
+
+from podtui.api.names import CONFIG_HASH, ROOT_LABEL
+from podtui.client.simple import get_json
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.kubelet.annotations import LACKS
+from podtui.runtime.docker.identity import instant, root_key
+
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(120)]
+
+SAMPLES = ROOT / "static_pods"
+GALLERY = SAMPLES / "gallery"
+GOOD = ("counter", "pipeline", "web")
+CANNOT_FREE = (
+    "Unexpected error while attempting to recover from admission failure: preemption: error finding"
+    " a set of pods to preempt: no set of running pods found to reclaim resources: [(res: memory,"
+)
+
+Json = dict[str, Any]
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP to the agent's socket, for what is not JSON."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("podtui", timeout=100)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class Gallery:
+    """One agent with every manifest, and each version of each pod's record since it started."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.socket = machine.root / "podtui.sock"
+        self._seen: list[Json] = []
+        self._watcher = threading.Thread(target=self._watch, name="watch")
+        log = (machine.folder.parent / "agent.log").open("wb")
+        with log:
+            self._process = subprocess.Popen(
+                [*PODTUI, "agent"], env=machine.env, cwd=ROOT,
+                stdin=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
+
+    def start(self) -> None:
+        wait_until(self._answers, "the agent answers")
+        self._watcher.start()
+        files = [*SAMPLES.glob("*.yaml"), *GALLERY.glob("*.yaml")]
+        for path in files:
+            self.machine.write(path.name, path.read_text())
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+        if self._watcher.is_alive():
+            self._watcher.join(30)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "the agent has ended"
+        try:
+            get_json(self.socket, "/api/v1/nodes")
+        except (AgentUnavailable, ApiError):
+            return False
+        return True
+
+    def _watch(self) -> None:
+        connection = UnixConnection(self.socket)
+        try:
+            connection.request("GET", "/api/v1/pods?watch=true")
+            with connection.getresponse() as response:
+                for line in response:
+                    event = json.loads(line)
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self._seen.append(event["object"])
+        except (OSError, http.client.HTTPException):
+            pass  # The agent has gone: what was seen so far stands.
+        finally:
+            connection.close()
+
+    # --- what the records say
+
+    def history(self, name: str) -> list[Json]:
+        """Every version of the pod's record that a watcher was sent, oldest first."""
+        full = f"{name}-{NODE}"
+        return [pod for pod in self._seen if pod["metadata"]["name"] == full]
+
+    def pods(self) -> dict[str, Json]:
+        """The pods there are now, by the name in their manifests."""
+        items = get_json(self.socket, "/api/v1/pods")["items"] or []
+        return {item["metadata"]["name"].removesuffix(f"-{NODE}"): item for item in items}
+
+    def until(self, name: str, condition: Callable[[Json], object], what: str) -> Json:
+        """The first version of the pod's record for which ``condition`` held."""
+        found: list[Json] = []
+
+        def look() -> bool:
+            found[:] = [pod for pod in self.history(name) if condition(pod)][:1]
+            return bool(found)
+
+        wait_until(look, f"{name}: {what}", 40)
+        return found[0]
+
+    def events(self, name: str) -> list[tuple[str, str, str]]:
+        """(type, reason, message) of a pod's events."""
+        full = f"{name}-{NODE}"
+        return [
+            (event["type"], event["reason"], event["message"])
+            for event in get_json(self.socket, "/api/v1/events")["items"]
+            if event["involvedObject"]["name"] == full
+        ]
+
+    def until_event(self, name: str, kind: str, reason: str, message: str) -> None:
+        """Wait for an event whose whole message matches a pattern."""
+        wait_until(
+            lambda: any(
+                (kind, reason) == found[:2] and re.fullmatch(message, found[2], re.DOTALL)
+                for found in self.events(name)
+            ),
+            f"{name}: {kind} {reason} {message}",
+        )
+
+    def log(self, name: str, container: str, query: str = "") -> list[str]:
+        """The lines of a container's log."""
+        connection = UnixConnection(self.socket)
+        try:
+            path = f"/api/v1/namespaces/default/pods/{name}-{NODE}/log?container={container}{query}"
+            connection.request("GET", path)
+            with connection.getresponse() as response:
+                assert response.status == 200, response.read()
+                return response.read().decode().splitlines()
+        finally:
+            connection.close()
+
+    # --- what the engine says
+
+    def containers(self) -> dict[str, str]:
+        """Id by name of what the engine has of this root directory."""
+        label = f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
+        text = docker("ps", "--all", "--no-trunc", "--filter", label, "--format",
+                      "{{.Names}} {{.ID}}")  # fmt: skip
+        return dict(line.split() for line in text.splitlines())
+
+    def volumes(self) -> list[str]:
+        label = f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
+        return docker("volume", "ls", "--quiet", "--filter", label).split()
+
+
+NODE = "n1"
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(
+        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
+    base = tmp_path_factory.mktemp("gallery")
+    machine = Machine(base, Terminal(base / "tmux.sock"), "auto")
+    gallery = Gallery(machine)
+    try:
+        gallery.start()
+        yield gallery
+    finally:
+        gallery.close()
+        done = machine.run("down", "--yes")
+    assert done.returncode == 0, done.stderr
+
+
+# --- reading a record
+
+
+def status_of(pod: Json, container: str) -> Json:
+    """A container's status, init containers among them; empty where there is none yet."""
+    status = pod["status"]
+    lists = (status.get("initContainerStatuses"), status.get("containerStatuses"))
+    return next((one for some in lists for one in some or [] if one["name"] == container), {})
+
+
+def waiting(pod: Json, container: str) -> Json:
+    return status_of(pod, container).get("state", {}).get("waiting") or {}
+
+
+def ended(pod: Json, container: str) -> Json:
+    """How the container ended: now, or before it was started again."""
+    status = status_of(pod, container)
+    for when in ("state", "lastState"):
+        if status.get(when, {}).get("terminated"):
+            return status[when]["terminated"]
+    return {}
+
+
+def condition(pod: Json, kind: str) -> str:
+    return next((c["status"] for c in pod["status"].get("conditions", []) if c["type"] == kind), "")
+
+
+def reference(pod: Json) -> str:
+    """How messages name the pod: the static pod's uid, not its record's."""
+    return f"{pod['metadata']['name']}_default({pod['metadata']['annotations'][CONFIG_HASH]})"
+
+
+def when(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def phases(versions: list[Json]) -> set[str]:
+    return {pod["status"]["phase"] for pod in versions if pod["status"].get("phase")}
+
+
+# --- the samples
+
+
+def test_web_serves_and_its_client_fetches(gallery: Gallery) -> None:
+    gallery.until("web", lambda pod: condition(pod, "Ready") == "True", "is ready")
+    page = f"ok: <h1>served by web-{NODE}</h1>"
+    wait_until(lambda: page in gallery.log("web", "client"), f"the client's log has {page!r}")
+
+
+def test_pipeline_starts_in_order_and_flows(gallery: Gallery) -> None:
+    pod = gallery.until("pipeline", lambda pod: condition(pod, "Ready") == "True", "is ready")
+    # The engine's own times are exact; those of the API are whole seconds.
+    states = {
+        name: json.loads(docker(
+            "inspect", "--format", "{{json .State}}",
+            status_of(pod, name)["containerID"].removeprefix("docker://"),
+        ))
+        for name in ("prepare", "feeder", "reader")
+    }  # fmt: skip
+    times = [
+        instant(states["prepare"]["StartedAt"]),
+        instant(states["prepare"]["FinishedAt"]),
+        instant(states["feeder"]["StartedAt"]),
+        instant(states["reader"]["StartedAt"]),
+    ]
+    assert None not in times
+    assert times == sorted(times), "prepare starts, ends, feeder starts, reader starts"
+    assert status_of(pod, "prepare")["state"]["terminated"]["reason"] == "Completed"
+    assert gallery.log("pipeline", "prepare") == ["wrote /data/feed"]
+    wait_until(lambda: "item 2" in gallery.log("pipeline", "reader"), "the reader read two items")
+    lines = gallery.log("pipeline", "reader")
+    assert lines == ["prepared", *(f"item {n}" for n in range(1, len(lines)))]
+
+
+def test_counter_counts_without_a_gap(gallery: Gallery) -> None:
+    gallery.until("counter", lambda pod: condition(pod, "Ready") == "True", "is ready")
+    wait_until(lambda: len(gallery.log("counter", "count")) >= 5, "the counter counted to five")
+    lines = gallery.log("counter", "count")
+    assert lines == [f"tick {n}" for n in range(1, len(lines) + 1)]
+    assert gallery.log("counter", "count", "&tailLines=1")[0] in (
+        lines[-1], f"tick {len(lines) + 1}",
+    )  # fmt: skip
+
+
+# --- the gallery
+
+
+def test_no_such_image(gallery: Gallery) -> None:
+    image = "podtui-sample/nosuch:1"
+    backing = f'Back-off pulling image "{image}"'
+    pod = gallery.until(
+        "no-such-image", lambda pod: waiting(pod, "app").get("reason") == "ImagePullBackOff",
+        "ImagePullBackOff",
+    )  # fmt: skip
+    said = waiting(pod, "app")["message"]
+    assert re.fullmatch(re.escape(f"{backing}: ErrImagePull: ") + r"\S.*", said, re.DOTALL), said
+    pull = re.escape(f'Failed to pull image "{image}": ')
+    gallery.until_event("no-such-image", "Normal", "Pulling", re.escape(f'Pulling image "{image}"'))
+    gallery.until_event("no-such-image", "Warning", "Failed", pull + r"\S.*")
+    gallery.until_event("no-such-image", "Warning", "Failed", "Error: ErrImagePull")
+    gallery.until_event("no-such-image", "Normal", "BackOff", re.escape(backing))
+    gallery.until_event("no-such-image", "Warning", "Failed", "Error: ImagePullBackOff")
+    assert phases(gallery.history("no-such-image")) == {"Pending"}
+
+
+def test_run_as_nonroot(gallery: Gallery) -> None:
+    name = "run-as-nonroot"
+    pod = gallery.until(
+        name, lambda pod: waiting(pod, "app").get("reason") == "CreateContainerConfigError",
+        "CreateContainerConfigError",
+    )  # fmt: skip
+    why = (
+        "container has runAsNonRoot and image will run as root"
+        f' (pod: "{reference(pod)}", container: app)'
+    )
+    assert waiting(pod, "app")["message"] == why
+    gallery.until_event(name, "Warning", "Failed", re.escape(f"Error: {why}"))
+    assert phases(gallery.history(name)) == {"Pending"}
+    assert not [found for found in gallery.containers() if found.startswith(f"k8s_app_{name}-")]
+
+
+def test_too_big(gallery: Gallery) -> None:
+    pod = gallery.until("too-big", lambda pod: pod["status"].get("phase") == "Failed", "Failed")
+    status = pod["status"]
+    assert status["reason"] == "UnexpectedAdmissionError"
+    found = re.fullmatch(
+        re.escape(f"Pod was rejected: {CANNOT_FREE}") + r" q: (\d+)\), \]", status["message"]
+    )
+    assert found, status["message"]
+    node = get_json(gallery.socket, f"/api/v1/nodes/{NODE}")
+    asked, room = 64 * 2**40, kibibytes(node["status"]["allocatable"]["memory"])
+    assert asked - room <= int(found[1]) < asked, "what it lacks is what it asks less what is free"
+    assert "memory" in pod["metadata"]["annotations"][LACKS]
+    gallery.until_event(
+        "too-big", "Warning", "UnexpectedAdmissionError", re.escape(CANNOT_FREE) + r" q: \d+\), \]"
+    )
+    assert not [found for found in gallery.containers() if "_too-big-" in found]
+
+
+def kibibytes(quantity: str) -> int:
+    """Bytes of a node's memory as kubelets write it."""
+    found = re.fullmatch(r"(\d+)(Ki)?", quantity)
+    assert found, quantity
+    return int(found[1]) * (1024 if found[2] else 1)
+
+
+def test_unknown_field(gallery: Gallery) -> None:
+    def record() -> Json:
+        items = get_json(gallery.socket, "/apis/podtui.dev/v1alpha1/manifests")["items"]
+        return next((i for i in items if i["metadata"]["name"] == "unknown-field.yaml"), {})
+
+    wait_until(record, "the manifest has a record")
+    status = record()["status"]
+    lines = (GALLERY / "unknown-field.yaml").read_text().splitlines()
+    moved = next(n for n, line in enumerate(lines, 1) if line.startswith("  restartPolicy:"))
+    spelt = next(n for n, line in enumerate(lines, 1) if line.startswith("      workdir:"))
+    assert status["state"] == "Invalid"
+    assert status["message"].startswith(f"line {moved}: metadata.restartPolicy: unknown field")
+    keys = ("severity", "path", "line", "column", "field", "message", "fix")
+    path = str(gallery.machine.folder / "unknown-field.yaml")
+    assert [tuple(found[key] for key in keys) for found in status["diagnostics"]] == [
+        (
+            "Error", path, moved, 3, "metadata.restartPolicy",
+            'unknown field "restartPolicy"; it belongs at spec.restartPolicy',
+            "move it to spec.restartPolicy",
+        ),
+        (
+            "Error", path, spelt, 7, "spec.containers[0].workdir",
+            'unknown field "workdir"', 'did you mean "workingDir"?',
+        ),
+    ]  # fmt: skip
+
+
+def test_oom(gallery: Gallery) -> None:
+    pod = gallery.until(
+        "oom", lambda pod: ended(pod, "hungry").get("reason") == "OOMKilled", "OOMKilled"
+    )
+    assert ended(pod, "hungry")["exitCode"] == 137
+    gallery.until(
+        "oom", lambda pod: waiting(pod, "hungry").get("reason") == "CrashLoopBackOff",
+        "CrashLoopBackOff",
+    )  # fmt: skip
+    assert phases(gallery.history("oom")) == {"Pending", "Running"}
+    assert "filling memory" in gallery.log("oom", "hungry", "&previous=true")
+
+
+def test_init_fails(gallery: Gallery) -> None:
+    pod = gallery.until(
+        "init-fails", lambda pod: waiting(pod, "migrate").get("reason") == "CrashLoopBackOff",
+        "CrashLoopBackOff",
+    )  # fmt: skip
+    assert condition(pod, "Initialized") == "False"
+    assert ended(pod, "migrate")["exitCode"] == 1
+    versions = gallery.history("init-fails")
+    assert phases(versions) == {"Pending"}
+    assert not any(status_of(one, "app").get("containerID") for one in versions)
+    assert waiting(pod, "app")["reason"] == "PodInitializing"
+    assert "Init:CrashLoopBackOff" in gallery.machine.run("status").stdout
+
+
+def test_crash_loop(gallery: Gallery) -> None:
+    name = "crash-loop"
+    pod = gallery.until(
+        name, lambda pod: waiting(pod, "app").get("reason") == "CrashLoopBackOff",
+        "CrashLoopBackOff",
+    )  # fmt: skip
+    said = f"back-off 10s restarting failed container=app pod={reference(pod)}"
+    assert waiting(pod, "app")["message"] == said
+    assert status_of(pod, "app")["restartCount"] >= 1, "the first restart is at once"
+    last = ended(pod, "app")
+    assert (last["reason"], last["exitCode"]) == ("Error", 1)
+    said = f"Back-off restarting failed container app in pod {reference(pod)}"
+    gallery.until_event(name, "Warning", "BackOff", re.escape(said))
+    assert gallery.log(name, "app", "&previous=true") == ["starting", "cannot open /etc/app.conf"]
+    # The second restart comes no sooner than the back-off says.
+    again = gallery.until(
+        name,
+        lambda pod: (
+            status_of(pod, "app").get("restartCount") == 2
+            and status_of(pod, "app")["state"].get("running")
+        ),
+        "the second restart",
+    )
+    started = when(status_of(again, "app")["state"]["running"]["startedAt"])
+    assert (started - when(last["finishedAt"])).total_seconds() >= 10
+    assert phases(gallery.history(name)) == {"Pending", "Running"}
+
+
+# --- all of them together; these change things and stay last
+
+
+def test_bad_neighbours_disturb_nobody(gallery: Gallery) -> None:
+    gallery.until("oom", lambda pod: status_of(pod, "hungry").get("restartCount", 0) >= 2, "again")
+    assert set(gallery.pods()) == {
+        path.stem for path in gallery.machine.folder.glob("*.yaml")
+    } - {"unknown-field"}  # fmt: skip
+    assert not gallery.history("unknown-field")
+    for name in GOOD:
+        versions = gallery.history(name)
+        assert condition(versions[-1], "Ready") == "True"
+        first = next(n for n, pod in enumerate(versions) if condition(pod, "Ready") == "True")
+        assert all(condition(pod, "Ready") == "True" for pod in versions[first:])
+        for spec in (versions[-1]["spec"].get("initContainers") or []) + (
+            versions[-1]["spec"]["containers"]
+        ):
+            seen = [status_of(pod, spec["name"]) for pod in versions]
+            assert {one["restartCount"] for one in seen if one} == {0}
+            assert len({one["containerID"] for one in seen if one.get("containerID")}) == 1
+        assert not {"Killing", "BackOff", "Failed"} & {event[1] for event in gallery.events(name)}
+
+
+def test_an_edit_replaces_its_own_pod_alone(gallery: Gallery) -> None:
+    before = gallery.containers()
+    text = (SAMPLES / "counter.yaml").read_text()
+    assert "value: tick" in text
+    gallery.machine.write("counter.yaml", text.replace("value: tick", "value: tock"))
+
+    gallery.until(
+        "counter",
+        lambda pod: (
+            pod["spec"]["containers"][0]["env"][0]["value"] == "tock"
+            and condition(pod, "Ready") == "True"
+        ),
+        "the new version is ready",
+    )
+    wait_until(lambda: "tock 1" in gallery.log("counter", "count"), "the counter says the new word")
+    steady = [name for name in before if "_web-" in name or "_pipeline-" in name]
+    assert len(steady) == 7
+    after = gallery.containers()
+    assert {name: after.get(name) for name in steady} == {name: before[name] for name in steady}
+
+
+def test_mending_a_manifest_starts_its_pod(gallery: Gallery) -> None:
+    text = (GALLERY / "unknown-field.yaml").read_text()
+    text = text.replace("  restartPolicy: Never\nspec:\n", "spec:\n  restartPolicy: Never\n")
+    text = text.replace("      workdir:", "      workingDir:")
+    # Its process ignores SIGTERM, and the test shall not wait half a minute for its end.
+    text = text.replace("spec:\n", "spec:\n  terminationGracePeriodSeconds: 1\n")
+    gallery.machine.write("unknown-field.yaml", text)
+    gallery.until("unknown-field", lambda pod: condition(pod, "Ready") == "True", "is ready")
+
+
+def test_an_empty_folder_leaves_nothing(gallery: Gallery) -> None:
+    for path in gallery.machine.folder.glob("*.yaml"):
+        path.unlink()
+    wait_until(lambda: not gallery.pods(), "no pod is left", 60)
+    wait_until(lambda: not gallery.containers(), "no container is left", 30)
+    wait_until(lambda: not gallery.volumes(), "no volume is left", 30)
