@@ -140,7 +140,9 @@ class Quantity:
     def __str__(self) -> str:
         if self.nano == 0:
             return "0"
-        if self.format is Format.BINARY_SI and abs(self.nano) >= 1024 * NANO:
+        # Binary text has no fractions; an amount that has one is written in decimals, exactly.
+        whole = self.nano % NANO == 0
+        if self.format is Format.BINARY_SI and whole and abs(self.nano) >= 1024 * NANO:
             return self._binary()
         return self._decimal()
 
