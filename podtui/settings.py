@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 
 import yaml
 
+from podtui.api.quantity import parse_quantity
 from podtui.errors import UsageError
 
 _DURATION_UNITS: Final = {
@@ -37,30 +38,26 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 # KubeletConfiguration fields that mean nothing to a single machine without a cluster.
 KUBELET_ONLY: Final = frozenset(
     """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
-    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion rotateCertificates
-    serverTLSBootstrap authentication authorization registryPullQPS registryBurst
-    eventRecordQPS eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
-    healthzBindAddress oomScoreAdj clusterDomain clusterDNS streamingConnectionIdleTimeout
-    nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds
-    imageMinimumGCAge imageMaximumGCAge imageGCHighThresholdPercent imageGCLowThresholdPercent
-    volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver
-    cpuManagerPolicy singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
-    memoryManagerPolicy topologyManagerPolicy topologyManagerScope topologyManagerPolicyOptions
-    qosReserved runtimeRequestTimeout hairpinMode podCIDR podPidsLimit resolvConf runOnce
-    cpuCFSQuota cpuCFSQuotaPeriod nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS
-    kubeAPIBurst evictionSoft evictionSoftGracePeriod evictionPressureTransitionPeriod
-    evictionMaxPodGracePeriod evictionMinimumReclaim mergeDefaultEvictionSettings podsPerCore
+    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
+    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS
+    eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
+    healthzBindAddress oomScoreAdj streamingConnectionIdleTimeout nodeStatusUpdateFrequency
+    nodeStatusReportFrequency nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups
+    systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver cpuManagerPolicy
+    singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
+    memoryManagerPolicy topologyManagerPolicy topologyManagerScope
+    topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode podCIDR
+    runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS kubeAPIBurst podsPerCore
     enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains
-    iptablesMasqueradeBit iptablesDropBit featureGates failSwapOn memorySwap
-    containerLogMaxSize containerLogMaxFiles containerLogMaxWorkers containerLogMonitorInterval
-    configMapAndSecretChangeDetectionStrategy systemReservedCgroup kubeReservedCgroup
-    enforceNodeAllocatable reservedSystemCPUs showHiddenMetricsForVersion volumePluginDir
-    providerID kernelMemcgNotification logging enableSystemLogHandler enableSystemLogQuery
-    shutdownGracePeriod shutdownGracePeriodCriticalPods shutdownGracePeriodByPodPriority
-    reservedMemory enableProfilingHandler enableDebugFlagsHandler seccompDefault
-    memoryThrottlingFactor registerWithTaints registerNode tracing localStorageCapacityIsolation
-    containerRuntimeEndpoint imageServiceEndpoint failCgroupV1 userNamespaces
-    imagePullCredentialsVerificationPolicy preloadedImagesVerificationAllowlist""".split()
+    iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap containerLogMaxWorkers
+    containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
+    systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable reservedSystemCPUs
+    showHiddenMetricsForVersion volumePluginDir providerID kernelMemcgNotification logging
+    enableSystemLogHandler enableSystemLogQuery reservedMemory enableProfilingHandler
+    enableDebugFlagsHandler memoryThrottlingFactor registerWithTaints registerNode tracing
+    localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
+    userNamespaces imagePullCredentialsVerificationPolicy
+    preloadedImagesVerificationAllowlist""".split()
 )
 
 
@@ -105,6 +102,12 @@ def _text(value: object) -> str:
     raise ValueError("wants a text that is not empty")
 
 
+def _any_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError("wants a text")
+
+
 def _path(value: object) -> Path:
     return Path(_text(value)).expanduser().absolute()
 
@@ -133,6 +136,56 @@ def _text_map(value: object) -> Mapping[str, str]:
         items = cast(dict[object, object], value)
         return {str(key): str(val) for key, val in items.items()}
     raise ValueError("wants a map such as {cpu: 100m}")
+
+
+def _percent(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= 100:
+        return number
+    raise ValueError("wants a whole number from 0 to 100")
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError("wants a whole number")
+
+
+def _bytes(value: object) -> int:
+    try:
+        size = parse_quantity(str(value)).value()
+    except ValueError as error:
+        raise ValueError("wants an amount such as 10Mi") from error
+    if size > 0:
+        return size
+    raise ValueError("wants an amount above 0")
+
+
+def _gates(value: object) -> Mapping[str, bool]:
+    return {name: _boolean(text) for name, text in _text_map(value).items()}
+
+
+def _durations(value: object) -> Mapping[str, float]:
+    return {name: _duration(text) for name, text in _text_map(value).items()}
+
+
+def _shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
+    """(priority, seconds) pairs."""
+    if isinstance(value, list):
+        found: list[tuple[int, int]] = []
+        for item in cast(list[object], value):
+            if not isinstance(item, dict):
+                break
+            pair = cast(dict[str, object], item)
+            if pair.keys() != {"priority", "shutdownGracePeriodSeconds"}:
+                break
+            seconds = _integer(pair["shutdownGracePeriodSeconds"])
+            found.append((_integer(pair["priority"]), seconds))
+        else:
+            return tuple(sorted(found))
+    raise ValueError("wants a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
 
 
 def default_root_dir(environ: Mapping[str, str]) -> Path:
@@ -183,6 +236,35 @@ class Settings:
     maxParallelImagePulls: int = 1
     allowedUnsafeSysctls: tuple[str, ...] = ()
     nodeLabels: Mapping[str, str] = field(default_factory=dict[str, str])
+    clusterDNS: tuple[str, ...] = ()
+    clusterDomain: str = ""
+    resolvConf: str = "/etc/resolv.conf"
+    """Of the machine that the agent runs on; empty for none."""
+    seccompDefault: bool = False
+    cpuCFSQuota: bool = True
+    cpuCFSQuotaPeriod: float = 0.1
+    podPidsLimit: int = -1
+    """Processes per container; -1 is without limit."""
+    featureGates: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    registryPullQPS: int = 5
+    registryBurst: int = 10
+    imageMinimumGCAge: float = 120.0
+    imageMaximumGCAge: float = 0.0
+    imageGCHighThresholdPercent: int = 85
+    imageGCLowThresholdPercent: int = 80
+    containerLogMaxSize: int = 10 * 1024 * 1024
+    """Bytes."""
+    containerLogMaxFiles: int = 5
+    evictionSoft: Mapping[str, str] = field(default_factory=dict[str, str])
+    evictionSoftGracePeriod: Mapping[str, float] = field(default_factory=dict[str, float])
+    evictionPressureTransitionPeriod: float = 300.0
+    evictionMaxPodGracePeriod: int = 0
+    evictionMinimumReclaim: Mapping[str, str] = field(default_factory=dict[str, str])
+    mergeDefaultEvictionSettings: bool = False
+    shutdownGracePeriod: float = 0.0
+    shutdownGracePeriodCriticalPods: float = 0.0
+    shutdownGracePeriodByPodPriority: tuple[tuple[int, int], ...] = ()
+    """(priority, seconds) pairs, ascending."""
 
     @property
     def socket_path(self) -> Path:
@@ -219,6 +301,31 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "maxParallelImagePulls": _positive,
     "allowedUnsafeSysctls": _texts,
     "nodeLabels": _text_map,
+    "clusterDNS": _texts,
+    "clusterDomain": _any_text,
+    "resolvConf": _any_text,
+    "seccompDefault": _boolean,
+    "cpuCFSQuota": _boolean,
+    "cpuCFSQuotaPeriod": _duration,
+    "podPidsLimit": _integer,
+    "featureGates": _gates,
+    "registryPullQPS": _integer,
+    "registryBurst": _integer,
+    "imageMinimumGCAge": _duration,
+    "imageMaximumGCAge": _duration,
+    "imageGCHighThresholdPercent": _percent,
+    "imageGCLowThresholdPercent": _percent,
+    "containerLogMaxSize": _bytes,
+    "containerLogMaxFiles": _positive,
+    "evictionSoft": _text_map,
+    "evictionSoftGracePeriod": _durations,
+    "evictionPressureTransitionPeriod": _duration,
+    "evictionMaxPodGracePeriod": _integer,
+    "evictionMinimumReclaim": _text_map,
+    "mergeDefaultEvictionSettings": _boolean,
+    "shutdownGracePeriod": _duration,
+    "shutdownGracePeriodCriticalPods": _duration,
+    "shutdownGracePeriodByPodPriority": _shutdown_steps,
 }
 # Where KubeletConfiguration nests or names a setting of ours otherwise.
 ALIASES: Final = {

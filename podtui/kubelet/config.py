@@ -32,6 +32,31 @@ class KubeletConfig:
     sync_frequency: float = 60.0
     strict: bool = False
     simulated: bool = False
+    root_dir: str = ""
+    """Where the kubelet keeps ``logs/pods``; empty for nowhere (tests)."""
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: str = ""
+    """Path of the node's resolver file; empty leaves the resolver to the engine."""
+    seccomp_default: bool = False
+    cpu_cfs_quota: bool = True
+    cpu_cfs_quota_period: float = 0.1
+    pod_pids_limit: int = -1
+    feature_gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    registry_pull_qps: int = 5
+    registry_burst: int = 10
+    image_minimum_gc_age: float = 120.0
+    image_maximum_gc_age: float = 0.0
+    image_gc_high_threshold_percent: int = 85
+    image_gc_low_threshold_percent: int = 80
+    eviction_soft: Mapping[str, str] = field(default_factory=_no_map)
+    eviction_soft_grace_period: Mapping[str, float] = field(default_factory=dict[str, float])
+    eviction_pressure_transition_period: float = 300.0
+    eviction_max_pod_grace_period: int = 0
+    eviction_minimum_reclaim: Mapping[str, str] = field(default_factory=_no_map)
+    shutdown_grace_period: float = 0.0
+    shutdown_grace_period_critical_pods: float = 0.0
+    shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...] = ()
 
     relist_period: float = 1.0
     relist_period_streaming: float = 5.0
@@ -43,6 +68,10 @@ class KubeletConfig:
     runtime_down_after: float = 30.0
     node_status_period: float = 10.0
     node_report_period: float = 300.0
+
+    def gate(self, name: str, default: bool = False) -> bool:
+        """Whether a feature gate is on; ``default`` is the kubelet's own."""
+        return self.feature_gates.get(name, default)
 
     @property
     def pull_slots(self) -> int:

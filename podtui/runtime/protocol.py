@@ -41,6 +41,14 @@ class EngineInfo:
     supports_lower_oom_score: bool = True
     routable_pods: bool = True
     """Whether this process can dial a pod's IP."""
+    apparmor: bool = False
+    """Whether the engine's host enforces AppArmor profiles."""
+    user_namespaces: bool = False
+    """Whether a pod can have a user namespace of its own (``hostUsers: false``)."""
+    recursive_read_only: bool = False
+    """Whether a read-only mount can cover what is mounted beneath it."""
+    supplemental_groups_policy: bool = False
+    """Whether ``supplementalGroupsPolicy: Strict`` can be had."""
     lacking: tuple[str, ...] = ()
 
 
@@ -84,7 +92,9 @@ class VolumeFile:
 class PodVolume:
     """A directory that lives as long as the pod (reference §10.2).
 
-    ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default).
+    ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default),
+    ``huge_pages`` a hugetlbfs of that page size in bytes. ``files`` are there before anything runs;
+    `Runtime.write_volume` replaces them, `Runtime.fill_volume` puts an image's files in.
     """
 
     name: str
@@ -93,6 +103,7 @@ class PodVolume:
     gid: int = 0
     memory: bool = False
     size_limit: int | None = None
+    huge_pages: int = 0
     files: tuple[VolumeFile, ...] = ()
 
 
@@ -117,6 +128,8 @@ class SandboxConfig:
     """(name, ip) pairs."""
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
     privileged: bool = False
+    host_users: bool = True
+    """False asks for a user namespace of the pod's own."""
     volumes: tuple[PodVolume, ...] = ()
 
 
@@ -164,6 +177,7 @@ class Mount:
     host_path: str = ""
     host_path_create: Literal["", "Directory", "File"] = ""
     read_only: bool = False
+    recursive_read_only: bool = False
     propagation: Literal["private", "rslave", "rshared"] = "private"
 
 
@@ -176,6 +190,7 @@ class Resources:
     cpu_period: int = 0
     memory: int = 0
     oom_score_adj: int = 0
+    pids: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +235,8 @@ class ContainerConfig:
     resources: Resources = Resources()
     security: SecurityContext = SecurityContext()
     pid: NamespaceMode = NamespaceMode.CONTAINER
+    target_container_id: str = ""
+    """Join this container's PID namespace (an ephemeral container's target)."""
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
@@ -269,6 +286,12 @@ class ContainerStatus:
     reason: str = ""
     message: str = ""
     pid: int | None = None
+    resources: Resources | None = None
+    """What the engine holds it to now; None where it does not tell."""
+    user: tuple[int, int, tuple[int, ...]] | None = None
+    """Uid, gid and supplementary groups of its first process, where they are known for certain."""
+    log_path: str = ""
+    """The engine's own file of its log on the engine's host; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +309,17 @@ class RuntimeSnapshot:
 
     sandboxes: tuple[SandboxRecord, ...]
     containers: tuple[ContainerRecord, ...]
+
+
+class HostPathKind(StrEnum):
+    """What lies at a path of the engine's host, symlinks followed."""
+
+    MISSING = ""
+    DIRECTORY = "Directory"
+    FILE = "File"
+    SOCKET = "Socket"
+    CHAR_DEVICE = "CharDevice"
+    BLOCK_DEVICE = "BlockDevice"
 
 
 # --- images, logs, exec, stats, events
@@ -410,6 +444,39 @@ class Runtime(Protocol):
 
     async def pod_data(self) -> tuple[str, ...]:
         """UIDs of all pods that have volumes, whether or not they have a sandbox."""
+        ...
+
+    async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
+        """Make the projected files of a volume what ``volume.files`` says, while containers read
+        them: the new version's directory first, then ``..data`` turned to it in one step, then the
+        old version removed (reference §10.2). Nothing happens where they are the same already.
+        Raises `EngineNotFound` when sandbox or volume is gone."""
+        ...
+
+    async def read_volume(
+        self, sandbox_id: str, volume: str, path: str, limit: int
+    ) -> bytes | None:
+        """At most the first ``limit`` bytes of a file in a volume; None where there is no regular
+        file. A path or symlink that leads out of the volume is no file."""
+        ...
+
+    async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
+        """Put an image's files into a volume that `run_sandbox` made empty (an image volume). Done
+        once: a volume that has been filled from this image is left alone, also by another instance
+        of this class. Raises `EngineNotFound` when image, sandbox or volume is gone."""
+        ...
+
+    async def host_path(
+        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+    ) -> HostPathKind:
+        """What lies at a path of the engine's host. A missing one is made first where ``create``
+        says so: directories 0755 with their parents, a file 0644 without (reference §10.2)."""
+        ...
+
+    async def update_container(self, container_id: str, resources: Resources) -> None:
+        """Hold a running container to other cpu and memory values (reference §13.6). Raises
+        `EngineError` with the engine's text when it refuses; `ContainerStatus.resources` tells
+        what holds then."""
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:

@@ -47,7 +47,15 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s\n"
         "systemReserved: {cpu: 100m, memory: 1Gi}\n"
         "evictionHard:\n  memory.available: 200Mi\n"
-        "clusterDNS: [10.96.0.10]\n",
+        "clusterDNS: [10.96.0.10]\n"
+        "featureGates: {ContainerStopSignals: true}\n"
+        "containerLogMaxSize: 5Mi\n"
+        "evictionSoft: {memory.available: 300Mi}\n"
+        "evictionSoftGracePeriod: {memory.available: 1m30s}\n"
+        "shutdownGracePeriodByPodPriority:\n"
+        "- {priority: 100, shutdownGracePeriodSeconds: 10}\n"
+        "- {priority: 0, shutdownGracePeriodSeconds: 20}\n"
+        "cgroupDriver: systemd\n",
     )
     resolved = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
     settings = resolved.settings
@@ -58,8 +66,13 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
     assert [line.rsplit(" ")[-1] for line in resolved.ignored] == [
         "apiVersion",
         "kind",
-        "clusterDNS",
+        "cgroupDriver",
     ]
+    assert settings.clusterDNS == ("10.96.0.10",)
+    assert settings.featureGates == {"ContainerStopSignals": True}
+    assert settings.containerLogMaxSize == 5 * 1024 * 1024
+    assert settings.evictionSoftGracePeriod == {"memory.available": 90.0}
+    assert settings.shutdownGracePeriodByPodPriority == ((0, 20), (100, 10))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +85,10 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ("a: [\n", ":2:1", ""),
         ("- a\n", ":1:1", "wants a map"),
         ("kubeletStrict: perhaps\n", ":1:1", "true or false"),
+        ("featureGates: {EnvFiles: perhaps}\n", ":1:1", "true or false"),
+        ("imageGCHighThresholdPercent: 101\n", ":1:1", "from 0 to 100"),
+        ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),
+        ("shutdownGracePeriodByPodPriority: [{priority: 1}]\n", ":1:1", "wants a list of"),
         ("maxContainerRestartPeriod: 10m\n", ":1:1", "between 1s and 300s"),
     ],
 )
