@@ -14,6 +14,7 @@ HERE = str(Path(__file__).parent)
 if HERE not in sys.path:
     sys.path.append(HERE)
 
+from marks_report import MarksReport, note_marks  # noqa: E402 - needs the path above
 from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
 
 
@@ -23,9 +24,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("PODTUI_TEST_ENGINE", "unix:///var/run/docker.sock"),
         help="the Docker-compatible engine of tests marked engine (also: PODTUI_TEST_ENGINE)",
     )
+    parser.addoption(
+        "--marks-report",
+        type=Path,
+        help="write which tests cover which acceptance cases and pod fields (JSON)",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        note_marks(item)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    report: Path | None = config.getoption("--marks-report")
+    if report is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(MarksReport(report.absolute()), "podtui-marks-report")
     config.addinivalue_line(
         "markers", "virtual_time: run on a loop whose time jumps to the next timer"
     )
