@@ -21,6 +21,7 @@ import yaml
 
 from podtui.api.quantity import parse_quantity
 from podtui.errors import UsageError
+from podtui.setting_rules import broken_rules
 
 _DURATION_UNITS: Final = {
     "ns": 1e-9,
@@ -233,7 +234,8 @@ class Settings:
     syncFrequency: float = 60.0
     maxContainerRestartPeriod: float = 300.0
     serializeImagePulls: bool = True
-    maxParallelImagePulls: int = 1
+    maxParallelImagePulls: int = 0
+    """Where pulls are not serialized; 0 is without limit."""
     allowedUnsafeSysctls: tuple[str, ...] = ()
     nodeLabels: Mapping[str, str] = field(default_factory=dict[str, str])
     clusterDNS: tuple[str, ...] = ()
@@ -387,12 +389,13 @@ def resolve(
     values.setdefault("rootDir", default_root_dir(environ).absolute())
     values.setdefault("staticPodPath", default_static_pod_path(environ, working).absolute())
     values.setdefault("nodeName", socket.gethostname().lower() or "localhost")
+    if values.get("mergeDefaultEvictionSettings"):
+        values["evictionHard"] = {**EVICTION_HARD, **values.get("evictionHard", {})}
     settings = Settings(**values)
     for item in fields(Settings):
         origins.setdefault(item.name, "default")
-    if not 1 <= settings.maxContainerRestartPeriod <= 300:
-        place = origins["maxContainerRestartPeriod"]
-        raise SettingsError(f"{place}: maxContainerRestartPeriod: must be between 1s and 300s")
+    for key, problem in broken_rules(settings):
+        raise SettingsError(f"{origins[key]}: {key}: {problem}")
     return Resolved(settings, origins, tuple(ignored))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Final
 import msgspec
 
 from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.thresholds import threshold_amount
 from podtui.api.v1 import (
     ContainerImage,
     DaemonEndpoint,
@@ -73,22 +73,6 @@ def node_labels(name: str, engine: EngineInfo) -> dict[str, str]:
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": system,
     }
-
-
-def _single(number: float) -> float:
-    """Through single precision, as the kubelet keeps percentages."""
-    return struct.unpack("f", struct.pack("f", number))[0]
-
-
-def threshold_amount(text: str, capacity: int) -> int:
-    """An eviction threshold, ``100Mi`` or ``10%``, in units of the capacity.
-
-    Raises ValueError for a text that is neither.
-    """
-    if text.endswith("%"):
-        share = _single(_single(float(text[:-1])) / 100)
-        return int(capacity * share)
-    return parse_quantity(text).value()
 
 
 def node_resources(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.settings import SettingsError, environment_name, parse_duration, resolve
+from podtui.settings import EVICTION_HARD, SettingsError, environment_name, parse_duration, resolve
 
 NO_FLAGS: dict[str, str | None] = {}
 
@@ -90,6 +90,25 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),
         ("shutdownGracePeriodByPodPriority: [{priority: 1}]\n", ":1:1", "wants a list of"),
         ("maxContainerRestartPeriod: 10m\n", ":1:1", "between 1s and 300s"),
+        ("evictionHard: {memory.free: 1Gi}\n", ":1:1", "unsupported eviction signal memory.free"),
+        (
+            "maxPods: 9\nevictionSoft: {memory.available: 1Gi}\n",
+            ":2:1",
+            "grace period must be specified for the soft eviction threshold memory.available",
+        ),
+        ("evictionMaxPodGracePeriod: -1\n", ":1:1", "must not be negative"),
+        ("imageGCLowThresholdPercent: 90\n", ":1:1", "less than imageGCHighThresholdPercent 85"),
+        ("imageMaximumGCAge: 1m\n", ":1:1", "greater than imageMinimumGCAge"),
+        ("maxParallelImagePulls: 2\n", ":1:1", "unless serializeImagePulls is set to false"),
+        ("registryPullQPS: -1\n", ":1:1", "negative"),
+        ("shutdownGracePeriod: 500ms\n", ":1:1", ">= 1 sec"),
+        ("shutdownGracePeriodCriticalPods: 5s\n", ":1:1", "must be <= shutdownGracePeriod"),
+        (
+            "shutdownGracePeriod: 5s\n"
+            + "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]\n",
+            ":2:1",
+            "beside shutdownGracePeriod",
+        ),
     ],
 )
 def test_a_bad_file_names_file_line_and_key(
@@ -100,6 +119,17 @@ def test_a_bad_file_names_file_line_and_key(
         resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
     assert str(caught.value).startswith(f"{config}{place}: ")
     assert words in str(caught.value)
+
+
+def test_hard_thresholds_are_replaced_or_merged(tmp_path: Path) -> None:
+    text = "evictionHard: {memory.available: 1Gi}\n"
+    given = {"memory.available": "1Gi"}
+    config = write_config(tmp_path, text)
+    settings = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path).settings
+    assert settings.evictionHard == given
+    config = write_config(tmp_path, text + "mergeDefaultEvictionSettings: true\n")
+    settings = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path).settings
+    assert settings.evictionHard == {**EVICTION_HARD, **given}
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from pod_builders import GI, MI, at, engine
 
+from podtui.api.thresholds import threshold_amount
 from podtui.api.v1 import NodeStatus
 from podtui.kubelet.node_status import (
     Health,
@@ -16,7 +17,6 @@ from podtui.kubelet.node_status import (
     node_status,
     resource_texts,
     same_but_heartbeat,
-    threshold_amount,
 )
 from podtui.kubelet.types import NodeResources
 from podtui.runtime.protocol import ImageRecord
@@ -84,20 +84,6 @@ def test_reservations():
 def test_nothing_is_below_zero():
     found = resources(system_reserved={"cpu": "64", "memory": "900Gi"})
     assert (found.allocatable["cpu"], found.allocatable["memory"]) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "capacity", "expected"),
-    [("100Mi", 1, 100 * MI), ("10%", 1000, 100), ("0%", 1000, 0), ("5%", 10**6, 50000)],
-)
-def test_thresholds(text, capacity, expected):
-    assert abs(threshold_amount(text, capacity) - expected) <= 1
-
-
-@pytest.mark.parametrize("text", ["much", "%", "x%"])
-def test_what_is_no_threshold(text):
-    with pytest.raises(ValueError, match=r".*"):
-        threshold_amount(text, 1)
 
 
 def test_golden_conditions():

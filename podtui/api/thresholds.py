@@ -1,0 +1,154 @@
+"""Eviction thresholds as a kubelet's configuration writes them (reference §14.2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.quantity import parse_quantity
+
+MEMORY: Final = "memory.available"
+ALLOCATABLE_MEMORY: Final = "allocatableMemory.available"
+NODEFS: Final = "nodefs.available"
+NODEFS_INODES: Final = "nodefs.inodesFree"
+IMAGEFS: Final = "imagefs.available"
+IMAGEFS_INODES: Final = "imagefs.inodesFree"
+PIDS: Final = "pid.available"
+# These follow nodefs or imagefs, whatever a configuration says of them.
+DERIVED: Final = ("containerfs.available", "containerfs.inodesFree")
+SIGNALS: Final = (
+    MEMORY,
+    ALLOCATABLE_MEMORY,
+    NODEFS,
+    NODEFS_INODES,
+    IMAGEFS,
+    IMAGEFS_INODES,
+    PIDS,
+    *DERIVED,
+)
+
+
+class ThresholdError(ValueError):
+    """Raised for a threshold that cannot be used; ``setting`` is the setting that has it."""
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """``value`` is the least that may be left and ``reclaim`` how much more there must be before
+    the threshold is over, each an amount (``100Mi``) or a share of the capacity (``10%``).
+
+    ``grace`` is in seconds; 0 makes the threshold a hard one.
+    """
+
+    signal: str
+    value: str
+    grace: float = 0.0
+    reclaim: str = ""
+
+
+def _single(number: float) -> float:
+    """Through single precision, as the kubelet keeps percentages."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def threshold_amount(text: str, capacity: int) -> int:
+    """An eviction threshold, ``100Mi`` or ``10%``, in units of the capacity.
+
+    Raises ValueError for a text that is neither.
+    """
+    if text.endswith("%"):
+        share = _single(_single(float(text[:-1])) / 100)
+        return int(capacity * share)
+    return parse_quantity(text).value()
+
+
+def eviction_thresholds(
+    *,
+    hard: Mapping[str, str],
+    soft: Mapping[str, str],
+    soft_grace: Mapping[str, float],
+    minimum_reclaim: Mapping[str, str],
+) -> tuple[Threshold, ...]:
+    """The thresholds to watch, one for the pods' memory among them. Raises `ThresholdError`."""
+    for signal in soft_grace:
+        _known("evictionSoftGracePeriod", signal)
+    for signal, text in minimum_reclaim.items():
+        _check_reclaim(signal, text)
+    found = [
+        Threshold(signal=signal, value=text, reclaim=minimum_reclaim.get(signal, ""))
+        for signal, text in _given("evictionHard", hard)
+    ]
+    for signal, text in _given("evictionSoft", soft):
+        if signal not in soft_grace:
+            raise ThresholdError(
+                "evictionSoft",
+                f"grace period must be specified for the soft eviction threshold {signal}",
+            )
+        found.append(
+            Threshold(
+                signal=signal,
+                value=text,
+                grace=soft_grace[signal],
+                reclaim=minimum_reclaim.get(signal, ""),
+            )
+        )
+    pods = [
+        Threshold(signal=ALLOCATABLE_MEMORY, value=one.value, reclaim=one.reclaim)
+        for one in found
+        if one.signal == MEMORY and one.grace == 0
+    ]
+    return tuple(one for one in (*found, *pods) if one.signal not in DERIVED)
+
+
+def _known(setting: str, signal: str) -> None:
+    if signal not in SIGNALS:
+        raise ThresholdError(setting, f"unsupported eviction signal {signal}")
+
+
+def _given(setting: str, statements: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The statements that ask for something: 0% and 100% switch a threshold off."""
+    for signal, text in statements.items():
+        _known(setting, signal)
+        if text in ("0%", "100%"):
+            continue
+        amount = _amount(setting, signal, text)
+        if text.endswith("%"):
+            if not 0 <= amount <= 100:
+                bound = ">= 0%" if amount < 0 else "<= 100%"
+                raise ThresholdError(
+                    setting, f"eviction percentage threshold {signal} must be {bound}: {text}"
+                )
+        elif amount <= 0:
+            raise ThresholdError(setting, f"eviction threshold {signal} must be positive: {text}")
+        yield signal, text
+
+
+def _check_reclaim(signal: str, text: str) -> None:
+    setting = "evictionMinimumReclaim"
+    _known(setting, signal)
+    amount = _amount(setting, signal, text)
+    if text.endswith("%") and amount <= 0:
+        raise ThresholdError(
+            setting, f"eviction percentage minimum reclaim {signal} must be positive: {text}"
+        )
+    if amount < 0:
+        raise ThresholdError(setting, f"negative eviction minimum reclaim specified for {signal}")
+
+
+def _amount(setting: str, signal: str, text: str) -> float:
+    """The number in a statement, of percent or of units."""
+    try:
+        amount = float(text[:-1]) if text.endswith("%") else parse_quantity(text).value()
+    except ValueError as error:
+        raise ThresholdError(
+            setting, f"{signal}: wants an amount such as 100Mi or 10%, not {text!r}"
+        ) from error
+    if amount != amount or abs(amount) == float("inf"):
+        raise ThresholdError(setting, f"{signal}: {text!r} is no number")
+    return amount
