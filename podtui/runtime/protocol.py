@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 # --- what the engine is
 
@@ -311,6 +311,12 @@ class RuntimeSnapshot:
     containers: tuple[ContainerRecord, ...]
 
 
+NO_USER_NAMESPACES: Final = (
+    "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+)
+"""What `Runtime.run_sandbox` answers where it can't give the pod one (reference §12)."""
+
+
 class HostPathKind(StrEnum):
     """What lies at a path of the engine's host, symlinks followed."""
 
@@ -474,9 +480,9 @@ class Runtime(Protocol):
         ...
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
-        """Hold a running container to other cpu and memory values (reference §13.6). Raises
-        `EngineError` with the engine's text when it refuses; `ContainerStatus.resources` tells
-        what holds then."""
+        """Hold a running container to other cpu and memory values (reference §13.6): 0 leaves one
+        as it is, -1 lifts it. Raises `EngineError` with the engine's text when it refuses;
+        `ContainerStatus.resources` tells what holds then."""
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:

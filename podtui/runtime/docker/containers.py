@@ -17,7 +17,7 @@ from podtui.errors import (
 )
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning, meant
-from podtui.runtime.docker.host_files import make_host_file
+from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
 from podtui.runtime.docker.inspection import container_status, never_ran
 from podtui.runtime.docker.lesser import Loss, remedy
@@ -30,6 +30,7 @@ from podtui.runtime.docker.payload import (
     Source,
     container_payload,
     host_path_source,
+    update_payload,
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
@@ -40,11 +41,13 @@ from podtui.runtime.protocol import (
     ContainerState,
     ContainerStatus,
     Mount,
+    Resources,
     SandboxState,
     Started,
 )
 
 _TERMINATION_MODE = 0o666
+_UPDATE_SECONDS = 30.0
 
 
 class Containers:
@@ -55,6 +58,7 @@ class Containers:
         connection: Connection,
         sandboxes: Sandboxes,
         ownership: Ownership,
+        host_files: HostFiles,
         *,
         root: str,
         root_dir: str,
@@ -63,6 +67,7 @@ class Containers:
         self._connection = connection
         self._sandboxes = sandboxes
         self._ownership = ownership
+        self._host_files = host_files
         self._root = root
         self._root_dir = root_dir
         self._logs = logs
@@ -166,6 +171,14 @@ class Containers:
             self._terminations[identity] = termination
         return identity
 
+    async def update(self, container_id: str, wanted: Resources) -> None:
+        await self._ownership.check(container_id)
+        link = self._connection.link
+        path = f"/containers/{container_id}/update"
+        body = update_payload(wanted, link.able)
+        with meant():
+            await link.wire.send("POST", path, body=body, total=_UPDATE_SECONDS)
+
     async def stop(self, container_id: str, grace: float) -> None:
         try:
             await self._ownership.check(container_id)
@@ -214,7 +227,7 @@ class Containers:
             except ValueError as error:
                 raise ContainerCreateError(str(error)) from error
             if mount.host_path_create == "File":
-                await make_host_file(link, source.path, self._root)
+                await self._host_files.kind(source.path, "File")
             return source
         place = store.places.get(mount.volume)
         if place is None or not store.mountpoint:

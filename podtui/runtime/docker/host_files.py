@@ -1,47 +1,117 @@
-"""Making a file on the engine's host, which is not ours to write to: through a carrier container.
+"""What lies at paths of the engine's host, which is not ours to look at or to write to.
 
-A container that is made and never started binds the file's directory; the file is put there through
-it. The directory has to exist (hostPath ``FileOrCreate`` makes no parents, reference §10.2).
+The host's root is bound into a carrier, and the engine asked about paths below it. Links are
+followed here: the engine would take an absolute one for a path of the carrier's. Reference §10.2.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import posixpath
 import secrets
-from typing import Any
+import stat
+from typing import Any, Final, Literal
 
-from podtui.api import names
-from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.link import Link
-from podtui.runtime.docker.paths import stat_path
+from podtui.errors import EngineError
+from podtui.runtime.docker.carriers import Carriers
+from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.paths import Found, Look, PathStat, stat_path, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
-from podtui.runtime.docker.removal import remove_container
 from podtui.runtime.docker.sandboxes import upload
 from podtui.runtime.docker.storage import Entry
+from podtui.runtime.protocol import HostPathKind
 
-_MODE = 0o644
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+_KINDS: Final = {
+    stat.S_IFDIR: HostPathKind.DIRECTORY,
+    stat.S_IFREG: HostPathKind.FILE,
+    stat.S_IFSOCK: HostPathKind.SOCKET,
+    stat.S_IFCHR: HostPathKind.CHAR_DEVICE,
+    stat.S_IFBLK: HostPathKind.BLOCK_DEVICE,
+}
 
 
-async def make_host_file(link: Link, path: str, root: str) -> None:
-    """Make ``path`` an empty file unless something is there. Raises `Refused`."""
-    folder, name = posixpath.split(path)
-    payload: dict[str, Any] = {
-        "Image": link.pause_id,
-        "Labels": {names.ROOT_LABEL: root, names.DOCKER_TYPE: "carrier"},
-        "NetworkDisabled": True,
-        "HostConfig": {
-            "NetworkMode": "none",
-            "Mounts": [{"Type": "bind", "Source": folder, "Target": POD_DIRECTORY}],
-        },
-    }
-    carrier = f"podtui-carrier-{secrets.token_hex(8)}"
+class HostFiles:
+    """Paths of the engine's host."""
 
-    def create(client: Client) -> None:
-        client.create_container_from_config(payload, carrier)
+    def __init__(self, connection: Connection, carriers: Carriers) -> None:
+        self._connection = connection
+        self._carriers = carriers
 
+    async def kind(self, path: str, create: Literal["", "Directory", "File"] = "") -> HostPathKind:
+        """What lies there, made first where it is missing and ``create`` says so. Raises
+        `EngineError`, for a file whose directory is missing too."""
+        link = self._connection.link
+        if link.info.local:
+            near = await asyncio.to_thread(local_kind, path)
+            if near is not None:
+                return near
+        try:
+            found = await self._far(link, path)
+            if found.stat is not None or not create:
+                return _kind(found.stat)
+            await self._make(link, path, found, create)
+        except Refused as error:
+            raise meaning(error) from error
+        return HostPathKind(create)
+
+    async def _far(self, link: Link, path: str) -> Found:
+        # A name that no link of the host's has in it: the engine gives targets as seen from inside.
+        top = f"/host-{secrets.token_hex(8)}"
+        async with self._carriers.carrier(mounts=[_bind("/", top, read_only=True)]) as carrier:
+            return await walk(_looker(link, carrier, top), path)
+
+    async def _make(
+        self, link: Link, path: str, found: Found, create: Literal["Directory", "File"]
+    ) -> None:
+        """What is missing of ``path`` below the deepest directory that is there."""
+        if create == "File" and len(found.missing) > 1:
+            raise EngineError(f"open {path}: no such file or directory")
+        names = [posixpath.join(*found.missing[: n + 1]) for n in range(len(found.missing))]
+        entries = [Entry(name, _DIRECTORY_MODE) for name in names]
+        if create == "File":
+            entries = [Entry(names[0], _FILE_MODE, content=b"")]
+        async with self._carriers.carrier(mounts=[_bind(found.path, POD_DIRECTORY)]) as carrier:
+            await upload(link, carrier, entries)
+
+
+def local_kind(path: str) -> HostPathKind | None:
+    """What this machine has there; None where that can't be told for certain: what is not seen
+    here may still lie in the engine's own view."""
     try:
-        await link.calls.run(create)
-        if await stat_path(link, carrier, posixpath.join(POD_DIRECTORY, name)) is None:
-            await upload(link, carrier, [Entry(name, _MODE, content=b"")])
-    finally:
-        await remove_container(link, carrier)
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    return _KINDS.get(stat.S_IFMT(mode))
+
+
+def _kind(found: PathStat | None) -> HostPathKind:
+    if found is None:
+        return HostPathKind.MISSING
+    if found.kind is None:
+        raise EngineError(
+            "only recognise file, directory, socket, block device and character device"
+        )
+    return found.kind
+
+
+def _bind(source: str, target: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def _looker(link: Link, carrier: str, top: str) -> Look:
+    """Looks at host paths; a link's target comes back as a path of the host's."""
+
+    async def look(path: str) -> PathStat | None:
+        found = await stat_path(link, carrier, posixpath.normpath(top + path))
+        if found is None or not found.target:
+            return found
+        target = found.target
+        if target == top or target.startswith(top + "/"):
+            target = target.removeprefix(top) or "/"
+        return PathStat(found.mode, found.kind, target)
+
+    return look

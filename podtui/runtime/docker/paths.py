@@ -10,16 +10,27 @@ from __future__ import annotations
 import base64
 import json
 import posixpath
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from podtui.errors import EngineError
 from podtui.runtime.docker.errors import Refused
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.storage import Entry
+from podtui.runtime.protocol import HostPathKind
 
 _LINK: Final = 1 << 27
-_DIRECTORY: Final = 1 << 31
+_KINDS: Final = {
+    0: HostPathKind.FILE,
+    1 << 31: HostPathKind.DIRECTORY,
+    1 << 24: HostPathKind.SOCKET,
+    1 << 26: HostPathKind.BLOCK_DEVICE,
+    1 << 26 | 1 << 21: HostPathKind.CHAR_DEVICE,
+}
+"""By the bits of Go's file mode that tell types."""
+_TYPE: Final = 1 << 31 | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 _MOST_LINKS: Final = 40
 _STAT_SECONDS: Final = 30.0
 STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
@@ -29,8 +40,9 @@ STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 class PathStat:
     mode: int
     """Permission bits alone."""
-    directory: bool
-    target: str
+    kind: HostPathKind | None
+    """None for a symlink, a named pipe and anything else without a word of its own."""
+    target: str = ""
     """Of a symlink, empty for anything else."""
 
 
@@ -40,7 +52,7 @@ def read_stat(header: str | None) -> PathStat | None:
     found: dict[str, Any] = json.loads(base64.b64decode(header))
     mode = int(found["mode"])
     return PathStat(
-        mode & 0o777, bool(mode & _DIRECTORY), str(found["linkTarget"]) if mode & _LINK else ""
+        mode & 0o777, _KINDS.get(mode & _TYPE), str(found["linkTarget"]) if mode & _LINK else ""
     )
 
 
@@ -58,6 +70,50 @@ async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None
         if error.status != 404:
             raise
         return None
+
+
+Look = Callable[[str], Awaitable[PathStat | None]]
+"""What is at an absolute path, links not followed at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a path leads: ``path`` has no links in it and is there, ``missing`` are the names below
+    it that are not. ``stat`` is of the whole, None where something is missing."""
+
+    path: str
+    stat: PathStat | None
+    missing: tuple[str, ...] = ()
+
+
+async def walk(look: Look, path: str) -> Found:
+    """Follow the links of a path from the root ``/`` on, as the kernel does. What is below
+    something other than a directory is missing. Raises `EngineError` for links without end."""
+    waiting = path.split("/")[::-1]
+    done: list[str] = []
+    links = 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            del done[-1:]
+        if part in ("", ".", ".."):
+            continue
+        found = await look("/" + "/".join([*done, part]))
+        if found is None:
+            rest = [part, *waiting[::-1]]
+            missing = tuple(name for name in rest if name not in ("", "."))
+            return Found("/" + "/".join(done), None, missing)
+        if not found.target:
+            done.append(part)
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise EngineError(f"{path}: too many levels of symbolic links")
+        if found.target.startswith("/"):
+            done.clear()
+        waiting += found.target.split("/")[::-1]
+    real = "/" + "/".join(done)
+    return Found(real, await look(real))
 
 
 class Escapes(ValueError):

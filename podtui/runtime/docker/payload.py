@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.pause import POD_DIRECTORY
@@ -16,11 +16,14 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     Mount,
     NamespaceMode,
+    Resources,
     SandboxConfig,
     SecurityContext,
 )
 
 Json = dict[str, Any]
+_CPU_PERIOD: Final = 100_000
+"""Microseconds, as the kernel has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +237,21 @@ def _bind(path: str, mount: Mount) -> Json:
     return bind
 
 
+def update_payload(wanted: Resources, abilities: Abilities) -> Json:
+    """What to hold a container to from now on: 0 leaves a value as it is, -1 lifts it."""
+    body: Json = {}
+    if wanted.cpu_shares and abilities.cpu_shares:
+        body["CpuShares"] = wanted.cpu_shares
+    if wanted.cpu_quota and abilities.cpu_quota:
+        body["CpuQuota"] = wanted.cpu_quota
+        body["CpuPeriod"] = wanted.cpu_period or _CPU_PERIOD
+    if wanted.memory and abilities.memory_limit:
+        body["Memory"] = wanted.memory
+        if abilities.swap_limit:
+            body["MemorySwap"] = wanted.memory
+    return body
+
+
 def _add_resources(
     host: Json, config: ContainerConfig, abilities: Abilities, warnings: list[str]
 ) -> None:
@@ -243,7 +261,7 @@ def _add_resources(
     if wanted.cpu_quota:
         if abilities.cpu_quota:
             host["CpuQuota"] = wanted.cpu_quota
-            host["CpuPeriod"] = wanted.cpu_period or 100_000
+            host["CpuPeriod"] = wanted.cpu_period or _CPU_PERIOD
         else:
             warnings.append("the CPU limit is not held: the engine can't limit CPU time")
     if wanted.memory:

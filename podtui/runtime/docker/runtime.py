@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal
 
 from podtui.api import names
 from podtui.clock import Clock
+from podtui.runtime.docker.carriers import Carriers
 from podtui.runtime.docker.client import label_filter, labelled
 from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.errors import meant
+from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import root_key, snapshot
 from podtui.runtime.docker.image_store import Images
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.sandboxes import Sandboxes
+from podtui.runtime.docker.volumes import Volumes
 from podtui.runtime.docker.watching import Watching
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -22,11 +26,14 @@ from podtui.runtime.protocol import (
     ContainerStatus,
     EngineInfo,
     ExecResult,
+    HostPathKind,
     ImageRecord,
     LogLine,
     LogOptions,
+    PodVolume,
     PullProgress,
     RegistryAuth,
+    Resources,
     RuntimeEvent,
     RuntimeSnapshot,
     SandboxConfig,
@@ -50,10 +57,14 @@ class DockerRuntime:
         self._connection = Connection(url)
         self._ownership = Ownership(self._connection, self._root)
         self._sandboxes = Sandboxes(self._connection, self._root, self._ownership)
+        self._carriers = Carriers(self._connection, self._root)
+        self._host_files = HostFiles(self._connection, self._carriers)
+        self._volumes = Volumes(self._connection, self._sandboxes, self._carriers)
         self._containers = Containers(
             self._connection,
             self._sandboxes,
             self._ownership,
+            self._host_files,
             root=self._root,
             root_dir=root,
             logs=log_limits or LogLimits(),
@@ -70,7 +81,9 @@ class DockerRuntime:
     # --- connection
 
     async def connect(self) -> EngineInfo:
-        return await self._connection.connect()
+        info = await self._connection.connect()
+        await self._carriers.clear()
+        return info
 
     async def close(self) -> None:
         await self._connection.close()
@@ -109,6 +122,24 @@ class DockerRuntime:
     async def pod_data(self) -> tuple[str, ...]:
         return await self._sandboxes.pod_data()
 
+    # --- volumes and the host
+
+    async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
+        await self._volumes.write(sandbox_id, volume)
+
+    async def read_volume(
+        self, sandbox_id: str, volume: str, path: str, limit: int
+    ) -> bytes | None:
+        return await self._volumes.read(sandbox_id, volume, path, limit)
+
+    async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
+        await self._volumes.fill(sandbox_id, volume, image_id)
+
+    async def host_path(
+        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+    ) -> HostPathKind:
+        return await self._host_files.kind(path, create)
+
     # --- containers
 
     async def container_status(self, container_id: str) -> ContainerStatus:
@@ -125,6 +156,9 @@ class DockerRuntime:
 
     async def remove_container(self, container_id: str) -> None:
         await self._containers.remove(container_id)
+
+    async def update_container(self, container_id: str, resources: Resources) -> None:
+        await self._containers.update(container_id, resources)
 
     async def termination_message(self, container_id: str, limit: int) -> bytes:
         return await self._containers.termination_message(container_id, limit)

@@ -11,6 +11,8 @@ import errno
 import os
 import stat
 import tarfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
@@ -77,21 +79,37 @@ def read_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
 
 
 async def tail_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:
-    """The last ``limit`` bytes of the first file of a tar, whatever its size. Raises
-    `EngineError` when the stream is not a whole tar."""
+    """The last ``limit`` bytes of the first file of a tar, whatever its size; empty where it has
+    something else first. Raises `EngineError` when the stream is not a whole tar."""
+    with _whole():
+        size = await _first_file(stream)
+        await _skip(stream, max(0, size - limit))
+        return await stream.readexactly(min(size, limit))
+
+
+async def head_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:
+    """The first ``limit`` bytes, otherwise as `tail_of_tar`."""
+    with _whole():
+        return await stream.readexactly(min(await _first_file(stream), limit))
+
+
+@contextmanager
+def _whole() -> Generator[None]:
     try:
-        while True:
-            head = tarfile.TarInfo.frombuf(
-                await stream.readexactly(_BLOCK), "utf-8", "surrogateescape"
-            )
-            if head.isreg():
-                await _skip(stream, max(0, head.size - limit))
-                return await stream.readexactly(min(head.size, limit))
-            if head.type not in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):
-                return b""
-            await _skip(stream, -(-head.size // _BLOCK) * _BLOCK)
+        yield
     except (asyncio.IncompleteReadError, tarfile.HeaderError) as error:
         raise EngineError("the engine sent a broken archive") from error
+
+
+async def _first_file(stream: aiohttp.StreamReader) -> int:
+    """Go to the first file's content, and tell its size."""
+    while True:
+        head = tarfile.TarInfo.frombuf(await stream.readexactly(_BLOCK), "utf-8", "surrogateescape")
+        if head.isreg():
+            return head.size
+        if head.type not in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):
+            return 0
+        await _skip(stream, -(-head.size // _BLOCK) * _BLOCK)
 
 
 async def _skip(stream: aiohttp.StreamReader, size: int) -> None:

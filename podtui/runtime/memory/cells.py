@@ -14,9 +14,11 @@ from podtui.runtime.protocol import (
     ContainerRecord,
     ContainerState,
     ContainerStatus,
+    Resources,
     SandboxConfig,
     SandboxRecord,
     SandboxState,
+    SecurityContext,
 )
 
 
@@ -61,6 +63,8 @@ class ContainerCell:
     actor: Actor
     behaviour: Behaviour | None
     """What a test gave; None for a program of our own."""
+    resources: Resources
+    user: tuple[int, int, tuple[int, ...]] | None
     process: Process | None = None
     started_mono: float = 0.0
     started_at: datetime | None = None
@@ -101,6 +105,8 @@ class ContainerCell:
             reason=self.reason,
             message=self.message,
             pid=self.pid,
+            resources=self.resources,
+            user=self.user,
         )
 
 
@@ -111,3 +117,12 @@ class PodCell:
     volumes: PodVolumes = field(default_factory=PodVolumes)
     sandboxes: dict[str, SandboxCell] = field(default_factory=dict[str, SandboxCell])
     containers: dict[str, ContainerCell] = field(default_factory=dict[str, ContainerCell])
+
+
+def user_of(security: SecurityContext, image_user: str) -> tuple[int, int, tuple[int, ...]] | None:
+    """Simulated images have no user but root: a name is not known."""
+    uid, _, gid = (security.user or image_user or "0:0").partition(":")
+    if not uid.isdecimal() or not (gid or "0").isdecimal():
+        return None
+    own = int(gid or 0)
+    return int(uid), own, tuple(dict.fromkeys((own, *security.groups)))

@@ -12,28 +12,41 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import (
+    ContainerCreateError,
     ContainerStartError,
     EngineConflict,
     EngineError,
     EngineNotFound,
 )
 from podtui.runtime.memory.behaviour import KILLED, Actor, Behaviour, BehaviourActor
-from podtui.runtime.memory.cells import ContainerCell, PodCell, SandboxCell, Signal
+from podtui.runtime.memory.cells import (
+    ContainerCell,
+    PodCell,
+    SandboxCell,
+    Signal,
+    user_of,
+)
 from podtui.runtime.memory.faults import Faults
-from podtui.runtime.memory.files import ContainerFiles, new_tree
+from podtui.runtime.memory.files import ContainerFiles
+from podtui.runtime.memory.host import Host
 from podtui.runtime.memory.images import ImageShelf
+from podtui.runtime.memory.info import SIMULATED
 from podtui.runtime.memory.process import Process
 from podtui.runtime.memory.program import actor_of
 from podtui.runtime.protocol import (
+    NO_USER_NAMESPACES,
     ContainerConfig,
     ContainerRecord,
     ContainerState,
+    HostPathKind,
     ImageRecord,
     NamespaceMode,
+    Resources,
     RuntimeEvent,
     SandboxConfig,
     SandboxRecord,
@@ -42,6 +55,7 @@ from podtui.runtime.protocol import (
 
 Behave = Callable[[ContainerConfig], Behaviour | None]
 EVENTS_KEPT: Final = 20_000
+LEAST_MEMORY: Final = 6 << 20
 
 
 class EventQueue:
@@ -76,7 +90,9 @@ class MemoryEngine:
         self._sandboxes: dict[str, SandboxCell] = {}
         self._containers: dict[str, ContainerCell] = {}
         self._names: set[str] = set()
-        self._host = new_tree()
+        self.host = Host()
+        self.info = SIMULATED
+        """What it says it can do; tests may say otherwise."""
         self._queues: list[tuple[str, EventQueue]] = []
         self._serial = 0
         self._addresses = 0
@@ -110,6 +126,8 @@ class MemoryEngine:
 
     def run_sandbox(self, root: str, config: SandboxConfig) -> SandboxCell:
         """Raises `EngineConflict` when its name or a host port of its is taken."""
+        if not config.host_users and not self.info.user_namespaces:
+            raise EngineError(NO_USER_NAMESPACES)
         name = f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
         if name in self._names:
             raise EngineConflict(f'The name "/{name}" is in use by another sandbox')
@@ -192,12 +210,13 @@ class MemoryEngine:
         image = self.images.find(config.image_id)
         if image is None:
             raise EngineNotFound(f"No such image: {config.image_id}")
+        self._check_able(config)
         name = _container_name(config)
         if name in self._names:
             raise EngineConflict(f'The container name "/{name}" is already in use')
         self._names.add(name)
         pod = self.pod(root, sandbox.record.uid)
-        files = ContainerFiles(config, pod.volumes, self._host)
+        files = ContainerFiles(config, pod.volumes, self.host.tree)
         behaviour = None if self._behave is None else self._behave(config)
         actor: Actor
         actor = (
@@ -219,10 +238,27 @@ class MemoryEngine:
             labels=dict(config.labels),
             annotations=dict(config.annotations),
         )
-        cell = ContainerCell(root, config, record, image.id, files, actor, behaviour)
+        for mount in config.mounts:
+            if mount.host_path and self.host.kind(mount.host_path) is HostPathKind.MISSING:
+                self.host.make(mount.host_path, mount.host_path_create or "Directory")
+        user = user_of(config.security, image.user)
+        cell = ContainerCell(
+            root, config, record, image.id, files, actor, behaviour, config.resources, user
+        )
         pod.containers[record.id] = self._containers[record.id] = cell
         self.emit(root, config.pod_uid, "create")
         return cell
+
+    def _check_able(self, config: ContainerConfig) -> None:
+        """Raises `ContainerCreateError`, `EngineNotFound`."""
+        if config.target_container_id and config.target_container_id not in self._containers:
+            raise EngineNotFound(f"No such container: {config.target_container_id}")
+        if not self.info.recursive_read_only:
+            for mount in config.mounts:
+                if mount.recursive_read_only:
+                    raise ContainerCreateError(
+                        f"{mount.container_path}: the engine has no recursive read-only mounts"
+                    )
 
     def start_container(self, cell: ContainerCell) -> None:
         """Raises `ContainerStartError`; the container then is exited, ``ContainerCannotRun``."""
@@ -275,6 +311,19 @@ class MemoryEngine:
         self.catch_up(cell)
         cell.process.kill(self._elapsed(cell), code, oom=oom)
         self._after_step(cell)
+
+    def update_container(self, cell: ContainerCell, resources: Resources) -> None:
+        """Raises `EngineError` for less memory than engines take."""
+        if 0 < resources.memory < LEAST_MEMORY:
+            raise EngineError("Minimum memory limit allowed is 6MB")
+        held = cell.resources
+        cell.resources = replace(
+            held,
+            cpu_shares=resources.cpu_shares or held.cpu_shares,
+            cpu_quota=resources.cpu_quota or held.cpu_quota,
+            cpu_period=resources.cpu_period or held.cpu_period,
+            memory=resources.memory or held.memory,
+        )
 
     def remove_container(self, cell: ContainerCell) -> None:
         self.kill(cell)

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from podtui.runtime.protocol import ContainerConfig, PodVolume
 
+DATA: Final = "..data"
+"""The symlink to the version that a volume's projected files have now (reference §10.2)."""
+_MOST_LINKS: Final = 8
+
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class Tree:
     """A directory: contents by relative path, with the symlinks in it."""
 
     contents: dict[str, bytes]
     links: dict[str, str]
 
+    def read(self, path: str) -> bytes | None:
+        """None when there is no such file; symlinks are followed inside the tree."""
+        for _ in range(_MOST_LINKS):
+            if path in self.contents:
+                return self.contents[path]
+            followed = _follow(self.links, path)
+            if followed is None:
+                return None
+            path = followed
+        return None
 
-def new_tree() -> _Tree:
-    return _Tree({}, {})
+
+def new_tree() -> Tree:
+    return Tree({}, {})
 
 
 class PodVolumes:
     """One pod's volumes; they outlive its sandboxes."""
 
     def __init__(self) -> None:
-        self._trees: dict[str, _Tree] = {}
+        self._trees: dict[str, Tree] = {}
+        self._filled: dict[str, str] = {}
+        """Volume → the image that it holds."""
 
     def prepare(self, volumes: Iterable[PodVolume]) -> None:
         """Make what is missing, keep what is there, and write the given files over it."""
@@ -37,14 +55,35 @@ class PodVolumes:
                 else:
                     tree.contents[file.path] = file.content
 
-    def tree(self, name: str) -> _Tree | None:
+    def tree(self, name: str) -> Tree | None:
         return self._trees.get(name)
+
+    def project(self, volume: PodVolume) -> None:
+        """Replace the projected files; others in the volume stay. Raises KeyError."""
+        tree = self._trees[volume.name]
+        for path in [p for p in tree.contents if p.startswith("..")]:
+            del tree.contents[path]
+        for path in [p for p, t in tree.links.items() if p == DATA or t.startswith(DATA + "/")]:
+            del tree.links[path]
+        self.prepare((volume,))
+
+    def read(self, name: str, path: str) -> bytes | None:
+        """None where there is no such file in the volume. Raises KeyError."""
+        return self._trees[name].read(posixpath.normpath(path))
+
+    def fill(self, name: str, image_id: str, files: Mapping[str, bytes]) -> None:
+        """Put an image's files in, unless they are. Raises KeyError."""
+        tree = self._trees[name]
+        if self._filled.get(name) != image_id:
+            tree.contents.clear()
+            tree.contents.update(files)
+            self._filled[name] = image_id
 
 
 @dataclass(frozen=True, slots=True)
 class _Mounted:
     at: str
-    tree: _Tree
+    tree: Tree
     prefix: str
     read_only: bool
 
@@ -52,7 +91,7 @@ class _Mounted:
 class ContainerFiles:
     """What a container sees. Paths are absolute; relative ones hang off the working directory."""
 
-    def __init__(self, config: ContainerConfig, volumes: PodVolumes, host: _Tree) -> None:
+    def __init__(self, config: ContainerConfig, volumes: PodVolumes, host: Tree) -> None:
         self._workdir = config.working_dir or "/"
         mounts = [_Mounted("/", new_tree(), "", config.security.read_only_rootfs)]
         for mount in config.mounts:
@@ -84,14 +123,7 @@ class ContainerFiles:
     def read(self, path: str) -> bytes | None:
         """None when there is no such file."""
         mounted, relative = self._resolve(path)
-        for _ in range(8):
-            if relative in mounted.tree.contents:
-                return mounted.tree.contents[relative]
-            followed = _follow(mounted.tree.links, relative)
-            if followed is None:
-                return None
-            relative = followed
-        return None
+        return mounted.tree.read(relative)
 
     def exists(self, path: str) -> bool:
         mounted, relative = self._resolve(path)

@@ -13,6 +13,13 @@ from podtui.runtime.protocol import ImageRecord, PullProgress
 _ABSENT: Final = ("nosuch", "no-such", "notfound", "not-found", "does-not-exist", "doesnotexist")
 _DEFAULT_REGISTRIES: Final = ("docker.io/library/", "docker.io/", "index.docker.io/")
 
+IMAGE_FILES: Final[Mapping[str, bytes]] = {
+    "bin/sh": b"#!simulated\n",
+    "etc/group": b"root:x:0:\n",
+    "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+}
+"""What every simulated image has in it, for those who mount one."""
+
 
 def normalise(image: str) -> str:
     """The name as the engine files it: with a tag, without the default registry."""

@@ -7,7 +7,7 @@ import contextlib
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from podtui.clock import Clock
 from podtui.errors import (
@@ -20,7 +20,8 @@ from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
-from podtui.runtime.memory.images import invent, progress_of, refuse_absent
+from podtui.runtime.memory.files import PodVolumes
+from podtui.runtime.memory.images import IMAGE_FILES, invent, progress_of, refuse_absent
 from podtui.runtime.memory.process import Process, rfc3339
 from podtui.runtime.memory.program import exec_actor
 from podtui.runtime.protocol import (
@@ -29,11 +30,14 @@ from podtui.runtime.protocol import (
     ContainerStatus,
     EngineInfo,
     ExecResult,
+    HostPathKind,
     ImageRecord,
     LogLine,
     LogOptions,
+    PodVolume,
     PullProgress,
     RegistryAuth,
+    Resources,
     RuntimeEvent,
     RuntimeSnapshot,
     SandboxConfig,
@@ -104,24 +108,7 @@ class MemoryRuntime:
     async def connect(self) -> EngineInfo:
         self._closed = False
         await self._enter("connect")
-        return EngineInfo(
-            name="memory",
-            version="SIMULATED",
-            api_version="1.0",
-            os="linux",
-            architecture="amd64",
-            kernel="0.0.0-simulated",
-            cgroup_version=2,
-            cgroup_driver="systemd",
-            rootless=False,
-            local=False,
-            cpus=8,
-            memory=32 * 1024 * MEBIBYTE,
-            root_dir="",
-            operating_system="SIMULATED: no container really runs",
-            routable_pods=False,
-            lacking=("real processes: every container is simulated, none can be dialled",),
-        )
+        return self.engine.info
 
     async def close(self) -> None:
         self._closed = True
@@ -176,6 +163,45 @@ class MemoryRuntime:
         await self._enter("pod_data")
         return self.engine.pod_data(self._root)
 
+    # --- volumes and the host
+
+    async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
+        await self._enter("write_volume")
+        self._volumes(sandbox_id, volume.name).project(volume)
+
+    async def read_volume(
+        self, sandbox_id: str, volume: str, path: str, limit: int
+    ) -> bytes | None:
+        await self._enter("read_volume")
+        content = self._volumes(sandbox_id, volume).read(volume, path)
+        return None if content is None else content[:limit]
+
+    async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
+        await self._enter("fill_volume")
+        volumes = self._volumes(sandbox_id, volume)
+        image = self.engine.images.find(image_id)
+        if image is None:
+            raise EngineNotFound(f"No such image: {image_id}")
+        volumes.fill(volume, image.id, IMAGE_FILES)
+
+    def _volumes(self, sandbox_id: str, volume: str) -> PodVolumes:
+        """The volumes of a sandbox's pod. Raises `EngineNotFound` without that one."""
+        cell = self.engine.sandbox(self._root, sandbox_id)
+        volumes = self.engine.pod(self._root, cell.record.uid).volumes
+        if volumes.tree(volume) is None:
+            raise EngineNotFound(f'the sandbox has no volume "{volume}"')
+        return volumes
+
+    async def host_path(
+        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+    ) -> HostPathKind:
+        await self._enter("host_path")
+        kind = self.engine.host.kind(path)
+        if kind is HostPathKind.MISSING and create:
+            self.engine.host.make(path, create)
+            kind = self.engine.host.kind(path)
+        return kind
+
     # --- containers
 
     async def container_status(self, container_id: str) -> ContainerStatus:
@@ -212,6 +238,10 @@ class MemoryRuntime:
             self.engine.remove_container(self.engine.container(self._root, container_id))
         except EngineNotFound:
             return
+
+    async def update_container(self, container_id: str, resources: Resources) -> None:
+        await self._enter("update_container")
+        self.engine.update_container(self.engine.container(self._root, container_id), resources)
 
     async def termination_message(self, container_id: str, limit: int) -> bytes:
         await self._enter("termination_message")

@@ -1,0 +1,76 @@
+"""Carriers: containers that are made and never started, to reach files through the engine's API.
+
+They bear our root label and a kind of their own, so that no list takes one for a pod's. What an
+agent that was killed left of them is cleared away at the next `connect`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from podtui.api import names
+from podtui.runtime.docker.client import Client, label_filter, labelled
+from podtui.runtime.docker.errors import meant
+from podtui.runtime.docker.link import Connection
+from podtui.runtime.docker.removal import remove_container
+
+_KIND: Final = "carrier"
+
+
+class Carriers:
+    """``root`` is the value of our root label."""
+
+    def __init__(self, connection: Connection, root: str) -> None:
+        self._connection = connection
+        self._labels = {names.ROOT_LABEL: root, names.DOCKER_TYPE: _KIND}
+        self._in_use: set[str] = set()
+
+    @asynccontextmanager
+    async def carrier(
+        self, *, image: str = "", mounts: Sequence[dict[str, Any]] = ()
+    ) -> AsyncGenerator[str]:
+        """The name of one, as long as the block lasts. ``image`` is the sandbox image where none is
+        given; ``mounts`` are as the API takes them. Raises `Refused`."""
+        link = self._connection.link
+        name = f"podtui-carrier-{secrets.token_hex(8)}"
+        payload: dict[str, Any] = {
+            "Image": image or link.pause_id,
+            # Never run; but an image that names no command is refused without one.
+            "Cmd": ["/"],
+            "Labels": self._labels,
+            "NetworkDisabled": True,
+            "HostConfig": {"NetworkMode": "none", "Mounts": list(mounts)},
+        }
+
+        def create(client: Client) -> None:
+            client.create_container_from_config(payload, name)
+
+        self._in_use.add(name)
+        try:
+            await link.calls.run(create)
+            yield name
+        finally:
+            try:
+                await remove_container(link, name)
+            finally:
+                self._in_use.discard(name)
+
+    async def clear(self) -> None:
+        """Remove those that nobody uses any more."""
+        link = self._connection.link
+
+        def find(client: Client) -> list[str]:
+            found = client.containers(all=True, filters={"label": label_filter(self._labels)})
+            return [
+                str(entry["Id"])
+                for entry in labelled(found, self._labels)
+                if not self._in_use & {name.lstrip("/") for name in entry.get("Names") or ()}
+            ]
+
+        with meant():
+            left = await link.calls.run(find)
+        for identity in left:
+            await remove_container(link, identity)
