@@ -10,8 +10,8 @@ import msgspec
 from podtui.api import names
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
 from podtui.kubelet.actions import container_hash
+from podtui.kubelet.cgroups import CgroupRules, container_resources
 from podtui.kubelet.environment import Surroundings, environment, expand
-from podtui.kubelet.resources import container_resources
 from podtui.kubelet.security import security_context
 from podtui.kubelet.types import NodeView
 from podtui.kubelet.volumes import container_mounts
@@ -55,7 +55,7 @@ def container_config(
     restart_count: int,
     pod_ips: tuple[str, ...],
     host_ips: tuple[str, ...],
-    lower_oom: bool = True,
+    rules: CgroupRules | None = None,
     seccomp_default: bool = False,
     config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
     secrets: Mapping[tuple[str, str], Secret] | None = None,
@@ -63,8 +63,8 @@ def container_config(
     """Everything about one instance. Raises `ConfigError`, whose text is the message of the
     ``CreateContainerConfigError`` that the container then waits with.
 
-    ``image`` is what to run, found or pulled. ``lower_oom``: the engine may go below its own OOM
-    score. ``config_maps`` and ``secrets`` are by (namespace, name).
+    ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
+    ``config_maps`` and ``secrets`` are by (namespace, name).
     """
     around = Surroundings(
         node=node,
@@ -98,7 +98,7 @@ def container_config(
             names.CONTAINER_NAME: container.name,
         },
         annotations=_annotations(pod, container, restart_count),
-        resources=container_resources(pod, container, node.resources, lower_oom=lower_oom),
+        resources=container_resources(pod, container, node.resources, rules),
         security=security,
         pid=pid_mode(pod),
         stdin=bool(container.stdin),

@@ -16,13 +16,16 @@ from podtui.api.v1 import (
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
+    ContainerUser,
+    LinuxContainerUser,
     Pod,
     PodStatus,
+    ResourceRequirements,
     VolumeMountStatus,
 )
 from podtui.kubelet.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.phase import RESTARTING_ALL
-from podtui.kubelet.resources import container_status_resources
+from podtui.kubelet.resource_status import canonical_resources, container_resources_status
 from podtui.kubelet.restart import init_failed, init_restarts_after, should_restart
 from podtui.kubelet.termination import cut, message_limit
 from podtui.kubelet.timestamps import optional_rfc3339
@@ -60,6 +63,7 @@ class _View:
     waiting: Mapping[str, tuple[str, str]]
     runtime_name: str
     initialized: bool
+    actuated: Mapping[str, ResourceRequirements]
 
 
 def _waiting(reason: str = "", message: str = "") -> ContainerState:
@@ -76,6 +80,14 @@ def _mounts(container: Container) -> tuple[VolumeMountStatus, ...]:
         )
         for mount in container.volumeMounts
     )
+
+
+def _user(one: ObservedContainer) -> ContainerUser | None:
+    """Who the first process runs as, where the runtime tells."""
+    if one.user is None:
+        return None
+    uid, gid, groups = one.user
+    return ContainerUser(linux=LinuxContainerUser(uid=uid, gid=gid, supplementalGroups=groups))
 
 
 def _state(one: ObservedContainer, view: _View, was_running: bool) -> ContainerState:
@@ -114,14 +126,12 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
     )
     old = view.previous.get(container.name)
     if old is not None and view.restarting_all:
-        ended = old.state.terminated is not None
-        ran = ended or old.state.running is not None
-        if ran:
-            state = old.state if ended else lost(REMOVED_BY_RULE, RESTARTING_ALL)
+        # The one that asked for it is no exception.
+        if old.state.terminated is not None or old.state.running is not None:
             return msgspec.structs.replace(
                 status,
                 restartCount=old.restartCount + 1,
-                lastState=state,
+                lastState=lost(REMOVED_BY_RULE, RESTARTING_ALL),
                 state=_waiting(RESTARTING_ALL, REMOVED_BY_RULE),
             )
     if old is not None and old.state.terminated is not None:
@@ -160,18 +170,22 @@ def _from_runtime(
     elif old is not None and newest.restart_count and old.restartCount == newest.restart_count:
         last = old.lastState
     unknown_end = newest.state is Observed.UNKNOWN and was_running
-    resources = container_status_resources(container)
+    container_id = f"{view.runtime_name}://{newest.id}"
+    same = was_running and old is not None and old.containerID == container_id
     return ContainerStatus(
         name=container.name,
         image=newest.image or container.image,
         imageID=newest.image_id,
-        containerID=f"{view.runtime_name}://{newest.id}",
+        containerID=container_id,
         ready=False,
         restartCount=newest.restart_count + (1 if unknown_end else 0),
         state=state,
         lastState=last,
-        resources=resources,
-        allocatedResources=resources.requests,
+        user=_user(newest),
+        resources=container_resources_status(
+            container, newest, actuated=view.actuated.get(container.name), old=old if same else None
+        ),
+        allocatedResources=canonical_resources(container.resources).requests,
     )
 
 
@@ -223,7 +237,7 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
     if init and not is_sidecar(container):
         ended = status.state.terminated
         started = newest is not None and newest.state is Observed.RUNNING
-        ready = ended is not None and ended.exitCode == 0 and ended.reason != "OOMKilled"
+        ready = ended is not None and ended.exitCode == 0
     else:
         started = _started(container, newest, view)
         ready = _ready(container, newest, started, view)
@@ -241,6 +255,7 @@ def container_statuses(
     waiting: Mapping[str, tuple[str, str]],
     runtime_name: str,
     initialized: bool,
+    actuated: Mapping[str, ResourceRequirements] | None = None,
 ) -> tuple[tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]:
     """Statuses of the init containers, in spec order, and of the regular ones, by name.
 
@@ -262,6 +277,7 @@ def container_statuses(
         waiting=waiting,
         runtime_name=runtime_name,
         initialized=initialized,
+        actuated=actuated or {},
     )
     init = tuple(_status(one, view, init=True) for one in pod.spec.initContainers)
     regular = sorted(pod.spec.containers, key=lambda one: one.name)

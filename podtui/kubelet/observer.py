@@ -186,6 +186,8 @@ def _container(status: ContainerStatus, message: str) -> ObservedContainer:
         image=record.image,
         image_id=status.image_id,
         hash=_annotation(record, CONTAINER_HASH),
+        user=status.user,
+        resources=status.resources,
     )
 
 

@@ -1,24 +1,16 @@
-"""What pods ask of a node and what containers get of it (reference §5.1, 13)."""
+"""What pods ask of a node (reference §5.1, 13.5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
-from podtui.kubelet.qos import BEST_EFFORT, GUARANTEED, qos_class
-from podtui.kubelet.types import NodeResources
-from podtui.runtime.protocol import Resources
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
-CPU_PERIOD: Final = 100_000
-MIN_SHARES: Final = 2
-MAX_SHARES: Final = 262_144
-MIN_QUOTA: Final = 1000
-_GUARANTEED_SCORE: Final = -997
 _POD_LEVEL: Final = ("cpu", "memory")
 
 Amounts = dict[str, Quantity]
@@ -85,17 +77,23 @@ def _aggregate(pod: Pod, parts: Mapping[str, Amounts]) -> Amounts:
     return _larger(total, peak)
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """Whether ``spec.resources`` of a pod may name the resource."""
     return name in _POD_LEVEL or name.startswith("hugepages-")
+
+
+def container_requests(pod: Pod) -> Amounts:
+    """What the containers request together, without what the pod itself says."""
+    everyone = (*pod.spec.initContainers, *pod.spec.containers)
+    return _aggregate(pod, {one.name: _parsed(one.resources.requests) for one in everyone})
 
 
 def request_amounts(pod: Pod) -> Amounts:
     """The pod's request by resource, overhead included (reference §5.1)."""
-    everyone = (*pod.spec.initContainers, *pod.spec.containers)
-    total = _aggregate(pod, {one.name: _parsed(one.resources.requests) for one in everyone})
+    total = container_requests(pod)
     if pod.spec.resources is not None:
         own = _parsed(pod.spec.resources.requests)
-        total |= {name: amount for name, amount in own.items() if _is_pod_level(name)}
+        total |= {name: amount for name, amount in own.items() if is_pod_level(name)}
     return _plus(total, _parsed(pod.spec.overhead))
 
 
@@ -105,7 +103,7 @@ def limit_amounts(pod: Pod) -> Amounts:
     total = _aggregate(pod, {one.name: _parsed(one.resources.limits) for one in everyone})
     if pod.spec.resources is not None:
         own = _parsed(pod.spec.resources.limits)
-        total |= {name: amount for name, amount in own.items() if _is_pod_level(name)}
+        total |= {name: amount for name, amount in own.items() if is_pod_level(name)}
     overhead = _parsed(pod.spec.overhead)
     return _plus(total, {name: amount for name, amount in overhead.items() if name in total})
 
@@ -131,86 +129,10 @@ def pod_resources(pod: Pod) -> ResourceRequirements:
     )
 
 
-def container_status_resources(container: Container) -> ResourceRequirements:
-    """What a container's status says that it has, in canonical quantities."""
-    return ResourceRequirements(
-        limits=_texts(_parsed(container.resources.limits)),
-        requests=_texts(_parsed(container.resources.requests)),
-    )
-
-
-# --- cgroup values
-
-
-def cpu_shares(milli: int) -> int:
-    """cgroup v1 shares of a request in thousandths of a core."""
-    if milli == 0:
-        return MIN_SHARES
-    return min(max(milli * 1024 // 1000, MIN_SHARES), MAX_SHARES)
-
-
-def cpu_quota(milli: int, period: int = CPU_PERIOD) -> int:
-    """Microseconds per period of a limit; 0 for none."""
-    return max(milli * period // 1000, MIN_QUOTA) if milli else 0
-
-
 def effective_limit(pod: Pod, container: Container, name: str) -> int | None:
-    """The container's limit, else the pod's own; None where neither has one."""
-    text = container.resources.limits.get(name)
-    if text is None and pod.spec.resources is not None and _is_pod_level(name):
-        text = pod.spec.resources.limits.get(name)
-    return None if text is None else in_unit(name, parse_quantity(text))
-
-
-def container_resources(
-    pod: Pod, container: Container, node: NodeResources, *, lower_oom: bool = True
-) -> Resources:
-    """cgroup values of one container (reference §13.1).
-
-    Without ``lower_oom`` the engine may not go below the score it has itself, and 0 is the least.
-    """
-    cpu_limit = effective_limit(pod, container, "cpu") or 0
-    request = container.resources.requests.get("cpu")
-    cpu = cpu_limit if request is None else in_unit("cpu", parse_quantity(request))
-    score = oom_score_adj(pod, container, node.capacity.get("memory", 0))
-    quota = cpu_quota(cpu_limit)
-    return Resources(
-        cpu_shares=cpu_shares(cpu),
-        cpu_quota=quota,
-        cpu_period=CPU_PERIOD if quota else 0,
-        memory=effective_limit(pod, container, "memory") or 0,
-        oom_score_adj=score if lower_oom else max(score, 0),
-    )
-
-
-def _memory_request(container: Container) -> int:
-    text = container.resources.requests.get("memory")
-    return 0 if text is None else parse_quantity(text).value()
-
-
-def _total_memory(containers: Iterable[Container]) -> int:
-    return sum(_memory_request(container) for container in containers)
-
-
-def oom_score_adj(pod: Pod, container: Container, memory_capacity: int) -> int:
-    """How readily the kernel kills the container: -997 last, 1000 first (reference §13.3)."""
-    if is_critical(pod) and pod.spec.priorityClassName == "system-node-critical":
-        return _GUARANTEED_SCORE
-    qos = qos_class(pod)
-    if qos == GUARANTEED:
-        return _GUARANTEED_SCORE
-    if qos == BEST_EFFORT or memory_capacity <= 0:
-        return 1000
-    rest = 0
-    if pod.spec.resources is not None and "memory" in pod.spec.resources.requests:
-        everyone = (*pod.spec.initContainers, *pod.spec.containers)
-        asked = parse_quantity(pod.spec.resources.requests["memory"]).value()
-        rest = max(asked - _total_memory(everyone), 0) // len(everyone)
-
-    def score(memory: int) -> int:
-        return 1000 - 1000 * (memory + rest) // memory_capacity
-
-    result = score(_memory_request(container))
-    if is_sidecar(container):
-        result = min(result, score(min(_memory_request(one) for one in pod.spec.containers)))
-    return min(max(result, 1000 + _GUARANTEED_SCORE), 999)
+    """The container's limit, else the pod's own; None where neither has one. A zero is none."""
+    found = [container.resources.limits.get(name)]
+    if pod.spec.resources is not None and is_pod_level(name):
+        found.append(pod.spec.resources.limits.get(name))
+    amounts_found = (in_unit(name, parse_quantity(text)) for text in found if text is not None)
+    return next((amount for amount in amounts_found if amount), None)

@@ -10,6 +10,7 @@ from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.backoff import Backoff, CrashKey, crash_event, crash_key, crash_message
+from podtui.kubelet.cgroups import cgroup_rules
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
@@ -62,6 +63,7 @@ class ContainerStarter:
         self._hooks = hooks
         self._documents = documents
         self._clock = clock
+        self._config = config
         self._backoff = Backoff(maximum=config.max_container_restart_period)
 
     def crash_backoff(
@@ -123,7 +125,7 @@ class ContainerStarter:
                 restart_count=restart_count,
                 pod_ips=place.pod_ips,
                 host_ips=place.host_ips,
-                lower_oom=place.engine.supports_lower_oom_score,
+                rules=cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score),
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,
             )

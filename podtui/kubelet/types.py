@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from podtui.api.v1 import Pod
-from podtui.runtime.protocol import ContainerState, SandboxState
+from podtui.runtime.protocol import ContainerState, Resources, SandboxState
 
 # --- observed
 
@@ -47,6 +47,10 @@ class ObservedContainer:
     image_id: str = ""
     hash: str = ""
     """The container hash it was made with (reference §6.9), from its label."""
+    user: tuple[int, int, tuple[int, ...]] | None = None
+    """Uid, gid and supplementary groups of its first process, where the runtime tells."""
+    resources: Resources | None = None
+    """What the engine held it to when it was inspected; None where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +145,10 @@ class NodeView:
     os: str = "linux"
     conditions: tuple[str, ...] = ()
     """Types of the pressure conditions that are True."""
+    kernel: str = ""
+    """The kernel's release; empty where it is not known."""
     apparmor: bool = False
+    supplemental_groups_policy: bool = False
     allowed_unsafe_sysctls: tuple[str, ...] = ()
 
 

@@ -1,24 +1,19 @@
-"""Requests, cgroup values, OOM scores and QoS classes."""
+"""Requests, limits and QoS classes."""
 
 from __future__ import annotations
 
 import pytest
-from pod_builders import GI, MI, ctr, make_pod, node, sidecar
+from pod_builders import GI, MI, ctr, make_pod, sidecar
 
 from podtui.kubelet.qos import compute_qos_class, qos_class
 from podtui.kubelet.resources import (
     amounts,
-    container_resources,
-    cpu_quota,
-    cpu_shares,
     is_critical,
     is_static,
-    oom_score_adj,
     pod_limits,
     pod_requests,
     pod_resources,
 )
-from podtui.runtime.protocol import Resources
 
 
 def need(cpu="", memory="", /, **limits):
@@ -78,91 +73,7 @@ def test_resource_lists_as_numbers():
         amounts({"cpu": "much"})
 
 
-@pytest.mark.parametrize(
-    ("milli", "shares"),
-    [(0, 2), (1, 2), (2, 2), (250, 256), (1000, 1024), (1_000_000, 262144)],
-)
-def test_cpu_shares(milli, shares):
-    assert cpu_shares(milli) == shares
-
-
-@pytest.mark.parametrize(("milli", "quota"), [(0, 0), (5, 1000), (10, 1000), (250, 25000)])
-def test_cpu_quota(milli, quota):
-    assert cpu_quota(milli) == quota
-
-
-@pytest.mark.parametrize(
-    ("container", "expected"),
-    [
-        ({}, Resources(cpu_shares=2, oom_score_adj=1000)),
-        (
-            need("250m", "1Gi", cpu="500m", memory="2Gi"),
-            Resources(
-                cpu_shares=256,
-                cpu_quota=50000,
-                cpu_period=100000,
-                memory=2 * GI,
-                oom_score_adj=750,
-            ),
-        ),
-        # A limit stands in for the request.
-        (
-            need(cpu="2"),
-            Resources(cpu_shares=2048, cpu_quota=200000, cpu_period=100000, oom_score_adj=999),
-        ),
-    ],
-)
-def test_container_resources(container, expected):
-    pod = make_pod(ctr(**container))
-    found = container_resources(pod, pod.spec.containers[0], node(memory=4 * GI).resources)
-    assert found == expected
-
-
-def test_pod_level_limits_hold_for_containers_without_their_own():
-    pod = make_pod(
-        ctr("a"), ctr("b", **need(memory="1Gi")), resources={"limits": {"memory": "2Gi"}}
-    )
-    view = node().resources
-    memories = [container_resources(pod, one, view).memory for one in pod.spec.containers]
-    assert memories == [2 * GI, GI]
-
-
 GUARANTEED = need("1", "1Gi", cpu="1", memory="1Gi")
-
-
-def score(pod, index=0):
-    return oom_score_adj(pod, pod.spec.containers[index], 4 * GI)
-
-
-def test_oom_scores():
-    assert score(make_pod()) == 1000
-    assert score(make_pod(ctr(**GUARANTEED))) == -997
-    assert score(make_pod(ctr(**need("", "1Gi")))) == 750
-    assert score(make_pod(ctr(**need("", "4Gi")))) == 3
-    assert score(make_pod(ctr(**need("1")))) == 999
-    assert score(make_pod(priorityClassName="system-node-critical")) == -997
-    assert score(make_pod(static=False, priorityClassName="system-node-critical")) == 1000
-
-
-def test_a_sidecar_is_no_likelier_to_be_killed_than_the_smallest_container():
-    pod = make_pod(ctr("a", **need("", "2Gi")), ctr("b", **need("", "1Gi")), init=(sidecar(),))
-    assert oom_score_adj(pod, pod.spec.initContainers[0], 4 * GI) == 750
-
-
-def test_what_the_pod_asks_beyond_its_containers_is_shared():
-    pod = make_pod(
-        ctr("a", **need("", "1Gi")),
-        ctr("b"),
-        resources={"requests": {"memory": "3Gi"}},
-    )
-    assert (score(pod, 0), score(pod, 1)) == (500, 750)
-
-
-def test_an_engine_that_may_not_lower_its_score():
-    pod = make_pod(ctr(**GUARANTEED))
-    view = node().resources
-    found = container_resources(pod, pod.spec.containers[0], view, lower_oom=False)
-    assert found.oom_score_adj == 0
 
 
 def test_static_and_critical():
