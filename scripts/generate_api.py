@@ -60,6 +60,20 @@ BY_VALUE = {
     ("Event", "source"),
 }
 REQUIRED = {("Pod", "spec")}
+# Fields that the API writes though they are empty: ``{}`` for a struct, ``null`` for a time. A
+# factory is never taken for the default that is left out.
+ALWAYS_WRITTEN = {
+    ("Container", "resources"),
+    ("EphemeralContainer", "resources"),
+    ("ContainerStatus", "state"),
+    ("ContainerStatus", "lastState"),
+    ("PodCondition", "lastProbeTime"),
+    ("PodCondition", "lastTransitionTime"),
+    ("Event", "source"),
+    ("Event", "eventTime"),
+    ("Event", "firstTimestamp"),
+    ("Event", "lastTimestamp"),
+}
 
 
 class Schema:
@@ -128,7 +142,10 @@ def struct(schema: Schema, name: str) -> str:
         if (short(name), wire) in BY_VALUE:
             annotation = annotation.removesuffix(" | None")
             empty = f"{annotation}()"
-        if wire in required or (short(name), wire) in REQUIRED:
+        if (short(name), wire) in ALWAYS_WRITTEN:
+            factory = annotation if (short(name), wire) in BY_VALUE else "type(None)"
+            default = f" = field(default_factory={factory})"
+        elif wire in required or (short(name), wire) in REQUIRED:
             annotation = annotation.removesuffix(" | None")
             default = f' = field(name="{wire}")' if renamed != wire else ""
         elif renamed != wire:

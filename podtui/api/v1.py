@@ -346,7 +346,7 @@ class Container(Struct, frozen=True, kw_only=True):
     ports: tuple[ContainerPort, ...] = ()
     readinessProbe: Probe | None = None
     resizePolicy: tuple[ContainerResizePolicy, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restartPolicy: str = ""
     restartPolicyRules: tuple[ContainerRestartRule, ...] = ()
     securityContext: SecurityContext | None = None
@@ -385,7 +385,7 @@ class EphemeralContainer(Struct, frozen=True, kw_only=True):
     ports: tuple[ContainerPort, ...] = ()
     readinessProbe: Probe | None = None
     resizePolicy: tuple[ContainerResizePolicy, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restartPolicy: str = ""
     restartPolicyRules: tuple[ContainerRestartRule, ...] = ()
     securityContext: SecurityContext | None = None
@@ -862,8 +862,8 @@ class PodSpec(Struct, frozen=True, kw_only=True):
 
 
 class PodCondition(Struct, frozen=True, kw_only=True):
-    lastProbeTime: Time | None = None
-    lastTransitionTime: Time | None = None
+    lastProbeTime: Time | None = field(default_factory=type(None))
+    lastTransitionTime: Time | None = field(default_factory=type(None))
     message: str = ""
     observedGeneration: int | None = None
     reason: str = ""
@@ -939,13 +939,13 @@ class ContainerStatus(Struct, frozen=True, kw_only=True):
     containerID: str = ""
     image: str
     imageID: str
-    lastState: ContainerState = ContainerState()
+    lastState: ContainerState = field(default_factory=ContainerState)
     name: str
     ready: bool
     resources: ResourceRequirements | None = None
     restartCount: int
     started: bool | None = None
-    state: ContainerState = ContainerState()
+    state: ContainerState = field(default_factory=ContainerState)
     stopSignal: str = ""
     user: ContainerUser | None = None
     volumeMounts: tuple[VolumeMountStatus, ...] = ()
@@ -1188,11 +1188,11 @@ class Event(Struct, frozen=True, kw_only=True):
     action: str = ""
     apiVersion: str = ""
     count: int | None = None
-    eventTime: Time | None = None
-    firstTimestamp: Time | None = None
+    eventTime: Time | None = field(default_factory=type(None))
+    firstTimestamp: Time | None = field(default_factory=type(None))
     involvedObject: ObjectReference
     kind: str = ""
-    lastTimestamp: Time | None = None
+    lastTimestamp: Time | None = field(default_factory=type(None))
     message: str = ""
     metadata: ObjectMeta
     reason: str = ""
@@ -1200,7 +1200,7 @@ class Event(Struct, frozen=True, kw_only=True):
     reportingComponent: str = ""
     reportingInstance: str = ""
     series: EventSeries | None = None
-    source: EventSource = EventSource()
+    source: EventSource = field(default_factory=EventSource)
     type: str = ""
 
 

@@ -120,8 +120,6 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
         imageID="",
         ready=False,
         restartCount=0,
-        # Written as ``{}`` like a kubelet's, where the type's own default would be left out.
-        lastState=ContainerState(),
         state=_waiting("PodInitializing" if has_init else "ContainerCreating"),
     )
     old = view.previous.get(container.name)

@@ -90,7 +90,12 @@ def test_golden_plain():
     stamp = "2026-01-02T03:04:15Z"
 
     def true(kind: str) -> dict[str, Any]:
-        return {"type": kind, "status": "True", "lastTransitionTime": stamp}
+        return {
+            "type": kind,
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": stamp,
+        }
 
     assert wire(status(pod, seen_it, runtime_name="containerd")) == {
         "phase": "Running",
