@@ -13,6 +13,7 @@ import io
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import docker
@@ -96,8 +97,16 @@ def find_busybox() -> Path | None:
     return Path(found.stdout.strip()) if found.returncode == 0 else None
 
 
-def make(client: docker.APIClient, image: str, busybox: Path, user: str) -> None:
-    changes = [f"ENV PATH={SEARCH_PATH}", 'CMD ["sh"]', *([f"USER {user}"] if user else [])]
+def make(
+    client: docker.APIClient,
+    image: str,
+    busybox: Path,
+    user: str = "",
+    environment: Iterable[str] = (),
+) -> None:
+    """``environment`` has ``NAME=value`` pairs beside ``PATH``."""
+    changes = [f"ENV {pair}" for pair in (f"PATH={SEARCH_PATH}", *environment)]
+    changes += ['CMD ["sh"]', *([f"USER {user}"] if user else [])]
     client.import_image_from_data(root_file_system(busybox), repository=image, changes=changes)
 
 
@@ -108,6 +117,9 @@ def main() -> int:
     which.add_argument("--tag", metavar="IMAGE", help="have IMAGE, made here")
     parser.add_argument("--busybox", type=Path, help="the static binary to use")
     parser.add_argument("--user", default="", help="the image's USER")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="one of its variables"
+    )
     options = parser.parse_args()
     image: str = options.ensure or options.tag
     if ":" not in image.rpartition("/")[2]:
@@ -117,14 +129,15 @@ def main() -> int:
         if has(client, image):
             print(f"{image}: already there")
             return 0
-        if options.ensure and not options.user and pulled(client, image):
+        plain = not options.user and not options.env
+        if options.ensure and plain and pulled(client, image):
             print(f"{image}: pulled")
             return 0
         busybox = options.busybox or find_busybox()
         if busybox is None:
             print("No static busybox: give one with --busybox.", file=sys.stderr)
             return 1
-        make(client, image, busybox, options.user)
+        make(client, image, busybox, options.user, options.env)
         print(f"{image}: made from {busybox}")
         return 0
     finally:
