@@ -17,7 +17,7 @@ from podtui.errors import EngineError
 from podtui.runtime.docker.carriers import Carriers
 from podtui.runtime.docker.errors import Refused, meaning
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.paths import Found, Look, PathStat, stat_path, walk
+from podtui.runtime.docker.paths import Found, PathStat, looker, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.sandboxes import upload
 from podtui.runtime.docker.storage import Entry
@@ -62,7 +62,7 @@ class HostFiles:
         # A name that no link of the host's has in it: the engine gives targets as seen from inside.
         top = f"/host-{secrets.token_hex(8)}"
         async with self._carriers.carrier(mounts=[_bind("/", top, read_only=True)]) as carrier:
-            return await walk(_looker(link, carrier, top), path)
+            return await walk(looker(link, carrier, top), path)
 
     async def _make(
         self, link: Link, path: str, found: Found, create: Literal["Directory", "File"]
@@ -100,18 +100,3 @@ def _kind(found: PathStat | None) -> HostPathKind:
 
 def _bind(source: str, target: str, *, read_only: bool = False) -> dict[str, Any]:
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
-
-
-def _looker(link: Link, carrier: str, top: str) -> Look:
-    """Looks at host paths; a link's target comes back as a path of the host's."""
-
-    async def look(path: str) -> PathStat | None:
-        found = await stat_path(link, carrier, posixpath.normpath(top + path))
-        if found is None or not found.target:
-            return found
-        target = found.target
-        if target == top or target.startswith(top + "/"):
-            target = target.removeprefix(top) or "/"
-        return PathStat(found.mode, found.kind, target)
-
-    return look

@@ -11,7 +11,7 @@ import base64
 import json
 import posixpath
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -76,6 +76,10 @@ Look = Callable[[str], Awaitable[PathStat | None]]
 """What is at an absolute path, links not followed at its end."""
 
 
+class Escapes(ValueError):
+    """A path leads out of the directory that it has to stay in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Where a path leads: ``path`` has no links in it and is there, ``missing`` are the names below
@@ -86,38 +90,66 @@ class Found:
     missing: tuple[str, ...] = ()
 
 
-async def walk(look: Look, path: str) -> Found:
-    """Follow the links of a path from the root ``/`` on, as the kernel does. What is below
-    something other than a directory is missing. Raises `EngineError` for links without end."""
+async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
+    """Follow the links of a path from the root ``/`` on, as the kernel does.
+
+    Above the root there is the root. What is below something other than a directory is missing.
+    Raises `EngineError` for links without end; where ``confined``, `Escapes` for them and above the
+    root.
+    """
     waiting = path.split("/")[::-1]
     done: list[str] = []
+    here = await look("/")
     links = 0
     while waiting:
         part = waiting.pop()
-        if part == "..":
-            del done[-1:]
-        if part in ("", ".", ".."):
+        if part in ("", "."):
             continue
-        found = await look("/" + "/".join([*done, part]))
+        if part == "..":
+            if confined and not done:
+                raise Escapes(path)
+            del done[-1:]
+            here = await look("/" + "/".join(done))
+            continue
+        below = here is not None and here.kind is HostPathKind.DIRECTORY
+        found = await look("/" + "/".join([*done, part])) if below else None
         if found is None:
-            rest = [part, *waiting[::-1]]
-            missing = tuple(name for name in rest if name not in ("", "."))
-            return Found("/" + "/".join(done), None, missing)
+            rest = tuple(name for name in [part, *waiting[::-1]] if name not in ("", "."))
+            return Found("/" + "/".join(done), None, rest)
         if not found.target:
             done.append(part)
+            here = found
             continue
         links += 1
         if links > _MOST_LINKS:
+            if confined:
+                raise Escapes(path)
             raise EngineError(f"{path}: too many levels of symbolic links")
         if found.target.startswith("/"):
             done.clear()
+            here = await look("/")
         waiting += found.target.split("/")[::-1]
-    real = "/" + "/".join(done)
-    return Found(real, await look(real))
+    return Found("/" + "/".join(done), here)
 
 
-class Escapes(ValueError):
-    """A sub-path leads out of its volume."""
+def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -> Look:
+    """Looks at paths below the directory ``top`` of a container, as seen from there.
+
+    Engines may give a link's target as they resolved it, from the container's root: then what is
+    below ``top`` is told from there, and the rest as it is, or by `Escapes` where ``confined``.
+    """
+
+    async def look(path: str) -> PathStat | None:
+        found = await stat_path(link, container_id, posixpath.normpath(top + path))
+        if found is None or not found.target.startswith("/"):
+            return found
+        if found.target == top or found.target.startswith(top + "/"):
+            return replace(found, target=found.target.removeprefix(top) or "/")
+        if confined:
+            raise Escapes(path)
+        return found
+
+    return look
 
 
 async def resolve(
@@ -126,38 +158,14 @@ async def resolve(
     """Where ``sub_path`` of the directory ``base`` leads: a path relative to ``base`` without
     links, and the directories to make for it (relative to the root of the container's paths),
     with the mode of ``base``. Raises `Escapes`, `Refused`."""
-    top = await stat_path(link, container_id, base)
-    mode = top.mode if top else 0o755
-    waiting = [part for part in sub_path.split("/") if part not in ("", ".")][::-1]
-    done: list[str] = []
+    look = looker(link, container_id, base, confined=True)
+    found = await walk(look, sub_path, confined=True)
+    if ".." in found.missing:
+        raise Escapes(sub_path)
+    top = await look("/") if found.missing else None
+    path = found.path
     missing: list[Entry] = []
-    links = 0
-    while waiting:
-        part = waiting.pop()
-        if part == "..":
-            if not done:
-                raise Escapes(sub_path)
-            done.pop()
-            continue
-        here = posixpath.join(base, *done, part)
-        found = None if missing else await stat_path(link, container_id, here)
-        if found is None:
-            missing.append(Entry(here, mode))
-        elif found.target:
-            links += 1
-            target = _relative(base, posixpath.join(base, *done), found.target)
-            if target is None or links > _MOST_LINKS:
-                raise Escapes(sub_path)
-            waiting += [p for p in target.split("/") if p not in ("", ".")][::-1]
-            continue
-        done.append(part)
-    return "/".join(done), tuple(missing)
-
-
-def _relative(base: str, folder: str, target: str) -> str | None:
-    """A link's target as seen from ``folder``; engines may give it absolute, as resolved."""
-    if not target.startswith("/"):
-        return target
-    if target == base or target.startswith(base + "/"):
-        return posixpath.relpath(target, folder)
-    return None
+    for name in found.missing:
+        path = posixpath.join(path, name)
+        missing.append(Entry(base + path, top.mode if top else 0o755))
+    return path.lstrip("/"), tuple(missing)

@@ -22,15 +22,19 @@ class Tree:
     links: dict[str, str]
 
     def read(self, path: str) -> bytes | None:
-        """None when there is no such file; symlinks are followed inside the tree."""
+        """None when there is no such file."""
+        return self.contents.get(self.real(path))
+
+    def real(self, path: str) -> str:
+        """The path with its symlinks followed, as far as they lead somewhere inside the tree."""
         for _ in range(_MOST_LINKS):
             if path in self.contents:
-                return self.contents[path]
+                break
             followed = _follow(self.links, path)
             if followed is None:
-                return None
+                break
             path = followed
-        return None
+        return path
 
 
 def new_tree() -> Tree:
@@ -129,7 +133,8 @@ class ContainerFiles:
         mounted, relative = self._resolve(path)
         if self.read(path) is not None or not relative or relative == mounted.prefix.strip("/"):
             return True
-        return any(name.startswith(relative + "/") for name in mounted.tree.contents)
+        real = mounted.tree.real(relative)
+        return any(name.startswith(real + "/") for name in mounted.tree.contents)
 
     def is_directory(self, path: str) -> bool:
         return self.exists(path) and self.read(path) is None
@@ -151,7 +156,8 @@ class ContainerFiles:
     def names(self, path: str) -> list[str]:
         """What is directly in a directory, sorted."""
         mounted, relative = self._resolve(path)
-        prefix = relative + "/" if relative else ""
+        real = mounted.tree.real(relative)
+        prefix = real + "/" if real else ""
         every = [*mounted.tree.contents, *mounted.tree.links]
         return sorted({n.removeprefix(prefix).split("/")[0] for n in every if n.startswith(prefix)})
 
