@@ -32,11 +32,23 @@ class ImageFailure:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class ImageWish:
+    """An image that somebody in a pod needs: its name and pull policy as the pod has them, whose
+    events it makes (a field path; empty for the pod's own), and a name to show beside the progress
+    of its pull."""
+
+    image: str
+    policy: str
+    field_path: str
+    label: str
+
+
 class ImageManager:
     """Pulls what is missing, as few at a time as the settings say.
 
-    ``on_progress`` is told by pod UID, at most once a second, how far a pull is (``CONTAINER:
-    STATUS CURRENT/TOTAL`` in bytes), and None when it is over.
+    ``on_progress`` is told by pod UID, at most once a second, how far a pull is (``LABEL: STATUS
+    CURRENT/TOTAL`` in bytes; see `ImageWish`), and None when it is over.
     """
 
     def __init__(
@@ -59,47 +71,56 @@ class ImageManager:
     async def ensure(
         self, pod: Pod, container: Container, stopping: asyncio.Event
     ) -> ImageRecord | ImageFailure:
-        """The container's image, pulled if need be. A pull in progress is not given up when the
-        pod is ``stopping``, but the wait for its turn is. Raises `EngineUnavailable`."""
+        """The container's image. See `ensure_image`."""
         path = field_path(pod, container.name)
+        wish = ImageWish(container.image, container.imagePullPolicy, path, container.name)
+        return await self.ensure_image(pod, wish, stopping)
+
+    async def ensure_image(
+        self, pod: Pod, wish: ImageWish, stopping: asyncio.Event
+    ) -> ImageRecord | ImageFailure:
+        """An image, pulled if need be. A pull in progress is not given up when the pod is
+        ``stopping``, but the wait for its turn is. Raises `EngineUnavailable`."""
+        path = wish.field_path
         try:
-            name = with_default_tag(container.image)
+            name = with_default_tag(wish.image)
         except InvalidImageName as error:
-            text = f'Failed to apply default image tag "{container.image}": {error}'
+            text = f'Failed to apply default image tag "{wish.image}": {error}'
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("InvalidImageName", text)
-        if container.imagePullPolicy != "Always":
-            found = await self._look(pod, container, name, path)
+        if wish.policy != "Always":
+            found = await self._look(pod, wish, name)
             if found is not None:
                 return found
         key = image_key(pod, name)
         if self._backoff.remaining(key, self._clock.monotonic()) > 0:
-            text = f'Back-off pulling image "{container.image}"'
+            text = f'Back-off pulling image "{wish.image}"'
             self._events.pod(pod, NORMAL, "BackOff", text, path)
             last = self._failures.get(key)
             return ImageFailure("ImagePullBackOff", f"{text}: {last}" if last else text)
-        return await self._pull(pod, container, name, path, key, stopping)
+        return await self._pull(pod, wish, name, key, stopping)
 
     async def _look(
-        self, pod: Pod, container: Container, name: str, path: str
+        self, pod: Pod, wish: ImageWish, name: str
     ) -> ImageRecord | ImageFailure | None:
+        path = wish.field_path
         try:
             record = await self._runtime.image_status(name)
         except EngineUnavailable:
             raise
         except EngineError as error:
-            text = f'Failed to inspect image "{container.image}": {error}'
+            text = f'Failed to inspect image "{wish.image}": {error}'
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("ImageInspectError", text)
         if record is not None:
             text = (
-                f'Container image "{container.image}" already present on machine '
+                f'Container image "{wish.image}" already present on machine '
                 "and can be accessed by the pod"
             )
             self._events.pod(pod, NORMAL, "Pulled", text, path)
             return record
-        if container.imagePullPolicy == "Never":
-            text = f'Container image "{container.image}" is not present with pull policy of Never'
+        if wish.policy == "Never":
+            text = f'Container image "{wish.image}" is not present with pull policy of Never'
             self._events.pod(pod, WARNING, "ErrImageNeverPull", text, path)
             return ImageFailure("ErrImageNeverPull", text)
         return None
@@ -107,16 +128,15 @@ class ImageManager:
     async def _pull(
         self,
         pod: Pod,
-        container: Container,
+        wish: ImageWish,
         name: str,
-        path: str,
         key: str,
         stopping: asyncio.Event,
     ) -> ImageRecord | ImageFailure:
-        image = container.image
+        image, path = wish.image, wish.field_path
         asked = self._clock.monotonic()
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
-        reporter = _Reporter(pod.metadata.uid, container.name, self._clock, self._on_progress)
+        reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
         reporter.say("Waiting")
         if not await self._take_slot(stopping):
             reporter.end()
@@ -179,9 +199,9 @@ class ImageManager:
 class _Reporter:
     """Hands one pull's progress on, from whatever thread, at most once a second."""
 
-    def __init__(self, uid: str, container: str, clock: Clock, report: Progress) -> None:
+    def __init__(self, uid: str, label: str, clock: Clock, report: Progress) -> None:
         self._uid = uid
-        self._container = container
+        self._label = label
         self._clock = clock
         self._report = report
         self._loop = asyncio.get_running_loop()
@@ -189,7 +209,7 @@ class _Reporter:
         self._over = False
 
     def say(self, status: str) -> None:
-        self._report(self._uid, f"{self._container}: {status}")
+        self._report(self._uid, f"{self._label}: {status}")
 
     def take(self, progress: PullProgress) -> None:
         self._loop.call_soon_threadsafe(self._take, progress)
@@ -200,7 +220,7 @@ class _Reporter:
             return
         self._next = now + PROGRESS_PERIOD
         amount = f" {progress.current}/{progress.total}" if progress.total else ""
-        self._report(self._uid, f"{self._container}: {progress.status}{amount}")
+        self._report(self._uid, f"{self._label}: {progress.status}{amount}")
 
     def end(self) -> None:
         self._over = True
