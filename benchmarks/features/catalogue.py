@@ -674,7 +674,8 @@ _RESOURCES = (
         group="Resources and admission",
         title="cpu limit",
         spec=one(
-            "q=$(cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null); m=$(cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>/dev/null)\n"
+            "q=$(cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null)\n"
+            "m=$(cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>/dev/null)\n"
             + shell('[ "${q:-$m}" = 20000 ]'),
             extra="    resources: {limits: {cpu: 200m}}\n",
         ),
