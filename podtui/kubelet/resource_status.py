@@ -75,8 +75,8 @@ def container_resources_status(
             _keep(requests, before.requests, "cpu")
         elif max(request, _milli(requests)) > MIN_SHARES:
             requests["cpu"] = str(Quantity.of_milli(request))
-        said = actuated.requests.get("memory") if actuated is not None else None
-        if said is not None:
+        said = actuated.requests.get("memory", "0") if actuated is not None else "0"
+        if parse_quantity(said):
             requests["memory"] = canonical(said)
         else:
             _keep(requests, before.requests, "memory")

@@ -1,0 +1,108 @@
+"""What a pod was admitted with, as against what its manifest asks for (reference §13.6).
+
+An allocation outlives the manifest's edits: whatever runs a pod sees the allocated one, and a new
+amount becomes part of it once the node has said that it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import structs
+
+from podtui.api.quantity import parse_quantity
+from podtui.api.v1 import Container, Pod, ResourceRequirements
+
+RESIZABLE: Final = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """The resources of a pod as such, None where it names none, and of its containers by name.
+
+    An ephemeral container has none and is left out.
+    """
+
+    pod: ResourceRequirements | None
+    containers: Mapping[str, ResourceRequirements]
+
+
+def allocation_of(pod: Pod) -> Allocation:
+    """What the pod asks for, to be kept as what it has."""
+    everyone = (*pod.spec.initContainers, *pod.spec.containers)
+    return Allocation(
+        pod=pod.spec.resources, containers={one.name: one.resources for one in everyone}
+    )
+
+
+def _same_amounts(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
+    return left == right or (
+        left.keys() == right.keys()
+        and all(parse_quantity(text) == parse_quantity(right[name]) for name, text in left.items())
+    )
+
+
+def same_resources(left: ResourceRequirements | None, right: ResourceRequirements | None) -> bool:
+    """Whether both ask for the same, however it is written."""
+    if left is None or right is None:
+        return left is right
+    return (
+        _same_amounts(left.limits, right.limits)
+        and _same_amounts(left.requests, right.requests)
+        and left.claims == right.claims
+    )
+
+
+def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
+    """The pod with what it was allocated; the very same object where nothing differs."""
+    if allocation is None:
+        return pod
+
+    def allocated(container: Container) -> Container:
+        own = allocation.containers.get(container.name)
+        if own is None or same_resources(own, container.resources):
+            return container
+        return structs.replace(container, resources=own)
+
+    spec = pod.spec
+    init = tuple([allocated(one) for one in spec.initContainers])
+    regular = tuple([allocated(one) for one in spec.containers])
+    same = all(
+        new is old
+        for new, old in zip(
+            (*init, *regular), (*spec.initContainers, *spec.containers), strict=True
+        )
+    )
+    if same_resources(allocation.pod, spec.resources):
+        if same:
+            return pod
+        resources = spec.resources
+    else:
+        resources = allocation.pod
+    return structs.replace(
+        pod,
+        spec=structs.replace(spec, initContainers=init, containers=regular, resources=resources),
+    )
+
+
+def _resizable(resources: ResourceRequirements) -> list[int]:
+    texts = [
+        amounts.get(name, "0")
+        for name in RESIZABLE
+        for amounts in (resources.limits, resources.requests)
+    ]
+    return [parse_quantity(text).nano for text in texts]
+
+
+def asks_for_resize(old: Pod, new: Pod) -> bool:
+    """Whether an update changes the pod's own resources, or cpu or memory of a container that it
+    had before."""
+    if not same_resources(old.spec.resources, new.spec.resources):
+        return True
+    before = {one.name: one for one in (*old.spec.initContainers, *old.spec.containers)}
+    return any(
+        one.name in before and _resizable(before[one.name].resources) != _resizable(one.resources)
+        for one in (*new.spec.initContainers, *new.spec.containers)
+    )
