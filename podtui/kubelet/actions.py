@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
@@ -140,13 +139,13 @@ def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView) -> _InitPlan:
                     done(index)
         elif sidecar or newest.state is ContainerState.CREATED:
             if newest.state is ContainerState.UNKNOWN:
-                plan.kill.append(_unknown(newest))
+                plan.kill.append(_unknown(newest, "Init container"))
             starts.add(index)
         elif newest.state is ContainerState.EXITED and not init_failed(newest):
             done(index)
-        elif init_restarts_after(pod, container, newest.exit_code):
+        elif _init_restarts(pod, container, newest):
             if newest.state is ContainerState.UNKNOWN:
-                plan.kill.append(_unknown(newest))
+                plan.kill.append(_unknown(newest, "Init container"))
             starts.add(index)
         else:
             plan.failed = True
@@ -158,8 +157,16 @@ def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView) -> _InitPlan:
     return plan
 
 
-def _unknown(observed: ObservedContainer) -> ContainerToKill:
-    text = 'Container is in "unknown" state, try killing it before restart'
+def _init_restarts(pod: Pod, container: Container, observed: ObservedContainer) -> bool:
+    """Whether a plain init container that did not succeed runs again. Of an unknown one no exit
+    code is known for rules to go by."""
+    if observed.state is ContainerState.UNKNOWN:
+        return may_restart(pod, container)
+    return init_restarts_after(pod, container, observed.exit_code)
+
+
+def _unknown(observed: ObservedContainer, what: str = "Container") -> ContainerToKill:
+    text = f'{what} is in "unknown" state, try killing it before restart'
     return ContainerToKill(id=observed.id, name=observed.name, message=text)
 
 
@@ -175,6 +182,10 @@ def _why_kill(
     return None
 
 
+def _succeeded(observed: ObservedContainer) -> bool:
+    return observed.state is ContainerState.EXITED and observed.exit_code == 0
+
+
 def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     attempt = observed.sandboxes[0].attempt + 1 if observed.sandboxes else 0
     ending = PodActions(kill_pod=True, attempt=attempt)
@@ -187,13 +198,9 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     for container in pod.spec.containers:
         newest = observed.newest(container.name)
         created = created or newest is not None
+        # Neither rules nor a Never of its own count: such a container runs again with the sandbox.
         policy = container.restartPolicy or pod.spec.restartPolicy
-        ended = newest is not None and newest.state is ContainerState.EXITED
-        if (
-            ended
-            and (policy == "OnFailure" or container.restartPolicy)
-            and not should_restart(pod, container, newest)
-        ):
+        if policy == "OnFailure" and newest is not None and _succeeded(newest):
             continue
         wanted.append(container.name)
     if not wanted and created:
@@ -209,19 +216,16 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     )
 
 
-def compute_pod_actions(
-    pod: Pod, observed: ObservedPod, *, probes: ProbeView, now: datetime | None = None
-) -> PodActions:
+def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -> PodActions:
     """Everything that separates the pod observed from the pod desired, as one pass of work.
 
     Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
-    and without ``create_sandbox`` the pod has come to its end. ``now`` is not needed today.
+    and without ``create_sandbox`` the pod has come to its end.
     """
     if sandbox_changed(pod, observed):
         return _new_sandbox(pod, observed)
     sandbox = observed.sandboxes[0]
-    if restart_all_triggers(pod, observed):
-        triggers = restart_all_triggers(pod, observed)
+    if triggers := restart_all_triggers(pod, observed):
         return PodActions(
             sandbox_id=sandbox.id,
             attempt=sandbox.attempt,

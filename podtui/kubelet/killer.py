@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,9 @@ from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 MINIMUM_STOP: Final = 2.0
 """Seconds that a process has after its stop signal, whatever is left of its grace."""
-_ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
+ROUNDING: Final = 0.001
+ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
+"""States of what may still have to be stopped."""
 
 
 def field_path(pod: Pod, name: str) -> str:
@@ -28,6 +30,18 @@ def field_path(pod: Pod, name: str) -> str:
 
 def container_spec(pod: Pod, name: str) -> Container | None:
     return next((one for _, one in all_containers(pod) if one.name == name), None)
+
+
+def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
+    """By sidecar, the names of those that exit before its own turn comes: every regular container
+    and every later sidecar. Plain init containers wait for nobody and nobody waits for them."""
+    found: dict[str, frozenset[str]] = {}
+    before = frozenset(container.name for container in pod.spec.containers)
+    for container in reversed(pod.spec.initContainers):
+        if is_sidecar(container):
+            found[container.name] = before
+            before |= {container.name}
+    return found
 
 
 class Killer:
@@ -45,7 +59,7 @@ class Killer:
         *,
         message: str = "",
         grace: float | None = None,
-        after: Iterable[asyncio.Event] = (),
+        after: Sequence[asyncio.Event] = (),
     ) -> None:
         """Stop one container. ``grace`` in seconds goes before the pod's own; ``after`` are exits
         to wait for as long as the grace lasts. Raises `EngineError`."""
@@ -60,18 +74,28 @@ class Killer:
             field_path(pod, name),
         )
         spec = container_spec(pod, name)
-        begun = self._clock.monotonic()
         if spec is not None and grace > 0:
+            begun = self._clock.monotonic()
             await self._hooks.pre_stop(pod, spec, container_id, grace)
-        left = grace - (self._clock.monotonic() - begun)
+            grace -= self._whole_seconds(begun)
+        if grace > 0 and after:
+            begun = self._clock.monotonic()
+            await self._turn(after, grace)
+            grace -= self._whole_seconds(begun)
+        await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
+
+    def _whole_seconds(self, since: float) -> int:
+        # Sums of floats end beside the moment that was waited for.
+        return int(self._clock.monotonic() - since + ROUNDING)
+
+    async def _turn(self, after: Iterable[asyncio.Event], limit: float) -> None:
+        """Wait for other containers' exits, for at most ``limit`` seconds."""
         try:
-            async with asyncio.timeout(max(0.0, left)):
+            async with asyncio.timeout(limit):
                 for exited in after:
                     await exited.wait()
         except TimeoutError:
-            pass
-        left = grace - (self._clock.monotonic() - begun)
-        await self._runtime.stop_container(container_id, max(MINIMUM_STOP, left))
+            return
 
     async def kill_unwanted(self, pod: Pod, unwanted: Iterable[ContainerToKill]) -> None:
         """Stop the containers of `PodActions.kill`. Raises the first `EngineError`."""
@@ -92,17 +116,13 @@ class Killer:
     ) -> None:
         """Stop whatever runs. Raises the first `EngineError`, after all were tried."""
         alive = () if observed is None else observed.containers
-        running = [container for container in alive if container.state in _ALIVE]
+        running = [container for container in alive if container.state in ALIVE]
         exits = {container.id: asyncio.Event() for container in running}
-        ranks = {one.name: i for i, one in enumerate(pod.spec.initContainers) if is_sidecar(one)}
+        waits_for = stop_order(pod)
 
         async def stop(container: ObservedContainer) -> None:
-            rank = ranks.get(container.name)
-            after = (
-                []
-                if rank is None
-                else [exits[o.id] for o in running if ranks.get(o.name, len(ranks) + 99) > rank]
-            )
+            before = waits_for.get(container.name, frozenset())
+            after = [exits[one.id] for one in running if one.name in before]
             try:
                 await self.kill_container(
                     pod, container.id, container.name, grace=grace, after=after

@@ -65,9 +65,7 @@ def _count_init(pod: Pod, statuses: Mapping[str, ContainerStatus], counts: _Coun
         if code is None or status is None:
             counts.pending_init += 1
             continue
-        ended = status.state.terminated or status.lastState.terminated
-        if code != 0 or (ended is not None and ended.reason == "OOMKilled"):
-            counts.pending_init += 1
+        if code != 0:
             again = _reset(status) or init_restarts_after(pod, container, code)
             counts.failed_for_good |= not again
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from podtui.api.v1 import Container, ContainerRestartRule, Pod, PodStatus
+from podtui.api.v1 import Container, ContainerRestartRule, Pod
 from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState
 
@@ -101,22 +101,3 @@ def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
         if exit_decision(pod, container, newest.exit_code) is ExitDecision.RESTART_ALL:
             found.append(container.name)
     return tuple(found)
-
-
-def next_restart_count(
-    container: str, observed: ObservedPod, previous: PodStatus | None = None
-) -> int:
-    """The count that the next instance of a container carries (reference §6.5).
-
-    One more than the newest instance's; where none is left, what the last status counted (it
-    already counts an instance that vanished).
-    """
-    newest = observed.newest(container)
-    if newest is not None:
-        return newest.restart_count + 1
-    if previous is not None:
-        for status in (*previous.initContainerStatuses, *previous.containerStatuses):
-            if status.name == container:
-                gone = status.state.terminated is not None
-                return status.restartCount + 1 if gone else status.restartCount
-    return 0

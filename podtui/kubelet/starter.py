@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import cast
 
+from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
@@ -21,6 +23,8 @@ from podtui.kubelet.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.killer import Killer, field_path
 from podtui.kubelet.types import NodeView, ObservedContainer
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +167,14 @@ class ContainerStarter:
         if not problem:
             return None
         self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
-        await self._killer.kill_container(
-            pod, container_id, container.name, message="FailedPostStartHook"
-        )
+        try:
+            await self._killer.kill_container(
+                pod, container_id, container.name, message="FailedPostStartHook"
+            )
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            _LOG.warning("%s: %s is not stopped: %s", pod_ref(pod), container.name, error)
         return StartFailure("PostStartHookError", problem)
 
     def _failed(

@@ -23,7 +23,7 @@ from podtui.kubelet.dns import pod_dns
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
-from podtui.kubelet.killer import Killer, container_spec
+from podtui.kubelet.killer import ALIVE, Killer, container_spec
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.node import NodeManager
 from podtui.kubelet.phase import TERMINAL
@@ -167,9 +167,7 @@ class Syncer:
             return SyncOutcome(terminal=True)
         self._tell_unsupported(pod)
         self._probes.start(pod)
-        actions = compute_pod_actions(
-            pod, observed, probes=self._probes.view(pod, observed), now=self._clock.now()
-        )
+        actions = compute_pod_actions(pod, observed, probes=self._probes.view(pod, observed))
         acted, failures = await self._carry_out(pod, observed, actions, stopping)
         return SyncOutcome(
             acted=acted, retry_in=failures.retry_in, deadline_in=self._deadline_in(pod, status)
@@ -208,7 +206,7 @@ class Syncer:
         else:
             acted = bool(actions.kill or actions.reset)
             await self._killer.kill_unwanted(pod, actions.kill)
-            await together(partial(self._reset, container) for container in actions.reset)
+            await self._reset(pod, observed, actions.reset)
         await self._trim(pod, observed)
         if stopping.is_set():
             return acted, none
@@ -243,9 +241,16 @@ class Syncer:
             if container.name in names
         )
 
-    async def _reset(self, container_id: str) -> None:
-        await self._runtime.stop_container(container_id, 0.0)
-        await self._runtime.remove_container(container_id)
+    async def _reset(self, pod: Pod, observed: ObservedPod, ids: tuple[str, ...]) -> None:
+        """One after the other, so that a pass cut short leaves the container that asked for it."""
+        alive = {one.id: one for one in observed.containers if one.state in ALIVE}
+        for container_id in ids:
+            if container_id in alive:
+                name = alive[container_id].name
+                await self._killer.kill_container(
+                    pod, container_id, name, message="killing", grace=0.0
+                )
+            await self._runtime.remove_container(container_id)
 
     async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
         """Keep one dead instance per container name (reference §14.6)."""

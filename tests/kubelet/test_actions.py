@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pod_builders import (
-    at,
     box,
     created,
     ctr,
@@ -30,7 +29,7 @@ NONE = ProbeView()
 
 
 def act(pod: Pod, observed: ObservedPod, view: ProbeView = NONE) -> PodActions:
-    return compute_pod_actions(pod, observed, probes=view, now=at(0))
+    return compute_pod_actions(pod, observed, probes=view)
 
 
 def killed(actions: PodActions) -> list[tuple[str, str]]:
@@ -98,6 +97,12 @@ def test_a_new_sandbox_leaves_out_what_succeeded_under_on_failure():
     pod = make_pod(ctr("a"), ctr("b"), restartPolicy="OnFailure")
     dead = seen(down("a"), down("b", 1), sandboxes=(box(ready=False),))
     assert act(pod, dead).start == ("b",)
+
+
+def test_a_new_sandbox_runs_a_container_of_policy_never_again():
+    pod = make_pod(ctr("a", restartPolicy="Never"), ctr("b", restartPolicy="OnFailure"))
+    dead = seen(down("a", 1), down("b"), sandboxes=(box(ready=False),))
+    assert act(pod, dead).start == ("a",)
 
 
 def test_no_new_sandbox_when_on_failure_left_nothing_to_start():
@@ -257,6 +262,19 @@ def test_an_init_container_stuck_in_created_is_started_again():
 def test_an_init_container_with_a_policy_of_its_own():
     pod = make_pod(init=(ctr("i", restartPolicy="OnFailure"),), restartPolicy="Never")
     assert act(pod, seen(down("i", 1))).start_init == ("i",)
+
+
+def test_an_unknown_init_container_is_killed_and_started_again():
+    actions = act(make_pod(init=(ctr("i"),)), seen(unknown("i")))
+    text = 'Init container is in "unknown" state, try killing it before restart'
+    assert [(one.id, one.message) for one in actions.kill] == [("i-0", text)]
+    assert actions.start_init == ("i",)
+
+
+def test_no_rule_is_asked_about_an_unknown_init_container():
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [0]}}
+    pod = make_pod(init=(ctr("i", restartPolicy="Never", restartPolicyRules=[rule]),))
+    assert act(pod, seen(unknown("i"))).kill_pod
 
 
 def test_case_58_init_is_not_run_again_for_a_dead_app():

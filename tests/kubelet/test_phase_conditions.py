@@ -107,7 +107,14 @@ def test_case_60_an_init_container_that_was_removed_does_not_fail_the_pod():
     asked = statuses(pod, down("a", 9), up("i"))
     gone = statuses(pod, previous=asked)
     assert gone.initContainerStatuses[0].lastState.terminated is not None
-    assert gone.phase == "Pending"
+    assert gone.phase == "Running"
+
+
+def test_an_init_container_that_fails_again_does_not_make_a_pod_pending():
+    """Its own failure is not waited for; what waits is the regular container that never ran."""
+    pod = make_pod(init=(ctr("i"),))
+    assert statuses(pod, down("i", 1)).phase == "Pending"
+    assert statuses(pod, down("i", 1), down("c", 1)).phase == "Running"
 
 
 def test_an_init_container_that_is_stuck_shows_why():

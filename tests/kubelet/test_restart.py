@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from pod_builders import created, ctr, down, make_pod, seen, unknown, up
 
-from podtui.api.v1 import ContainerStatus, PodStatus
 from podtui.kubelet.restart import (
     ExitDecision,
     exit_decision,
     may_restart,
-    next_restart_count,
     restart_all_triggers,
     should_restart,
 )
@@ -109,15 +107,3 @@ def test_triggers_are_those_whose_newest_instance_asks():
     assert restart_all_triggers(pod, seen(up("a", count=1), down("a", 9), up("b"))) == ()
     assert restart_all_triggers(pod, seen(down("a", 1), up("b"))) == ()
     assert restart_all_triggers(make_pod(), seen(down("c", 9))) == ()
-
-
-def test_restart_counts_go_on_from_the_newest_instance():
-    assert next_restart_count("c", seen()) == 0
-    assert next_restart_count("c", seen(down("c", count=4), down("c", count=3))) == 5
-
-
-def test_restart_counts_go_on_from_the_last_status():
-    status = ContainerStatus(name="c", image="i", imageID="", ready=False, restartCount=4)
-    previous = PodStatus(containerStatuses=(status,))
-    assert next_restart_count("c", seen(), previous) == 4
-    assert next_restart_count("other", seen(), previous) == 0
