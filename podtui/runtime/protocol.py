@@ -207,6 +207,8 @@ class SecurityContext:
     seccomp: str = "unconfined"
     """``unconfined``, ``runtime/default`` or ``localhost/PATH``."""
     apparmor: str = ""
+    selinux: tuple[str, ...] = ()
+    """The parts of a label that are given, such as ``type:spc_t``."""
     unmasked_proc: bool = False
 
 
@@ -242,6 +244,9 @@ class ContainerConfig:
     tty: bool = False
     termination_message_path: str = ""
     """Where in the container a fresh, empty, 0666 file is mounted; empty for none."""
+    hosts: bytes = b""
+    """What the pod's one hosts file is made to say, mounted at ``/etc/hosts`` and the container's
+    to write (reference §11.1); empty leaves the engine's own there."""
     stop_signal: str = ""
 
 

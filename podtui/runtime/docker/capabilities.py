@@ -44,6 +44,8 @@ def abilities(info: Mapping[str, Any]) -> Abilities:
         cpu_quota=bool(info.get("CpuCfsQuota", info.get("CPUCfsQuota", True))),
         seccomp=secured("seccomp"),
         apparmor=secured("apparmor"),
+        selinux=secured("selinux"),
+        cpus=int(info.get("NCPU") or 0),
     )
 
 

@@ -17,6 +17,7 @@ from podtui.errors import (
 )
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.etc_hosts import HOSTS_FILE, write_hosts
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
 from podtui.runtime.docker.inspection import container_status, never_ran
@@ -93,6 +94,10 @@ class Containers:
                 mount: await self._source(link, sandbox_id, store, mount) for mount in config.mounts
             }
             termination = await self._termination_file(link, sandbox_id, store, config)
+            hosts = ""
+            if config.hosts and store.mountpoint:
+                hosts = posixpath.join(store.mountpoint, HOSTS_FILE)
+                await write_hosts(link, sandbox_id, store.mountpoint, config.hosts)
             profile = await self._seccomp_profile(config)
             payload, warnings = container_payload(
                 config,
@@ -102,6 +107,7 @@ class Containers:
                 labels=container_labels(config, self._root, sandbox_id, termination),
                 sources=sources,
                 termination=posixpath.join(store.mountpoint, termination) if termination else "",
+                hosts=hosts,
                 abilities=link.able,
                 logs=self._logs,
                 seccomp_profile=profile,

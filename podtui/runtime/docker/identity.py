@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from podtui.api import names
+from podtui.runtime.docker.pause import PAUSE_LABEL
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
@@ -38,7 +39,7 @@ _INTERNAL: Final = frozenset(
         TERMINATION_LABEL,
         PLACES_LABEL,
         NONCE_LABEL,
-        "podtui.dev/pause",
+        PAUSE_LABEL,
     }
 )
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9.-]")

@@ -14,7 +14,7 @@ from podtui.runtime.docker.identity import (
     sandbox_record,
     seen_in_inspection,
 )
-from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.storage import SandboxStore, read_places
 from podtui.runtime.protocol import (
     ContainerState,
@@ -120,4 +120,5 @@ def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
         places=read_places(labels_of(found["Config"]).get(places_label)),
         host_ipc=found["HostConfig"].get("IpcMode") == "host",
         hostname=str(found["Config"].get("Hostname") or "") if bridged else "",
+        pause_version=labels_of(found["Config"]).get(PAUSE_LABEL, ""),
     )

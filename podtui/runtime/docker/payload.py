@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podtui.runtime.docker.lesser import LOSSES
+from podtui.runtime.docker.masked import masked_paths
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -22,6 +23,7 @@ from podtui.runtime.protocol import (
 )
 
 Json = dict[str, Any]
+_HOSTS: Final = "/etc/hosts"
 _CPU_PERIOD: Final = 100_000
 """Microseconds, as the kernel has it."""
 
@@ -38,6 +40,9 @@ class Abilities:
     all_capabilities: bool = True
     seccomp: bool = True
     apparmor: bool = True
+    selinux: bool = True
+    cpus: int = 0
+    """How many it has, for what of each is hidden from containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,8 @@ def sandbox_payload(
         host["Dns"] = list(config.dns.servers)
         # A lone dot: no search list, where an empty list would mean the engine's own.
         host["DnsSearch"] = list(config.dns.searches) or ["."]
-        host["DnsOptions"] = list(config.dns.options)
+        # Likewise: an empty one says that there are none.
+        host["DnsOptions"] = list(config.dns.options) or [""]
     if config.extra_hosts:
         host["ExtraHosts"] = [f"{name}:{ip}" for name, ip in config.extra_hosts]
     if config.sysctls:
@@ -140,6 +146,7 @@ def container_payload(
     labels: Mapping[str, str],
     sources: Mapping[Mount, Source],
     termination: str,
+    hosts: str = "",
     abilities: Abilities,
     logs: LogLimits,
     seccomp_profile: str | None,
@@ -147,7 +154,8 @@ def container_payload(
     """The payload, and what was left out because the engine can't do it, in words.
 
     ``hostname`` is for engines where joining the sandbox's network does not bring it along;
-    ``termination`` is the engine's path of the termination file, empty for none;
+    ``termination`` is the engine's path of the termination file, ``hosts`` of the hosts file, empty
+    for none;
     ``seccomp_profile`` the content of the profile that ``localhost/…`` names.
     """
     warnings: list[str] = []
@@ -163,7 +171,9 @@ def container_payload(
             "Config": {"max-size": str(logs.size), "max-file": str(logs.files)},
         },
     }
-    _add_mounts(host, config, sources, termination)
+    _add_mounts(
+        host, config, sources, {config.termination_message_path: termination, _HOSTS: hosts}
+    )
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
     for loss in LOSSES:
@@ -196,8 +206,12 @@ def container_payload(
 
 
 def _add_mounts(
-    host: Json, config: ContainerConfig, sources: Mapping[Mount, Source], termination: str
+    host: Json,
+    config: ContainerConfig,
+    sources: Mapping[Mount, Source],
+    files: Mapping[str, str],
 ) -> None:
+    """``files`` has, by their place in the container, the engine's paths of files made for it."""
     mounts: list[Json] = []
     binds: list[str] = []
     for mount in config.mounts:
@@ -214,10 +228,11 @@ def _add_mounts(
             if mount.propagation != "private":
                 options.append(mount.propagation)
             binds.append(f"{source.path}:{mount.container_path}:{','.join(options)}")
-    if termination:
-        mounts.append(
-            {"Type": "bind", "Source": termination, "Target": config.termination_message_path}
-        )
+    mounts += [
+        {"Type": "bind", "Source": source, "Target": target}
+        for target, source in files.items()
+        if source
+    ]
     if mounts:
         host["Mounts"] = mounts
     if binds:
@@ -297,6 +312,11 @@ def _add_security(
             options.append(f"apparmor={wanted.apparmor.removeprefix('localhost/')}")
         elif wanted.apparmor != "unconfined":
             warnings.append("the AppArmor profile is not applied: the engine has no AppArmor")
+    if wanted.selinux:
+        if abilities.selinux:
+            options += [f"label={part}" for part in wanted.selinux]
+        else:
+            warnings.append("the SELinux label is not applied: the engine has no SELinux")
     if options:
         host["SecurityOpt"] = options
     if wanted.groups:
@@ -312,6 +332,8 @@ def _add_security(
     if wanted.unmasked_proc:
         host["MaskedPaths"] = []
         host["ReadonlyPaths"] = []
+    elif not wanted.privileged:
+        host["MaskedPaths"] = masked_paths(abilities.cpus)
 
 
 def host_path_source(mount: Mount) -> Source:

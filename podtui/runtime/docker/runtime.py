@@ -59,7 +59,8 @@ class DockerRuntime:
         self._sandboxes = Sandboxes(self._connection, self._root, self._ownership)
         self._carriers = Carriers(self._connection, self._root)
         self._host_files = HostFiles(self._connection, self._carriers)
-        self._volumes = Volumes(self._connection, self._sandboxes, self._carriers)
+        self._watching = Watching(self._connection, self._ownership, self._root, clock)
+        self._volumes = Volumes(self._connection, self._sandboxes, self._carriers, self._watching)
         self._containers = Containers(
             self._connection,
             self._sandboxes,
@@ -70,7 +71,6 @@ class DockerRuntime:
             logs=log_limits or LogLimits(),
         )
         self._images = Images(self._connection)
-        self._watching = Watching(self._connection, self._ownership, self._root, clock)
 
     @property
     def info(self) -> EngineInfo:

@@ -23,7 +23,7 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.inspection import sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.payload import sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.storage import (
@@ -125,6 +125,8 @@ class Sandboxes:
             host_ipc=config.ipc is NamespaceMode.NODE,
             hostname=str(payload.get("Hostname", "")),
             spare_files=new_spares() if fresh and link.fills_volumes else [],
+            pause_version=PAUSE_VERSION,
+            written={one.name: one.files for one in config.volumes if fresh or one.memory},
         )
         self._ownership.add(identity)
         return Started(id=identity)

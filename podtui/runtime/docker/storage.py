@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from podtui.runtime.docker.pause import SPARE_DIRECTORIES, SPARE_FILES
-from podtui.runtime.protocol import PodVolume
+from podtui.runtime.protocol import PodVolume, VolumeFile
 
+DATA: Final = "..data"
+"""In a volume with projected files, the link to the directory with the version that holds."""
 MEMORY_PREFIX: Final = "memory:"
 _SPARE_MODE: Final = 0o777
 _FOLDER_MODE: Final = 0o755
@@ -72,6 +74,10 @@ def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
         for directory in reversed(missing):
             # A directory of the volume's is as open as the volume, and searchable.
             yield Entry(f"{base}/{directory}", volume.mode | 0o111, volume.uid, volume.gid)
+        if file.path == DATA and file.target not in made:
+            made.add(file.target)
+            # The version of no files at all is a directory too.
+            yield Entry(f"{base}/{file.target}", volume.mode | 0o111, volume.uid, volume.gid)
         path = f"{base}/{file.path}"
         content = None if file.target else file.content
         yield Entry(path, file.mode, file.uid, file.gid, content, file.target)
@@ -144,6 +150,14 @@ class SandboxStore:
     host_ipc: bool = False
     hostname: str = ""
     spare_files: list[str] = field(default_factory=list[str])
+    pause_version: str = ""
+    """Of the program in the sandbox."""
+    written: dict[str, tuple[VolumeFile, ...]] = field(
+        default_factory=dict[str, tuple[VolumeFile, ...]]
+    )
+    """What volumes hold, where it is known that they hold that and nothing else."""
+    filled: dict[str, str] = field(default_factory=dict[str, str])
+    """Volumes that have been filled, and the image that they were filled from."""
 
     def take_spare(self) -> str | None:
         return self.spare_files.pop(0) if self.spare_files else None

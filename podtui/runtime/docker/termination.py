@@ -6,26 +6,18 @@ is the container's to write: nothing about it is believed.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import stat
-import tarfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
-import aiohttp
-
-from podtui.errors import EngineError
 from podtui.runtime.docker.errors import Refused
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.paths import STAT_HEADER, read_stat
 from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.tar_stream import ByteStream, TarStream
 
 _READ_SECONDS: Final = 30.0
-_BLOCK: Final = tarfile.BLOCKSIZE
-_CHUNK: Final = 64 * 1024
 _UNREACHABLE: Final = (errno.EACCES, errno.EPERM, errno.ENOENT)
 
 
@@ -78,40 +70,10 @@ def read_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
         return None if error.errno in _UNREACHABLE else b""
 
 
-async def tail_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:
+async def tail_of_tar(stream: ByteStream, limit: int) -> bytes:
     """The last ``limit`` bytes of the first file of a tar, whatever its size; empty where it has
     something else first. Raises `EngineError` when the stream is not a whole tar."""
-    with _whole():
-        size = await _first_file(stream)
-        await _skip(stream, max(0, size - limit))
-        return await stream.readexactly(min(size, limit))
-
-
-async def head_of_tar(stream: aiohttp.StreamReader, limit: int) -> bytes:
-    """The first ``limit`` bytes, otherwise as `tail_of_tar`."""
-    with _whole():
-        return await stream.readexactly(min(await _first_file(stream), limit))
-
-
-@contextmanager
-def _whole() -> Generator[None]:
-    try:
-        yield
-    except (asyncio.IncompleteReadError, tarfile.HeaderError) as error:
-        raise EngineError("the engine sent a broken archive") from error
-
-
-async def _first_file(stream: aiohttp.StreamReader) -> int:
-    """Go to the first file's content, and tell its size."""
-    while True:
-        head = tarfile.TarInfo.frombuf(await stream.readexactly(_BLOCK), "utf-8", "surrogateescape")
-        if head.isreg():
-            return head.size
-        if head.type not in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):
-            return 0
-        await _skip(stream, -(-head.size // _BLOCK) * _BLOCK)
-
-
-async def _skip(stream: aiohttp.StreamReader, size: int) -> None:
-    while size > 0:
-        size -= len(await stream.readexactly(min(size, _CHUNK)))
+    archive = TarStream(stream)
+    async for member in archive.members():
+        return await archive.tail(member, limit) if member.is_file else b""
+    return b""

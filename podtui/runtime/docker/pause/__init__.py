@@ -1,5 +1,8 @@
 """The sandbox image: a static program of a few hundred bytes, and the files of a pod's volume.
 
+The program holds the pod's namespaces; run beside itself with arguments it renames and removes
+files, in one step each, which uploads can't (see its source).
+
 The engine copies what an image has at a volume's mount point into a new, empty volume. So the image
 carries spare directories and termination files, with the modes that pods need, and most pods need
 no upload (``docs/decisions/0003-sandbox-start-cost.md``).
@@ -15,7 +18,7 @@ from typing import Final
 from podtui.errors import EngineError
 
 PAUSE_REPOSITORY: Final = "podtui/pause"
-PAUSE_VERSION: Final = "1"
+PAUSE_VERSION: Final = "2"
 PAUSE_IMAGE: Final = f"{PAUSE_REPOSITORY}:{PAUSE_VERSION}"
 POD_DIRECTORY: Final = "/podtui"
 """Where a pod's volume is mounted in its sandbox."""
@@ -23,7 +26,10 @@ SPARE_DIRECTORIES: Final = tuple(f"v/{number:02}" for number in range(16))
 """Of mode 0777, root's: what an emptyDir without wishes is."""
 SPARE_FILES: Final = tuple(f"t/{number:02}" for number in range(16))
 """Empty, of mode 0666: what a termination message needs."""
-CHANGES: Final = ['ENTRYPOINT ["/pause"]', "LABEL podtui.dev/pause=1"]
+PAUSE_PROGRAM: Final = "/pause"
+PAUSE_LABEL: Final = "podtui.dev/pause"
+"""Of the image, and so of every sandbox: the version of the program in it."""
+CHANGES: Final = [f'ENTRYPOINT ["{PAUSE_PROGRAM}"]', f"LABEL {PAUSE_LABEL}={PAUSE_VERSION}"]
 
 _FOLDER = Path(__file__).parent
 _ARCHITECTURES: Final = {

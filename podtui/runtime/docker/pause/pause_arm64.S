@@ -5,6 +5,9 @@
         .set BASE, 0x400000
         .set SIGNALS, (1 << 1) | (1 << 14) | (1 << 16)
         .set SIGCHLD, 17
+        .set ENOENT, 2
+        .set AT_FDCWD, -100
+        .set AT_REMOVEDIR, 0x200
 
         .text
         .globl _start
@@ -25,6 +28,9 @@ program:
         .quad 0x10000                   /* pages may be of 64 KiB */
 
 _start:
+        ldr     x0, [sp]                /* argc */
+        cmp     x0, #3
+        b.hs    rename
         mov     x0, #0                  /* SIG_BLOCK */
         adr     x1, signals
         mov     x2, #0
@@ -51,8 +57,41 @@ reap:
         cmp     w0, #0
         b.gt    reap
         b       wait
+rename:
+        mov     x0, #AT_FDCWD
+        ldr     x1, [sp, #16]           /* argv[1] */
+        mov     x2, #AT_FDCWD
+        ldr     x3, [sp, #24]
+        add     x19, sp, #32
+        mov     x8, #38                 /* renameat */
+        svc     #0
+        cbnz    w0, failed
+        mov     x20, #0                 /* the status */
+remove:
+        mov     x0, #AT_FDCWD
+        ldr     x1, [x19], #8
+        cbz     x1, removed
+        mov     x2, #0
+        mov     x8, #35                 /* unlinkat */
+        svc     #0
+        cbz     w0, remove
+        cmn     w0, #ENOENT
+        b.eq    remove
+        mov     x0, #AT_FDCWD
+        mov     x2, #AT_REMOVEDIR
+        svc     #0
+        cbz     w0, remove
+        mov     x20, #1
+        b       remove
+removed:
+        mov     x0, x20
+        b       exit
+failed:
+        mov     x0, #1
+        b       exit
 leave:
         mov     x0, #0
+exit:
         mov     x8, #94                 /* exit_group */
         svc     #0
         .balign 8

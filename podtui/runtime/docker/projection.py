@@ -1,0 +1,79 @@
+"""How the projected files of a volume are replaced under those who read them: pure.
+
+As the kubelet's own writer does it (reference §10.2): a directory with the new version, ``..data``
+turned to it in one step, then everything of the old version removed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.runtime.docker.storage import DATA, Entry, files_of
+from podtui.runtime.protocol import PodVolume, VolumeFile
+
+_NEXT: Final = "..data_tmp"
+_LINK_MODE: Final = 0o777
+
+Listing = Mapping[str, str]
+"""Relative path of everything in a volume, directories too → a link's target, else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """``uploads`` first, then the rename of ``turn`` (from, to), which may be of a path to itself,
+    then ``gone`` are removed one after the other."""
+
+    uploads: tuple[Entry, ...]
+    turn: tuple[str, str]
+    gone: tuple[str, ...]
+
+
+def listing_of(files: Iterable[VolumeFile]) -> Listing:
+    """What a volume holds that was made with these files."""
+    found: dict[str, str] = {}
+    for file in files:
+        parent = posixpath.dirname(file.path)
+        while parent and parent not in found:
+            found[parent] = ""
+            parent = posixpath.dirname(parent)
+        found[file.path] = file.target
+        if file.path == DATA:
+            found.setdefault(file.target, "")
+    return found
+
+
+def plan(volume: PodVolume, base: str, there: Listing) -> Update | None:
+    """What to do so that the volume at ``base``, which holds ``there``, shows its files and no
+    others that were projected; None for nothing."""
+    wanted = listing_of(volume.files)
+    version = wanted[DATA]
+    turned = there.get(DATA) == version
+
+    def missing(path: str) -> bool:
+        if path.partition("/")[0] == version:
+            return not turned
+        return path != DATA and there.get(path) != wanted[path]
+
+    every = files_of(volume, base)
+    uploads = [entry for entry in every if missing(entry.path.removeprefix(base + "/"))]
+    if not turned:
+        uploads.append(Entry(f"{base}/{_NEXT}", _LINK_MODE, target=version))
+    stale = [path for path in there if _stale(path, there[path], wanted, version)]
+    if not uploads and not stale:
+        return None
+    stale.sort(key=lambda path: path.count("/"), reverse=True)
+    return Update(
+        uploads=tuple(uploads),
+        turn=(f"{base}/{DATA if turned else _NEXT}", f"{base}/{DATA}"),
+        gone=tuple(f"{base}/{path}" for path in stale),
+    )
+
+
+def _stale(path: str, target: str, wanted: Listing, version: str) -> bool:
+    top = path.partition("/")[0]
+    if top.startswith(".."):
+        return top not in (DATA, version)
+    return target.startswith(DATA + "/") and path not in wanted

@@ -1,0 +1,153 @@
+"""Volumes that change while containers run, image volumes and the host's paths."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+
+import pytest
+from contract.bench import Bench
+
+from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime.protocol import HostPathKind, Mount, PodVolume, VolumeFile
+
+MOUNTS = (Mount(container_path="/v", volume="v", read_only=True),)
+
+
+def projected(texts: Mapping[str, str], **changes: object) -> PodVolume:
+    """A volume as the kubelet lays one out: a directory for the version, links to it."""
+    version = ".." + hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
+    files = [VolumeFile(path=f"{version}/{p}", content=t.encode()) for p, t in texts.items()]
+    files.append(VolumeFile(path="..data", target=version))
+    tops = dict.fromkeys(path.partition("/")[0] for path in texts)
+    files += [VolumeFile(path=top, target=f"..data/{top}") for top in tops]
+    values: dict[str, object] = {"name": "v", "files": tuple(files)}
+    return PodVolume(**(values | changes))  # type: ignore[arg-type]
+
+
+async def said(bench: Bench, container: str, script: str) -> list[str]:
+    result = await bench.runtime.exec(container, ["sh", "-c", script], timeout=20)
+    return result.output.decode().splitlines()
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
+async def test_projected_files_change_under_a_running_container(
+    bench: Bench, memory: bool
+) -> None:
+    first = projected({"labels": "app=web", "deep/one": "1", "old": "x"}, memory=memory)
+    sandbox = await bench.sandbox(volumes=(first,))
+    container = await bench.start(sandbox, mounts=MOUNTS)
+    assert await said(bench, container, "cat /v/labels /v/deep/one") == ["app=web1"]
+    second = projected({"labels": "app=db", "deep/two": "2", "new": "y"}, memory=memory)
+    for _ in range(2):
+        await bench.runtime.write_volume(sandbox, second)
+    look = "cat /v/labels /v/deep/two /v/new; echo; ls -A /v; ls /v/deep"
+    version = second.files[0].path.partition("/")[0]
+    expected = ["app=db2y", "..data", version, "deep", "labels", "new", "two"]
+    assert sorted(await said(bench, container, look)) == sorted(expected)
+
+
+async def test_a_later_instance_replaces_what_an_earlier_one_wrote(bench: Bench) -> None:
+    sandbox = await bench.sandbox(volumes=(projected({"a": "1", "gone": "x"}),))
+    container = await bench.start(sandbox, mounts=MOUNTS)
+    await bench.runtime.close()
+    bench.runtime = await bench.open(bench.root)
+    second = projected({"a": "2"})
+    await bench.runtime.write_volume(sandbox, second)
+    version = second.files[0].path.partition("/")[0]
+    assert await said(bench, container, "ls -A /v; cat /v/a") == ["..data", version, "a", "2"]
+
+
+async def test_volumes_to_write_must_be_there(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.write_volume(sandbox, projected({"a": "1"}))
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.write_volume("f" * 64, projected({"a": "1"}))
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.read_volume(sandbox, "v", "a", 10)
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
+async def test_files_of_a_volume_are_read(bench: Bench, memory: bool) -> None:
+    files = (
+        VolumeFile(path="d/env", content=b"A=1\nB=2\n"),
+        VolumeFile(path="link", target="d/env"),
+        VolumeFile(path="up", target="../../pause"),
+        VolumeFile(path="out", target="/etc"),
+        VolumeFile(path="empty"),
+    )
+    sandbox = await bench.sandbox(volumes=(PodVolume(name="v", memory=memory, files=files),))
+    read = bench.runtime.read_volume
+    assert await read(sandbox, "v", "d/env", 100) == b"A=1\nB=2\n"
+    assert await read(sandbox, "v", "d/env", 3) == b"A=1"
+    assert await read(sandbox, "v", "link", 100) == b"A=1\nB=2\n"
+    assert await read(sandbox, "v", "empty", 100) == b""
+    for path in ("nosuch", "d", "d/nosuch", "d/env/x", "../x", "up", "out/hosts", "out", "/etc"):
+        assert await read(sandbox, "v", path, 100) is None, path
+
+
+async def test_a_volume_is_filled_from_an_image_once(bench: Bench) -> None:
+    volumes = (PodVolume(name="v", mode=0o755), PodVolume(name="own"))
+    sandbox = await bench.sandbox(volumes=volumes)
+    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+    mounts = (Mount(container_path="/v", volume="v"), Mount(container_path="/o", volume="own"))
+    script = "grep root: /v/etc/passwd | head -n1; test -f /v/bin/sh && echo sh; ls -A /o; rm /v/etc/passwd"
+    lines = (await bench.run(sandbox, script, mounts=mounts))[1]
+    assert (lines[0].split(":")[0], lines[1:]) == ("root", ["sh"])
+    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+    await bench.runtime.close()
+    bench.runtime = await bench.open(bench.root)
+    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+    later = await bench.run(sandbox, "test -f /v/etc/passwd", name="later", mounts=mounts)
+    assert later == (1, [])
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.fill_volume(sandbox, "own", "sha256:" + "0" * 64)
+    snapshot = await bench.runtime.list()
+    assert {c.name for c in snapshot.containers} == {"app", "later"}
+
+
+# --- the host
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", HostPathKind.DIRECTORY),
+        ("/etc", HostPathKind.DIRECTORY),
+        ("/etc/../etc/./hostname", HostPathKind.FILE),
+        ("/dev/null", HostPathKind.CHAR_DEVICE),
+        ("/no/such/path", HostPathKind.MISSING),
+        ("/etc/hostname/below", HostPathKind.MISSING),
+    ],
+)
+async def test_what_lies_on_the_host(bench: Bench, path: str, kind: HostPathKind) -> None:
+    assert await bench.runtime.host_path(path) is kind
+
+
+async def test_the_host_gets_what_is_missing(bench: Bench) -> None:
+    base = f"/tmp/podtui-{uuid.uuid4().hex}"
+    make, kind = bench.runtime.host_path, HostPathKind
+    try:
+        with pytest.raises(EngineError, match="no such file or directory"):
+            await make(f"{base}/d/f", create="File")
+        assert await make(f"{base}/d", create="Directory") is kind.DIRECTORY
+        assert await make(f"{base}/d/f", create="File") is kind.FILE
+        assert await make(f"{base}/d", create="File") is kind.DIRECTORY
+        assert await make(f"{base}/d/f", create="Directory") is kind.FILE
+        assert await make(f"{base}/d/f") is kind.FILE
+        sandbox = await bench.sandbox()
+        mounts = (Mount(container_path="/h", host_path=base),)
+        assert await bench.run(sandbox, "test -f /h/d/f && echo yes", mounts=mounts) == (0, ["yes"])
+    finally:
+        sandbox = await bench.sandbox(attempt=1)
+        await bench.run(
+            sandbox,
+            f"rm -rf /h{base.removeprefix('/tmp')}",
+            name="broom",
+            mounts=(Mount(container_path="/h", host_path="/tmp"),),
+        )
+    assert await bench.runtime.list()
