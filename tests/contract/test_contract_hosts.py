@@ -1,0 +1,39 @@
+"""The hosts file that a pod's containers share, whichever runtime (reference §11.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from contract.bench import Bench
+
+from podtui.runtime.protocol import SecurityContext
+
+HOSTS = b"# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.0.0.7\tweb\n"
+SHOW = "cat /etc/hosts"
+
+
+async def test_a_container_sees_the_file_it_was_made_with_to_the_letter(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    code, lines = await bench.run(sandbox, SHOW, hosts=HOSTS)
+    assert (code, lines) == (0, HOSTS.decode().splitlines())
+
+
+async def test_the_file_is_written_anew_for_each_container(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    script = "echo '10.0.0.8 other' >> /etc/hosts && tail -n 1 /etc/hosts"
+    security = SecurityContext(read_only_rootfs=True)
+    code, lines = await bench.run(sandbox, script, hosts=HOSTS, security=security)
+    assert (code, lines) == (0, ["10.0.0.8 other"])
+    _, after = await bench.run(sandbox, SHOW, name="next", hosts=HOSTS + b"10.0.0.9\tnew\n")
+    assert after == [*HOSTS.decode().splitlines(), "10.0.0.9\tnew"]
+
+
+async def test_it_can_be_written_without_the_engine_s_directory(engine_bench: Bench) -> None:
+    """As for an engine on another machine, or an agent that is not root."""
+    runtime = engine_bench.runtime
+    link = runtime._connection.link  # type: ignore[attr-defined]
+    link.info = replace(link.info, local=False)
+    sandbox = await engine_bench.sandbox()
+    for name, hosts in (("one", HOSTS), ("two", HOSTS + b"10.0.0.9\tnew\n")):
+        _, lines = await engine_bench.run(sandbox, SHOW, name=name, hosts=hosts)
+        assert lines == hosts.decode().splitlines()
