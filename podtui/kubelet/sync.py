@@ -35,7 +35,14 @@ from podtui.kubelet.reasons import ReasonCache
 from podtui.kubelet.restart_counts import RestartCounts
 from podtui.kubelet.sandbox_config import sandbox_config
 from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
-from podtui.kubelet.status import DEADLINE_REASON, deadline, pod_status, terminated_status
+from podtui.kubelet.status import (
+    DEADLINE_MESSAGE,
+    DEADLINE_REASON,
+    deadline,
+    past_deadline,
+    pod_status,
+    terminated_status,
+)
 from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.together import together
 from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
@@ -151,19 +158,27 @@ class Syncer:
         self._statuses.set(pod, status)
         return status
 
+    def _pass_status(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        *,
+        terminal: bool = False,
+        decorate: Decorate | None = None,
+    ) -> PodStatus:
+        """`_set_status` of a pass; each one says it when the pod has outlived its deadline."""
+        if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
+            self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
+        return self._set_status(pod, observed, terminal=terminal, decorate=decorate)
+
     # --- running
 
     async def sync_pod(
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._observed(pod)
-        before = self._statuses.get(pod.metadata.uid)
-        status = self._set_status(pod, observed)
+        status = self._pass_status(pod, observed)
         if status.phase in TERMINAL:
-            if status.reason == DEADLINE_REASON and (
-                before is None or before.phase != status.phase
-            ):
-                self._events.pod(pod, NORMAL, DEADLINE_REASON, status.message)
             return SyncOutcome(terminal=True)
         self._tell_unsupported(pod)
         self._probes.start(pod)
@@ -367,7 +382,7 @@ class Syncer:
         uid = pod.metadata.uid
         if removing():
             self._statuses.mark_deleted(uid, grace)
-        self._set_status(pod, observed or self._observed(pod), decorate=decorate)
+        self._pass_status(pod, observed or self._observed(pod), decorate=decorate)
         self._probes.stop(uid, readiness=False)
         try:
             await self._killer.kill_containers(pod, observed, float(grace))
@@ -389,7 +404,7 @@ class Syncer:
         running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
         if running:
             raise StillRunning(f"containers still run after their stop: {', '.join(running)}")
-        self._set_status(pod, after, terminal=True, decorate=decorate)
+        self._pass_status(pod, after, terminal=True, decorate=decorate)
         return False
 
     async def sync_terminated(
@@ -408,7 +423,7 @@ class Syncer:
             self._statuses.remove(uid)
             self._on_gone(uid)
             return
-        status = self._set_status(pod, self._observed(pod), terminal=True, decorate=decorate)
+        status = self._pass_status(pod, self._observed(pod), terminal=True, decorate=decorate)
         self._statuses.set(pod, terminated_status(pod, status))
 
     async def _left_over(self, uid: str) -> ObservedPod | None:
