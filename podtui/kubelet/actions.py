@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
+from podtui.kubelet.allocation import Allocation
+from podtui.kubelet.resize import ResizePlan
 from podtui.kubelet.restart import (
     init_failed,
     init_restarts_after,
@@ -83,6 +85,7 @@ def _init_sidecar_running(
     observed: ObservedContainer,
     probes: ProbeView,
     plan: _InitPlan,
+    resize: ResizePlan,
     restart: Callable[[], None],
 ) -> bool:
     """A running sidecar: kill it if it must be; say whether it counts as initialised."""
@@ -102,10 +105,12 @@ def _init_sidecar_running(
         kill(f"Init container {name} definition changed")
     elif probes.liveness.get(observed.id) is ProbeResult.FAILURE:
         kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
+    elif resize.needs_restart(container, observed.id):
+        kill(_resized(container))
     return True
 
 
-def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView) -> _InitPlan:
+def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView, resize: ResizePlan) -> _InitPlan:
     """Walk the init containers from the last to the first; the first with an instance decides how
     far initialisation got, and of those before it only sidecars still matter."""
     specs = pod.spec.initContainers
@@ -133,10 +138,13 @@ def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView) -> _InitPlan:
         if newest.state is ContainerState.RUNNING:
             if sidecar:
                 ready = _init_sidecar_running(
-                    container, newest, probes, plan, lambda at=index: starts.add(at)
+                    container, newest, probes, plan, resize, lambda at=index: starts.add(at)
                 )
                 if ready and not decided:
                     done(index)
+            else:
+                # Valid pods have no plain init container that restarts for this.
+                resize.needs_restart(container, newest.id)
         elif sidecar or newest.state is ContainerState.CREATED:
             if newest.state is ContainerState.UNKNOWN:
                 plan.kill.append(_unknown(newest, "Init container"))
@@ -168,6 +176,10 @@ def _init_restarts(pod: Pod, container: Container, observed: ObservedContainer) 
 def _unknown(observed: ObservedContainer, what: str = "Container") -> ContainerToKill:
     text = f'{what} is in "unknown" state, try killing it before restart'
     return ContainerToKill(id=observed.id, name=observed.name, message=text)
+
+
+def _resized(container: Container) -> str:
+    return f"Container {container.name} resize requires restart"
 
 
 def _why_kill(
@@ -216,9 +228,13 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     )
 
 
-def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -> PodActions:
+def compute_pod_actions(
+    pod: Pod, observed: ObservedPod, *, probes: ProbeView, actuated: Allocation | None = None
+) -> PodActions:
     """Everything that separates the pod observed from the pod desired, as one pass of work.
 
+    ``pod`` is as allocated; ``actuated`` is what its running containers were last held to, None
+    where that is not known.
     Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
     and without ``create_sandbox`` the pod has come to its end.
     """
@@ -231,7 +247,9 @@ def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -
             attempt=sandbox.attempt,
             reset=_reset_order(pod, observed, triggers),
         )
-    plan = _plan_init(pod, observed, probes)
+    resize = ResizePlan(pod, actuated)
+    ephemeral = _new_ephemeral(pod, observed)
+    plan = _plan_init(pod, observed, probes, resize)
     if plan.failed:
         return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
     if not plan.initialized:
@@ -242,6 +260,8 @@ def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -
             attempt=sandbox.attempt,
             kill=tuple(plan.kill),
             start_init=tuple(plan.start),
+            start_ephemeral=ephemeral,
+            update=resize.updates,
         )
     kill = list(plan.kill)
     start: list[str] = []
@@ -255,6 +275,11 @@ def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -
                 start.append(container.name)
             continue
         why = _why_kill(container, newest, probes)
+        if why is None and resize.needs_restart(container, newest.id):
+            text = _resized(container)
+            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=text))
+            start.append(container.name)
+            continue
         if why is None:
             kept += 1
             continue
@@ -271,17 +296,28 @@ def compute_pod_actions(pod: Pod, observed: ObservedPod, *, probes: ProbeView) -
         kill=tuple(kill),
         start_init=tuple(plan.start),
         start=tuple(start),
+        start_ephemeral=ephemeral,
+        update=resize.updates,
+        resize_pod=resize.changes_pod,
     )
+
+
+def _new_ephemeral(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
+    """Ephemeral containers are started once, and never again."""
+    every = (container.name for container in pod.spec.ephemeralContainers)
+    return tuple(name for name in every if observed.newest(name) is None)
 
 
 def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> tuple[str, ...]:
     """Ids to remove: regular victims, then init ones, then those that asked for it, so that a pass
-    cut short leaves the asking containers for the next one."""
+    cut short leaves the asking containers for the next one. Ephemeral ones are let be."""
     init = {container.name for container in pod.spec.initContainers}
+    ours = init | {container.name for container in pod.spec.containers}
 
     def rank(one: ObservedContainer) -> int:
         if one.name in triggers:
             return 2
         return 1 if one.name in init else 0
 
-    return tuple(one.id for one in sorted(observed.containers, key=rank))
+    found = (one for one in observed.containers if one.name in ours)
+    return tuple(one.id for one in sorted(found, key=rank))

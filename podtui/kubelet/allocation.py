@@ -87,6 +87,19 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
     )
 
 
+def with_pod_limits(pod: Pod, container: Container) -> ResourceRequirements:
+    """A container's resources as the engine is told them: where it has no limit of its own, the
+    pod's holds."""
+    own = container.resources
+    shared = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    missing = {
+        name: shared[name]
+        for name in RESIZABLE
+        if name in shared and not parse_quantity(own.limits.get(name, "0"))
+    }
+    return structs.replace(own, limits={**own.limits, **missing}) if missing else own
+
+
 def _resizable(resources: ResourceRequirements) -> list[int]:
     texts = [
         amounts.get(name, "0")

@@ -18,7 +18,7 @@ import msgspec
 
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 from podtui.clock import Clock
-from podtui.kubelet.allocation import Allocation, allocated_pod, allocation_of
+from podtui.kubelet.allocation import Allocation, allocated_pod, allocation_of, with_pod_limits
 
 _LOG = logging.getLogger(__name__)
 FILE_NAME: Final = "allocations.json"
@@ -63,13 +63,14 @@ class Allocations:
 
     def actuate(self, pod: Pod, container: Container) -> None:
         """The engine was told the container's amounts."""
-        self._actuate(pod, {container.name: container.resources})
+        self._actuate(pod, {container.name: with_pod_limits(pod, container)})
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
         """Take running containers of which nothing is known for what the pod was allocated."""
         known = self._actuated.get(pod.metadata.uid)
         names = () if known is None else known.containers
-        self._actuate(pod, {one.name: one.resources for one in running if one.name not in names})
+        fresh = [one for one in running if one.name not in names]
+        self._actuate(pod, {one.name: with_pod_limits(pod, one) for one in fresh})
 
     def actuate_pod(self, pod: Pod) -> None:
         """The pod's own resources are what its containers are held to."""

@@ -5,51 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
-from podtui.kubelet.allocation import Allocation, allocated_pod
+from podtui.kubelet.allocation import RESIZABLE, Allocation, allocated_pod
 from podtui.kubelet.qos import BEST_EFFORT, GUARANTEED, qos_class
 from podtui.kubelet.resource_status import canonical_resources
 from podtui.kubelet.resources import effective_limit, pod_limits
-from podtui.kubelet.types import ObservedPod
+from podtui.kubelet.types import (
+    ContainerAmounts,
+    ContainerUpdate,
+    ObservedPod,
+    ResizableResource,
+)
 from podtui.runtime.protocol import ContainerState
 
-Resource = Literal["memory", "cpu"]
 STARTED: Final = "Pod resize started"
 COMPLETED: Final = "Pod resize completed"
 FAILED: Final = "Pod resize error"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerAmounts:
-    """cpu in milli and memory in bytes; 0 for none. Limits are the pod's own where the container
-    has none."""
-
-    memory_limit: int = 0
-    memory_request: int = 0
-    cpu_limit: int = 0
-    cpu_request: int = 0
-
-    def of(self, resource: Resource) -> tuple[int, int]:
-        """(limit, request)"""
-        if resource == "memory":
-            return self.memory_limit, self.memory_request
-        return self.cpu_limit, self.cpu_request
-
-    def requirements(self) -> ResourceRequirements:
-        def texts(cpu: int, memory: int) -> dict[str, str]:
-            return {
-                "cpu": str(Quantity.of_milli(cpu)),
-                "memory": str(Quantity.of(memory, Format.BINARY_SI)),
-            }
-
-        return ResourceRequirements(
-            limits=texts(self.cpu_limit, self.memory_limit),
-            requests=texts(self.cpu_request, self.memory_request),
-        )
+_NOTHING: Final = ResourceRequirements()
 
 
 def container_amounts(pod: Pod, container: Container) -> ContainerAmounts:
@@ -62,21 +38,19 @@ def container_amounts(pod: Pod, container: Container) -> ContainerAmounts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerUpdate:
-    """One resource of one running container to be changed."""
+def requirements(amounts: ContainerAmounts) -> ResourceRequirements:
+    """The amounts as a container asks for them, zeros among them."""
 
-    id: str
-    name: str
-    resource: Resource
-    desired: ContainerAmounts
-    current: ContainerAmounts
+    def texts(cpu: int, memory: int) -> dict[str, str]:
+        return {
+            "cpu": str(Quantity.of_milli(cpu)),
+            "memory": str(Quantity.of(memory, Format.BINARY_SI)),
+        }
 
-    @property
-    def grows(self) -> bool:
-        """By its limit, or where that stays, by its request."""
-        new, old = self.desired.of(self.resource), self.current.of(self.resource)
-        return new[0] > old[0] if new[0] != old[0] else new[1] > old[1]
+    return ResourceRequirements(
+        limits=texts(amounts.cpu_limit, amounts.memory_limit),
+        requests=texts(amounts.cpu_request, amounts.memory_request),
+    )
 
 
 @dataclass(slots=True)
@@ -98,7 +72,7 @@ class ResizePlan:
         before = next(one for one in _everyone(held) if one.name == container.name)
         desired = container_amounts(self.pod, container)
         current = container_amounts(held, before)
-        changed: list[Resource] = [
+        changed: list[ResizableResource] = [
             name for name in ("memory", "cpu") if desired.of(name) != current.of(name)
         ]
         policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
@@ -115,6 +89,11 @@ class ResizePlan:
             for name in changed
         ]
         return False
+
+    @property
+    def changes_pod(self) -> bool:
+        """Whether the pod's own resources have changed."""
+        return self.actuated is not None and _pod_differs(self.pod, self.actuated)
 
     @property
     def updates(self) -> tuple[ContainerUpdate, ...]:
@@ -148,10 +127,8 @@ def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | N
     if actuated is None:
         return False
     held = allocated_pod(pod, actuated)
-    if pod.spec.resources is not None and actuated.pod is not None:
-        own, before = pod.spec.resources, actuated.pod
-        if any(_differ(own, before, name) for name in ("memory", "cpu")):
-            return True
+    if pod.spec.resources is not None and actuated.pod is not None and _pod_differs(pod, actuated):
+        return True
     for container, before in zip(_everyone(pod), _everyone(held), strict=True):
         newest = observed.newest(container.name)
         plain_init = container in pod.spec.initContainers and not is_sidecar(container)
@@ -162,10 +139,12 @@ def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | N
     return False
 
 
-def _differ(left: ResourceRequirements, right: ResourceRequirements, name: str) -> bool:
+def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
+    own, before = pod.spec.resources or _NOTHING, actuated.pod or _NOTHING
     return any(
         parse_quantity(one.get(name, "0")) != parse_quantity(other.get(name, "0"))
-        for one, other in ((left.limits, right.limits), (left.requests, right.requests))
+        for name in RESIZABLE
+        for one, other in ((own.limits, before.limits), (own.requests, before.requests))
     )
 
 
@@ -186,6 +165,29 @@ def pod_memory_limit(pod: Pod) -> int | None:
     return None
 
 
+def _new_pod_limit(pod: Pod, held: Pod) -> int | None:
+    """The pod's memory limit where it comes to be lower; None where it does not."""
+    new, old = pod_memory_limit(pod), pod_memory_limit(held)
+    return new if new is not None and (old is None or new < old) else None
+
+
+def _new_limits(updates: Iterable[ContainerUpdate]) -> dict[str, int]:
+    """By container, memory limits that come to be lower."""
+    return {
+        one.name: one.desired.memory_limit
+        for one in updates
+        if one.resource == "memory"
+        and one.desired.memory_limit
+        and not 0 < one.current.memory_limit <= one.desired.memory_limit
+    }
+
+
+def lowers_memory(pod: Pod, held: Pod, updates: Iterable[ContainerUpdate]) -> bool:
+    """Whether `memory_problem` has anything to look at. ``held`` is the pod as it is now."""
+    memory = [one for one in updates if one.resource == "memory"]
+    return bool(memory) and (_new_pod_limit(pod, held) is not None or bool(_new_limits(memory)))
+
+
 def memory_problem(
     pod: Pod, held: Pod, updates: Iterable[ContainerUpdate], usage: Mapping[str, int]
 ) -> str:
@@ -194,15 +196,13 @@ def memory_problem(
     ``held`` is the pod as it is now, ``usage`` is in bytes by container.
     """
     problems: list[str] = []
-    new, old, total = pod_memory_limit(pod), pod_memory_limit(held), sum(usage.values())
-    if new is not None and (old is None or new < old) and total >= new:
-        problems.append(f"attempting to set pod memory limit ({new}) below current usage ({total})")
-    for update in updates:
-        limit, before = update.desired.memory_limit, update.current.memory_limit
-        if update.resource != "memory" or not limit or (before and limit >= before):
-            continue
-        used = usage.get(update.name)
-        name = json.dumps(update.name)
+    pod_limit, total = _new_pod_limit(pod, held), sum(usage.values())
+    if pod_limit is not None and total >= pod_limit:
+        problems.append(
+            f"attempting to set pod memory limit ({pod_limit}) below current usage ({total})"
+        )
+    for container, limit in _new_limits(updates).items():
+        used, name = usage.get(container), json.dumps(container)
         if used is None:
             problems.append(f"missing container {name} memory usage")
         elif used >= limit:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from podtui.api.v1 import Pod
 from podtui.runtime.protocol import ContainerState, Resources, SandboxState
@@ -103,6 +104,43 @@ class ContainerToKill:
     reason: KillReason = KillReason.UNKNOWN
 
 
+ResizableResource = Literal["memory", "cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerAmounts:
+    """cpu in milli and memory in bytes; 0 for none. Limits are the pod's own where the container
+    has none."""
+
+    memory_limit: int = 0
+    memory_request: int = 0
+    cpu_limit: int = 0
+    cpu_request: int = 0
+
+    def of(self, resource: ResizableResource) -> tuple[int, int]:
+        """(limit, request)"""
+        if resource == "memory":
+            return self.memory_limit, self.memory_request
+        return self.cpu_limit, self.cpu_request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerUpdate:
+    """One resource of one running container to be changed (reference §13.6)."""
+
+    id: str
+    name: str
+    resource: ResizableResource
+    desired: ContainerAmounts
+    current: ContainerAmounts
+
+    @property
+    def grows(self) -> bool:
+        """By its limit, or where that stays, by its request."""
+        new, old = self.desired.of(self.resource), self.current.of(self.resource)
+        return new[0] > old[0] if new[0] != old[0] else new[1] > old[1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodActions:
     """What one sync pass does, in the order of reference §6.4."""
@@ -122,6 +160,12 @@ class PodActions:
     """Names of regular containers to start now, in spec order."""
     purge_init: bool = False
     """Remove all dead init containers first: the sandbox is new."""
+    start_ephemeral: tuple[str, ...] = ()
+    """Names of ephemeral containers to start now, before all others."""
+    update: tuple[ContainerUpdate, ...] = ()
+    """What running containers are to be held to from now on, in order."""
+    resize_pod: bool = False
+    """Whether the pod's own resources have changed."""
 
 
 # --- admission
@@ -145,6 +189,7 @@ class NodeView:
     os: str = "linux"
     conditions: tuple[str, ...] = ()
     """Types of the pressure conditions that are True."""
+    shutting_down: bool = False
     kernel: str = ""
     """The kernel's release; empty where it is not known."""
     apparmor: bool = False
