@@ -35,9 +35,20 @@ def containers(pod: Pod) -> tuple[Container, ...]:
     return pod.spec.containers
 
 
+def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
+    """The ephemeral ones, as what they are beside their target: containers."""
+    names = Container.__struct_fields__
+    return tuple(
+        Container(**{name: getattr(one, name) for name in names})
+        for one in pod.spec.ephemeralContainers
+    )
+
+
 def all_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
-    """Every init and regular container with its field path (``spec.containers{NAME}``)."""
+    """Every container with its field path (``spec.containers{NAME}``): init, regular, ephemeral."""
     for container in init_containers(pod):
         yield f"spec.initContainers{{{container.name}}}", container
     for container in containers(pod):
         yield f"spec.containers{{{container.name}}}", container
+    for container in ephemeral_containers(pod):
+        yield f"spec.ephemeralContainers{{{container.name}}}", container

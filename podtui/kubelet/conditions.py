@@ -23,6 +23,8 @@ RESTARTING_ALL: Final = "AllContainersRestarting"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 OWNED: Final = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, RESTARTING_ALL)
 """The conditions that this kubelet computes; others are kept as they are, in front."""
+RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
+"""Conditions of a resize: given with each status, between those kept and those computed."""
 
 
 def _names(words: str, names: Sequence[str]) -> list[str]:
@@ -143,17 +145,19 @@ def pod_conditions(
     restarting_all: bool,
     previous: tuple[PodCondition, ...],
     now: datetime,
+    resize: tuple[PodCondition, ...] = (),
 ) -> tuple[PodCondition, ...]:
-    """All conditions in order: foreign ones first, then ours.
+    """All conditions in order: foreign ones first, ``resize``, then ours.
 
     ``lastTransitionTime`` moves only where ``status`` does.
     """
     by_name = {status.name: status for status in statuses}
-    foreign = [one for one in previous if one.type not in OWNED]
+    foreign = [one for one in previous if one.type not in (*OWNED, *RESIZE)]
     known = {one.type for one in previous}
     foreign += [
         one for one in pod.status.conditions if one.type not in OWNED and one.type not in known
     ]
+    foreign += resize
     # DisruptionTarget comes last of what is kept.
     foreign.sort(key=lambda one: one.type == DISRUPTION_TARGET)
     before = {one.type: one for one in previous}

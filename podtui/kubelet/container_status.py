@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from podtui.api.pods import is_sidecar
+from podtui.api.pods import ephemeral_containers, is_sidecar
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -123,15 +123,15 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
         state=_waiting("PodInitializing" if has_init else "ContainerCreating"),
     )
     old = view.previous.get(container.name)
-    if old is not None and view.restarting_all:
+    ran = old is not None and (old.state.terminated or old.state.running)
+    if old is not None and ran and view.restarting_all:
         # The one that asked for it is no exception.
-        if old.state.terminated is not None or old.state.running is not None:
-            return msgspec.structs.replace(
-                status,
-                restartCount=old.restartCount + 1,
-                lastState=lost(REMOVED_BY_RULE, RESTARTING_ALL),
-                state=_waiting(RESTARTING_ALL, REMOVED_BY_RULE),
-            )
+        return msgspec.structs.replace(
+            status,
+            restartCount=old.restartCount + 1,
+            lastState=lost(REMOVED_BY_RULE, RESTARTING_ALL),
+            state=_waiting(RESTARTING_ALL, REMOVED_BY_RULE),
+        )
     if old is not None and old.state.terminated is not None:
         return old
     if init and view.initialized and not is_sidecar(container):
@@ -187,8 +187,10 @@ def _from_runtime(
     )
 
 
-def _to_be_started(container: Container, newest: ObservedContainer | None, view: _View) -> bool:
-    if newest is None or container in view.pod.spec.containers or is_sidecar(container):
+def _to_be_started(
+    container: Container, newest: ObservedContainer | None, view: _View, init: bool
+) -> bool:
+    if newest is None or not init or is_sidecar(container):
         return should_restart(view.pod, container, newest)
     if newest.state is Observed.RUNNING or view.initialized:
         return False
@@ -229,7 +231,7 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
     else:
         status = _from_runtime(container, newest, seen[1] if len(seen) > 1 else None, view)
     cached = view.waiting.get(container.name)
-    if cached is not None and _to_be_started(container, newest, view):
+    if cached is not None and _to_be_started(container, newest, view, init):
         last = status.state if status.state.terminated is not None else status.lastState
         status = msgspec.structs.replace(status, lastState=last, state=_waiting(*cached))
     if init and not is_sidecar(container):
@@ -244,6 +246,15 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
     )
 
 
+def _ephemeral_status(container: Container, view: _View) -> ContainerStatus:
+    """Nobody asks whether an ephemeral container is started or ready."""
+    status = _status(container, view, init=False)
+    return msgspec.structs.replace(status, started=None, ready=False)
+
+
+Statuses = tuple[ContainerStatus, ...]
+
+
 def container_statuses(
     pod: Pod,
     observed: ObservedPod,
@@ -254,11 +265,13 @@ def container_statuses(
     runtime_name: str,
     initialized: bool,
     actuated: Mapping[str, ResourceRequirements] | None = None,
-) -> tuple[tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]:
-    """Statuses of the init containers, in spec order, and of the regular ones, by name.
+) -> tuple[Statuses, Statuses, Statuses]:
+    """Statuses of the init containers, in spec order, and of the regular and the ephemeral ones,
+    both by name.
 
     The newest instance gives the state, the one before it ``lastState``. ``waiting`` has, by
     container, why its last start failed. ``initialized``: a regular container was created.
+    ``actuated`` has, by container, what the engine was last told.
     """
     known = previous or PodStatus()
     view = _View(
@@ -266,7 +279,12 @@ def container_statuses(
         observed=observed,
         probes=probes,
         previous={
-            one.name: one for one in (*known.initContainerStatuses, *known.containerStatuses)
+            one.name: one
+            for one in (
+                *known.initContainerStatuses,
+                *known.containerStatuses,
+                *known.ephemeralContainerStatuses,
+            )
         },
         restarting_all=any(
             one.type == RESTARTING_ALL_CONDITION and one.status == "True"
@@ -279,4 +297,9 @@ def container_statuses(
     )
     init = tuple(_status(one, view, init=True) for one in pod.spec.initContainers)
     regular = sorted(pod.spec.containers, key=lambda one: one.name)
-    return init, tuple(_status(one, view, init=False) for one in regular)
+    ephemeral = sorted(ephemeral_containers(pod), key=lambda one: one.name)
+    return (
+        init,
+        tuple(_status(one, view, init=False) for one in regular),
+        tuple(_ephemeral_status(one, view) for one in ephemeral),
+    )

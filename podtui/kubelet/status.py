@@ -11,17 +11,20 @@ import msgspec
 from podtui.api.names import CONFIG_SEEN
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from podtui.kubelet.actions import sandbox_changed
+from podtui.kubelet.allocation import Allocation
 from podtui.kubelet.conditions import (
     CONTAINERS_READY,
     DISRUPTION_TARGET,
     OWNED,
     READY,
     READY_TO_START,
+    RESIZE,
     RESTARTING_ALL,
     pod_conditions,
 )
 from podtui.kubelet.container_status import LOST_WHEN_TERMINATED, container_statuses, lost
 from podtui.kubelet.phase import FAILED, TERMINAL, pod_phase
+from podtui.kubelet.pod_ips import sorted_pod_ips
 from podtui.kubelet.qos import qos_class
 from podtui.kubelet.resources import is_static, pod_resources
 from podtui.kubelet.restart import restart_all_triggers
@@ -85,7 +88,7 @@ def _ips(
     if pod.spec.hostNetwork:
         found = host_ips
     elif observed.sandboxes and observed.sandboxes[0].state is SandboxState.READY:
-        found = observed.sandboxes[0].ips
+        found = sorted_pod_ips(observed.sandboxes[0].ips, host_ips)
     if not found and ended and previous is not None:
         found = tuple(one.ip for one in previous.podIPs)
     return found
@@ -103,17 +106,20 @@ def pod_status(
     runtime_name: str = "docker",
     terminal: bool = False,
     strict: bool = False,
+    resize: tuple[PodCondition, ...] = (),
+    actuated: Allocation | None = None,
 ) -> PodStatus:
-    """The whole status, as a kubelet reports it.
+    """The whole status, as a kubelet reports it. ``pod`` is as allocated.
 
     ``previous`` is the last status of this UID: it gives the times of what did not change, and a
     terminal phase in it stays. ``waiting`` has why each container's last start failed: (reason,
     message). ``terminal`` is for the last status of a pod that was torn down. ``host_ips`` are the
-    node's, primary first; ``strict`` leaves them out as a standalone kubelet does.
+    node's, primary first; ``strict`` leaves them out as a standalone kubelet does. ``resize`` are
+    the conditions of a resize, ``actuated`` what the engine was last told.
     """
     node_ips = () if strict else host_ips
     regular_known = _any_regular(pod, observed)
-    init, regular = container_statuses(
+    init, regular, ephemeral = container_statuses(
         pod,
         observed,
         probes,
@@ -121,6 +127,7 @@ def pod_status(
         waiting=waiting,
         runtime_name=runtime_name,
         initialized=regular_known,
+        actuated=None if actuated is None else actuated.containers,
     )
     phase = pod_phase(
         pod,
@@ -145,6 +152,7 @@ def pod_status(
         restarting_all=bool(restart_all_triggers(pod, observed)),
         previous=() if previous is None else previous.conditions,
         now=now,
+        resize=resize,
     )
     resources = pod_resources(pod)
     started = previous.startTime if previous is not None and previous.startTime else rfc3339(now)
@@ -155,6 +163,7 @@ def pod_status(
         conditions=conditions,
         initContainerStatuses=init,
         containerStatuses=regular,
+        ephemeralContainerStatuses=ephemeral,
         hostIP=node_ips[0] if node_ips else "",
         hostIPs=tuple(HostIP(ip=ip) for ip in node_ips),
         podIP=ips[0] if ips else "",
@@ -287,6 +296,7 @@ def merge_readiness(
         restarting_all=RESTARTING_ALL in kept and kept[RESTARTING_ALL].status == "True",
         previous=status.conditions,
         now=now,
+        resize=tuple(one for one in status.conditions if one.type in RESIZE),
     )
     conditions = tuple(
         one if one.type in (READY, CONTAINERS_READY) or one.type not in kept else kept[one.type]
