@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.docker.carriers import Carriers
-from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.filling import copy_image
 from podtui.runtime.docker.link import Connection
-from podtui.runtime.docker.paths import STAT_HEADER, Escapes, read_stat, resolve
+from podtui.runtime.docker.paths import Escapes, resolve, stat_path
 from podtui.runtime.docker.pause import PAUSE_PROGRAM, PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.projection import Listing, Update, listing_of, plan
 from podtui.runtime.docker.sandboxes import Sandboxes, upload
-from podtui.runtime.docker.storage import MEMORY_PREFIX, SandboxStore
+from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
 from podtui.runtime.docker.tar_stream import TarStream
 from podtui.runtime.docker.watching import Watching
-from podtui.runtime.protocol import HostPathKind, PodVolume
+from podtui.runtime.protocol import PodVolume
 
 _READ_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 30.0
 _TURN_OUTPUT: Final = 1024
+_FOLDER_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+_MARKS: Final = "images"
+"""The folder of files that tell which image a volume has been filled from, or was being."""
+_FILLING: Final = "filling"
+_FILLED: Final = "filled"
+_LONGEST_MARK: Final = 256
 
 
 class Volumes:
@@ -55,12 +64,9 @@ class Volumes:
 
     async def _listing(self, sandbox_id: str, place: str) -> Listing:
         """What is in a volume, which may be a tmpfs. Raises `Refused`."""
-        query = {"path": posixpath.join(POD_DIRECTORY, place)}
         found: dict[str, str] = {}
-        async with self._connection.link.wire.open(
-            "GET", f"/containers/{sandbox_id}/archive", query=query, total=_READ_SECONDS
-        ) as response:
-            async for member in TarStream(response.content).members():
+        async with self._archive(sandbox_id, posixpath.join(POD_DIRECTORY, place)) as archive:
+            async for member in archive.members():
                 # Below the volume's own name.
                 found[member.name.partition("/")[2]] = member.link
         found.pop("", None)
@@ -81,44 +87,67 @@ class Volumes:
             raise EngineError(f"can't replace the files at {update.turn[1]}: {done.exit_code}")
 
     async def read(self, sandbox_id: str, volume: str, path: str, limit: int) -> bytes | None:
-        link = self._connection.link
         store = await self._sandboxes.store(sandbox_id)
         base = posixpath.join(POD_DIRECTORY, self._place(store, volume))
-        try:
-            real, missing = await resolve(link, sandbox_id, base, path)
+        with meant():
+            try:
+                real, missing = await resolve(self._connection.link, sandbox_id, base, path)
+            except Escapes:
+                return None
             if missing:
                 return None
-            query = {"path": posixpath.join(base, real)}
-            async with link.wire.open(
-                "GET", f"/containers/{sandbox_id}/archive", query=query, total=_READ_SECONDS
-            ) as response:
-                found = read_stat(response.headers.get(STAT_HEADER))
-                if found is None or found.kind is not HostPathKind.FILE:
-                    return None
-                archive = TarStream(response.content)
+            return await self._file(sandbox_id, posixpath.join(base, real), limit)
+
+    async def _file(self, sandbox_id: str, path: str, limit: int) -> bytes | None:
+        """The first bytes of a regular file of a sandbox; None where there is none. Raises
+        `Refused`."""
+        try:
+            async with self._archive(sandbox_id, path) as archive:
                 async for member in archive.members():
                     return await archive.head(member, limit) if member.is_file else None
-                return None
-        except Escapes:
-            return None
         except Refused as error:
-            if error.status == 404:
-                return None
-            raise meaning(error) from error
+            if error.status != 404:
+                raise
+        return None
+
+    @asynccontextmanager
+    async def _archive(self, sandbox_id: str, path: str) -> AsyncGenerator[TarStream]:
+        async with self._connection.link.wire.open(
+            "GET",
+            f"/containers/{sandbox_id}/archive",
+            query={"path": path},
+            total=_READ_SECONDS,
+        ) as response:
+            yield TarStream(response.content)
 
     async def fill(self, sandbox_id: str, volume: str, image_id: str) -> None:
-        link = self._connection.link
         store = await self._sandboxes.store(sandbox_id)
         place = self._place(store, volume)
-        path = posixpath.join(POD_DIRECTORY, place)
+        if store.filled.get(volume) == image_id:
+            return
+        link = self._connection.link
+        mark = f"{_MARKS}/{volume}"
         with meant():
-            async with self._carriers.carrier(image=image_id) as carrier:
+            said = await self._file(sandbox_id, posixpath.join(POD_DIRECTORY, mark), _LONGEST_MARK)
+            state, _, image = (said or b"").decode(errors="replace").partition(" ")
+            if (state, image) != (_FILLED, image_id):
+                if image and image != image_id:
+                    await self._empty(sandbox_id, store, place)
+                await upload(link, sandbox_id, _mark(volume, f"{_FILLING} {image_id}"))
+                await copy_image(link, self._carriers, image_id, sandbox_id, place)
+                await upload(link, sandbox_id, _mark(volume, f"{_FILLED} {image_id}"))
+        store.filled[volume] = image_id
 
-                def copy(client: Client) -> None:
-                    content = b"".join(client.export(carrier))
-                    client.put_archive(sandbox_id, path, content)
-
-                await link.calls.run(copy)
+    async def _empty(self, sandbox_id: str, store: SandboxStore, place: str) -> None:
+        """Make a volume's directory anew. Raises `Refused`."""
+        link = self._connection.link
+        path = posixpath.join(POD_DIRECTORY, place)
+        top = await stat_path(link, sandbox_id, path)
+        # A file that takes a directory's name removes it with all that is in it.
+        await self._carry_out(
+            sandbox_id, store, Update((Entry(place, 0, content=b""),), (place, place), (place,))
+        )
+        await upload(link, sandbox_id, [Entry(place, top.mode if top else _FOLDER_MODE)])
 
     def _place(self, store: SandboxStore, volume: str) -> str:
         """Where a volume is in its sandbox, below `POD_DIRECTORY`. Raises `EngineNotFound`."""
@@ -126,3 +155,9 @@ class Volumes:
         if place is None:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
         return f"volumes/{volume}" if place.startswith(MEMORY_PREFIX) else place
+
+
+def _mark(volume: str, text: str) -> list[Entry]:
+    """Beside the volumes, where no container sees it."""
+    content = text.encode()
+    return [Entry(_MARKS, _FOLDER_MODE), Entry(f"{_MARKS}/{volume}", _FILE_MODE, content=content)]

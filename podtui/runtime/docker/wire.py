@@ -6,7 +6,7 @@ A stream owns its connection and ends with the block that opened it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -44,12 +44,14 @@ class Wire:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        content: AsyncIterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         total: float | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """The answer's head, its body yet to be read inside the block.
 
+        The request's own body is either ``body``, as JSON, or ``content`` as it comes.
         ``total`` and ``idle`` are seconds for the whole and between two pieces; None is endless.
         Raises `Refused`, `EngineUnavailable`, from the block too.
         """
@@ -62,6 +64,7 @@ class Wire:
                 self._base + path,
                 params=query,
                 json=body,
+                data=content,
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
