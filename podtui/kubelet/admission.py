@@ -12,6 +12,7 @@ from podtui.kubelet.node_affinity import node_matches
 from podtui.kubelet.preemption import PODS, preempt
 from podtui.kubelet.qos import BEST_EFFORT, qos_class
 from podtui.kubelet.resources import RequestsOf, is_critical, pod_requests
+from podtui.kubelet.security import wants_apparmor
 from podtui.kubelet.sysctls import forbidden_sysctl
 from podtui.kubelet.types import NodeView, Verdict
 
@@ -131,21 +132,13 @@ def _system(pod: Pod, node: NodeView) -> Verdict | None:
             "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
         )
     security = spec.securityContext
-    if security is not None and security.supplementalGroupsPolicy == "Strict":
+    strict = security is not None and security.supplementalGroupsPolicy == "Strict"
+    if strict and not node.supplemental_groups_policy:
         return _refused(
             "SupplementalGroupsPolicyNotSupported",
             "SupplementalGroupsPolicy=Strict is not supported in this node",
         )
     return None
-
-
-def _wants_apparmor(pod: Pod) -> bool:
-    holders = (
-        pod.spec.securityContext,
-        *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
-    )
-    profiles = (holder.appArmorProfile for holder in holders if holder is not None)
-    return any(profile is not None and profile.type != "Unconfined" for profile in profiles)
 
 
 def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> Verdict:
@@ -191,7 +184,9 @@ def admit(
     """
     others = [one for one in active if one.metadata.uid != pod.metadata.uid]
     refused = _pressure(pod, node)
-    if refused is None and (text := forbidden_sysctl(pod, node.allowed_unsafe_sysctls)):
+    if refused is None and (
+        text := forbidden_sysctl(pod, node.allowed_unsafe_sysctls, node.kernel)
+    ):
         refused = _refused("SysctlForbidden", text)
     refused = refused or _system(pod, node)
     if refused is not None:
@@ -199,6 +194,6 @@ def admit(
     fit = _fit(pod, node, others, requests)
     if not fit.admitted:
         return fit
-    if pod.status.phase in ("", "Pending") and not node.apparmor and _wants_apparmor(pod):
+    if pod.status.phase in ("", "Pending") and not node.apparmor and wants_apparmor(pod):
         return _refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
     return fit

@@ -1,61 +1,121 @@
-"""The resolver of a pod (reference §11.3)."""
+"""The resolver of a pod, and what is wrong with the node's (reference §11.3): pure."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod, PodDNSConfig
 from podtui.runtime.protocol import DnsConfig
 
 MAX_SERVERS: Final = 3
 MAX_SEARCHES: Final = 32
 MAX_SEARCH_LENGTH: Final = 2048
-SERVERS_CUT: Final = (
+MAX_DOMAIN_LENGTH: Final = 253
+CLUSTER_OPTIONS: Final = ("ndots:5",)
+MISSING_CLUSTER_DNS: Final = (
+    "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
+    ' "ClusterFirst" policy. Falling back to "Default" policy.'
+)
+_SERVERS_CUT: Final = (
     "Nameserver limits were exceeded, some nameservers have been omitted,"
     " the applied nameserver line is: "
 )
-SEARCHES_CUT: Final = (
+_SEARCHES_CUT: Final = (
     "Search Line limits were exceeded, some search paths have been omitted,"
     " the applied search line is: "
-)
-MISSING: Final = (
-    "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
-    ' "{policy}" policy. Falling back to "Default" policy.'
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDns:
-    """``config`` is None for the engine's own resolver. ``warnings`` are (reason, message) of the
-    Warning events to record on the pod."""
+    """``config`` is None for the engine's own resolver; ``missing_cluster_dns``: the pod asks for
+    the cluster's and there is none; ``cuts`` are the texts of ``DNSConfigForming`` events."""
 
     config: DnsConfig | None
-    warnings: tuple[tuple[str, str], ...] = ()
+    missing_cluster_dns: bool = False
+    cuts: tuple[str, ...] = ()
+
+
+def _option_name(option: str) -> str:
+    return option.partition(":")[0]
 
 
 def parse_resolv_conf(text: str) -> DnsConfig:
-    """A node's ``/etc/resolv.conf``: servers add up, the last ``search`` counts."""
+    """A node's ``/etc/resolv.conf``: servers add up, the last ``search`` counts, options merge.
+
+    Raises ValueError, in the kubelet's words, for a ``nameserver`` line without an address.
+    """
     servers: list[str] = []
     searches: tuple[str, ...] = ()
     options: dict[str, str] = {}
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].split()
-        if not words or words[0].startswith(";"):
+    for line in text.split("\n"):
+        words = line.split()
+        if not words or words[0].startswith("#"):
             continue
         match words[0]:
-            case "nameserver" if len(words) > 1:
+            case "nameserver":
+                if len(words) < 2:
+                    raise ValueError(
+                        "Encountered error while parsing resolv conf file."
+                        " Error: nameserver list is empty "
+                    )
                 servers.append(words[1])
             case "search":
-                cleaned = (word.removesuffix(".") for word in words[1:])
-                searches = tuple(word for word in cleaned if word)
+                searches = tuple(word.removesuffix(".") for word in words[1:] if word != ".")
             case "options":
-                options |= {word.partition(":")[0]: word for word in words[1:]}
+                options |= {_option_name(word): word for word in words[1:]}
             case _:
                 pass
     return DnsConfig(servers=tuple(servers), searches=searches, options=tuple(options.values()))
+
+
+def resolver_problem(path: str, node: DnsConfig, *, cluster_domain: str) -> str:
+    """The text of a ``CheckLimitsForResolvConf`` event about the node's file; empty for none.
+
+    A cluster takes three places of a pod's search list.
+    """
+    places = MAX_SEARCHES - (3 if cluster_domain else 0)
+    if len(node.searches) > places:
+        return (
+            f"Resolv.conf file '{path}' contains search line consisting of more than"
+            f" {places} domains!"
+        )
+    if any(len(domain) > MAX_DOMAIN_LENGTH for domain in node.searches):
+        return (
+            f'Resolv.conf file "{path}" contains a search path which length is more than allowed'
+            f" {MAX_DOMAIN_LENGTH} chars!"
+        )
+    if len(" ".join(node.searches)) > MAX_SEARCH_LENGTH:
+        return (
+            f"Resolv.conf file '{path}' contains search line which length is more than allowed"
+            f" {MAX_SEARCH_LENGTH} chars!"
+        )
+    return ""
+
+
+def no_resolver(node_ips: Iterable[str]) -> DnsConfig:
+    """What a kubelet gives pods where it is told of no resolver file: nobody to ask."""
+    servers = tuple("::1" if ":" in address else "127.0.0.1" for address in node_ips)
+    return DnsConfig(servers=servers or ("127.0.0.1",), searches=(".",))
+
+
+def _is_loopback(server: str) -> bool:
+    try:
+        return ipaddress.ip_address(server.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def beyond_loopback(node: DnsConfig) -> DnsConfig:
+    """The node's resolver without the servers that only the node's own network reaches."""
+    return DnsConfig(
+        servers=tuple(server for server in node.servers if not _is_loopback(server)),
+        searches=node.searches,
+        options=node.options,
+    )
 
 
 def _distinct(items: Iterable[str]) -> tuple[str, ...]:
@@ -63,7 +123,7 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
 
 
 def _appended(base: DnsConfig, extra: PodDNSConfig) -> DnsConfig:
-    options = {option.partition(":")[0]: option for option in base.options}
+    options = {_option_name(option): option for option in base.options}
     for option in extra.options:
         options[option.name] = f"{option.name}:{option.value}" if option.value else option.name
     return DnsConfig(
@@ -73,18 +133,38 @@ def _appended(base: DnsConfig, extra: PodDNSConfig) -> DnsConfig:
     )
 
 
-def _limited(config: DnsConfig) -> tuple[DnsConfig, list[tuple[str, str]]]:
+def _limited(config: DnsConfig) -> tuple[DnsConfig, tuple[str, ...]]:
     cuts: list[str] = []
     servers = config.servers[:MAX_SERVERS]
     if len(servers) < len(config.servers):
-        cuts.append(SERVERS_CUT + " ".join(servers))
-    searches = [one for one in config.searches if len(one) <= 253][:MAX_SEARCHES]
+        cuts.append(_SERVERS_CUT + " ".join(servers))
+    searches = [one for one in config.searches[:MAX_SEARCHES] if len(one) <= MAX_DOMAIN_LENGTH]
     while len(" ".join(searches)) > MAX_SEARCH_LENGTH:
         searches.pop()
     if len(searches) < len(config.searches):
-        cuts.append(SEARCHES_CUT + " ".join(searches))
+        cuts.append(_SEARCHES_CUT + " ".join(searches))
     kept = DnsConfig(servers=servers, searches=tuple(searches), options=config.options)
-    return kept, [("DNSConfigForming", text) for text in cuts]
+    return kept, tuple(cuts)
+
+
+def wants_cluster_dns(pod: Pod) -> bool:
+    """Whether the pod's policy names the cluster's resolver."""
+    policy = pod.spec.dnsPolicy or "ClusterFirst"
+    if policy == "ClusterFirst":
+        return not pod.spec.hostNetwork
+    return policy == "ClusterFirstWithHostNet"
+
+
+def _cluster(pod: Pod, servers: tuple[str, ...], domain: str, host: DnsConfig | None) -> DnsConfig:
+    own: tuple[str, ...] = ()
+    if domain:
+        own = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain)
+    searches = () if host is None else host.searches
+    return DnsConfig(
+        servers=servers,
+        searches=_distinct((*own, *searches)) if own else searches,
+        options=CLUSTER_OPTIONS,
+    )
 
 
 def pod_dns(
@@ -99,28 +179,15 @@ def pod_dns(
     ``host`` is the node's own resolver, None where it is left to the engine; what the pod appends
     to it then stands in its place.
     """
-    spec = pod.spec
-    policy = spec.dnsPolicy or "ClusterFirst"
-    warnings: list[tuple[str, str]] = []
-    base = host
-    if policy == "None":
+    base, missing = host, False
+    if pod.spec.dnsPolicy == "None":
         base = DnsConfig()
-    elif policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not spec.hostNetwork):
-        if cluster_dns:
-            space = pod.metadata.namespace
-            zone = f"svc.{cluster_domain}" if cluster_domain else "svc"
-            own = (f"{space}.{zone}", zone, cluster_domain) if cluster_domain else ()
-            base = DnsConfig(
-                servers=cluster_dns,
-                searches=_distinct((*own, *(host.searches if host else ()))),
-                options=("ndots:5",),
-            )
-        else:
-            text = MISSING.format(policy=policy)
-            warnings.append(("MissingClusterDNS", f'pod: "{pod_ref(pod)}". {text}'))
-    if spec.dnsConfig is not None:
-        base = _appended(base or DnsConfig(), spec.dnsConfig)
+    elif wants_cluster_dns(pod):
+        missing = not cluster_dns
+        base = host if missing else _cluster(pod, cluster_dns, cluster_domain, host)
+    if pod.spec.dnsConfig is not None:
+        base = _appended(base or DnsConfig(), pod.spec.dnsConfig)
     if base is None:
-        return PodDns(config=None, warnings=tuple(warnings))
+        return PodDns(config=None, missing_cluster_dns=missing)
     config, cuts = _limited(base)
-    return PodDns(config=config, warnings=(*warnings, *cuts))
+    return PodDns(config=config, missing_cluster_dns=missing, cuts=cuts)

@@ -34,6 +34,7 @@ from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.resolver import Resolvers
 from podtui.kubelet.sources import FolderSource, ManifestRecorder
 from podtui.kubelet.starter import ContainerStarter
 from podtui.kubelet.status_manager import StatusManager
@@ -134,6 +135,7 @@ class Kubelet:
         images = ImageManager(
             runtime, self._events, clock, config, on_progress=self._on_pull_progress
         )
+        self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
         self._syncer = Syncer(
             runtime=runtime,
             starter=ContainerStarter(
@@ -154,6 +156,7 @@ class Kubelet:
             cache=self._cache,
             node=self._node,
             link=self._link,
+            resolvers=self._resolvers,
             probes=self._probes,
             hooks=self._hooks,
             documents=self._documents,
@@ -246,6 +249,8 @@ class Kubelet:
     async def _take_up(self) -> None:
         """An engine answered: learn what it is and what it runs, before anything is done."""
         await self._node.learn()
+        if self._link.info is not None:
+            await self._resolvers.check(self._link.info)
         await self._pleg.relist()
 
     def wake(self, uid: str) -> None:

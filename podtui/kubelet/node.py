@@ -124,6 +124,9 @@ class NodeManager:
             labels=labels,
             resources=resources,
             os=engine.os or "linux",
+            kernel=engine.kernel,
+            apparmor=engine.apparmor,
+            supplemental_groups_policy=engine.supplemental_groups_policy,
             allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
         )
         self._on_resources()

@@ -18,6 +18,9 @@ from podtui.runtime.protocol import SecurityContext
 
 UNCONFINED: Final = "unconfined"
 RUNTIME_DEFAULT: Final = "runtime/default"
+MAX_USER_ID: Final = 2**31 - 1
+APPARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
+"""Before a container's name: its AppArmor profile, as manifests of old say it."""
 _NOTHING: Final = ContainerSecurity()
 _NO_POD: Final = PodSecurityContext()
 
@@ -57,12 +60,19 @@ def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
         )
     if uid == 0:
         raise ConfigError(f"container has runAsNonRoot and image will run as root {where}")
+    if uid > MAX_USER_ID:
+        raise ConfigError(
+            f"container has runAsNonRoot and image has an invalid user id ({uid})."
+            f" (Must be 1-({MAX_USER_ID})): must be between 0 and {MAX_USER_ID}, inclusive {where}"
+        )
 
 
 def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -> str:
+    """As the engine takes it; empty where the image's own says as much. The group that an image
+    names beside its user is the image's affair: its ``/etc/passwd`` decides (reference §12)."""
     user = shared.runAsUser if own.runAsUser is None else own.runAsUser
     group = shared.runAsGroup if own.runAsGroup is None else own.runAsGroup
-    if user is None and group is None:
+    if user is None and group is None and ":" not in image_user:
         return ""
     if user is None:
         uid, name = _image_user(image_user)
@@ -70,6 +80,40 @@ def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -
     else:
         text = str(user)
     return text if group is None else f"{text}:{group}"
+
+
+def _apparmor(pod: Pod, container: Container) -> str:
+    """The container's profile, else what an annotation of old says for it, else the pod's."""
+    own = (container.securityContext or _NOTHING).appArmorProfile
+    if own is not None:
+        return _profile(own)
+    noted = pod.metadata.annotations.get(APPARMOR_ANNOTATION + container.name, "")
+    if noted in (RUNTIME_DEFAULT, UNCONFINED) or noted.startswith("localhost/"):
+        return noted
+    shared = (pod.spec.securityContext or _NO_POD).appArmorProfile
+    return "" if shared is None else _profile(shared)
+
+
+def wants_apparmor(pod: Pod) -> bool:
+    """Whether the pod has a profile that a host without AppArmor would not enforce."""
+    holders = (
+        pod.spec.securityContext,
+        *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
+    )
+    profiles = (holder.appArmorProfile for holder in holders if holder is not None)
+    if any(profile is not None and profile.type != "Unconfined" for profile in profiles):
+        return True
+    notes = pod.metadata.annotations.items()
+    return any(k.startswith(APPARMOR_ANNOTATION) and value != UNCONFINED for k, value in notes)
+
+
+def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, ...]:
+    """The parts of an SELinux label that are given, ``part:value``."""
+    chosen = own.seLinuxOptions or shared.seLinuxOptions
+    if chosen is None:
+        return ()
+    parts = ("user", "role", "type", "level")
+    return tuple(f"{part}:{value}" for part in parts if (value := getattr(chosen, part)))
 
 
 def supplementary_groups(pod: Pod) -> tuple[int, ...]:
@@ -95,7 +139,6 @@ def security_context(
     shared = pod.spec.securityContext or _NO_POD
     privileged = bool(own.privileged)
     seccomp = own.seccompProfile or shared.seccompProfile
-    apparmor = own.appArmorProfile or shared.appArmorProfile
     default = RUNTIME_DEFAULT if seccomp_default else UNCONFINED
     capabilities = own.capabilities
     return SecurityContext(
@@ -107,6 +150,7 @@ def security_context(
         read_only_rootfs=bool(own.readOnlyRootFilesystem),
         no_new_privileges=own.allowPrivilegeEscalation is False,
         seccomp=UNCONFINED if privileged else (_profile(seccomp) if seccomp else default),
-        apparmor="" if privileged or apparmor is None else _profile(apparmor),
+        apparmor="" if privileged else _apparmor(pod, container),
+        selinux=() if privileged else _selinux(own, shared),
         unmasked_proc=own.procMount == "Unmasked",
     )

@@ -19,7 +19,6 @@ from podtui.kubelet.actions import compute_pod_actions
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_gc import dead_init_containers, garbage
-from podtui.kubelet.dns import pod_dns
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
@@ -29,9 +28,11 @@ from podtui.kubelet.node import NodeManager
 from podtui.kubelet.phase import TERMINAL
 from podtui.kubelet.pleg import Pleg
 from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.pod_ips import sorted_pod_ips
 from podtui.kubelet.pod_workers import Decorate, SyncOutcome
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.resolver import Resolvers
 from podtui.kubelet.restart_counts import RestartCounts
 from podtui.kubelet.sandbox_config import sandbox_config
 from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
@@ -47,7 +48,7 @@ from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.together import together
 from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
 from podtui.kubelet.unsupported import not_done
-from podtui.runtime.protocol import ContainerState, Runtime, SandboxStatus
+from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, SandboxStatus
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class Syncer:
         cache: PodCache,
         node: NodeManager,
         link: EngineLink,
+        resolvers: Resolvers,
         probes: Probes,
         hooks: Hooks,
         documents: Documents,
@@ -104,6 +106,7 @@ class Syncer:
         self._cache = cache
         self._node = node
         self._link = link
+        self._resolvers = resolvers
         self._probes = probes
         self._hooks = hooks
         self._documents = documents
@@ -225,22 +228,30 @@ class Syncer:
         await self._trim(pod, observed)
         if stopping.is_set():
             return acted, none
+        info = self._link.info
+        if info is None:
+            raise EngineUnavailable(self._link.error)
         sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
         if actions.create_sandbox:
-            made = await self._create_sandbox(pod, actions.attempt)
+            made = await self._create_sandbox(pod, actions.attempt, info)
             if isinstance(made, StartFailure):
                 return True, _Failures((made,), self._config.error_backoff)
             sandbox_id, ips, acted = made.record.id, made.ips, True
+        if self._config.strict:
+            # A kubelet makes the sandbox's configuration anew in each pass, with its events.
+            try:
+                await self._resolvers.resolver_of(pod, info)
+            except ConfigError as error:
+                failure = StartFailure("ConfigPodSandboxError", str(error))
+                return acted, _Failures((failure,), self._config.error_backoff)
         if not (actions.start_init or actions.start):
             if actions.reset:
                 return True, none
             return acted, none
-        info = self._link.info
-        if info is None:
-            raise EngineUnavailable(self._link.error)
         place = Place(
             sandbox_id=sandbox_id,
-            pod_ips=ips or (self._node.host_ips if pod.spec.hostNetwork else ()),
+            pod_ips=sorted_pod_ips(ips, self._node.host_ips)
+            or (self._node.host_ips if pod.spec.hostNetwork else ()),
             host_ips=self._node.host_ips,
             node=self._node.view(),
             engine=info,
@@ -274,12 +285,16 @@ class Syncer:
         await together(partial(self._runtime.remove_container, one) for one in containers)
         await together(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
 
-    async def _create_sandbox(self, pod: Pod, attempt: int) -> SandboxStatus | StartFailure:
+    async def _create_sandbox(
+        self, pod: Pod, attempt: int, engine: EngineInfo
+    ) -> SandboxStatus | StartFailure:
         try:
             config = sandbox_config(
                 pod,
                 self._node.view(),
                 attempt=attempt,
+                dns=await self._resolvers.resolver_of(pod, engine),
+                cluster_domain=self._config.cluster_domain,
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,
             )
@@ -290,8 +305,6 @@ class Syncer:
             text = f"Failed to create pod sandbox: {error}"
             self._events.pod(pod, WARNING, "FailedCreatePodSandBox", text)
             return StartFailure("CreatePodSandboxError", str(error))
-        for reason, message in pod_dns(pod).warnings:
-            self._events.pod(pod, WARNING, reason, message)
         if started.warnings:
             self._events.pod(pod, WARNING, "Degraded", "; ".join(started.warnings))
         try:

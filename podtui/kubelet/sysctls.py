@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from podtui.api.v1 import Pod
 
-SAFE: Final = (
-    "kernel.shm_rmid_forced",
-    "net.ipv4.ip_local_port_range",
-    "net.ipv4.tcp_syncookies",
-    "net.ipv4.ping_group_range",
-    "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_wmem",
-)
+SAFE: Final[Mapping[str, tuple[int, int]]] = {
+    "kernel.shm_rmid_forced": (0, 0),
+    "net.ipv4.ip_local_port_range": (0, 0),
+    "net.ipv4.tcp_syncookies": (0, 0),
+    "net.ipv4.ping_group_range": (0, 0),
+    "net.ipv4.ip_unprivileged_port_start": (0, 0),
+    "net.ipv4.ip_local_reserved_ports": (3, 16),
+    "net.ipv4.tcp_keepalive_time": (4, 5),
+    "net.ipv4.tcp_fin_timeout": (4, 6),
+    "net.ipv4.tcp_keepalive_intvl": (4, 5),
+    "net.ipv4.tcp_keepalive_probes": (4, 5),
+    "net.ipv4.tcp_rmem": (4, 15),
+    "net.ipv4.tcp_wmem": (4, 15),
+}
+"""With the version since which a kernel keeps the parameter apart for each pod."""
 _IPC_PREFIXES: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 def normalized(name: str) -> str:
@@ -39,16 +43,25 @@ def _namespace(name: str) -> str:
     return ""
 
 
-def forbidden_sysctl(pod: Pod, allowed_unsafe: tuple[str, ...]) -> str | None:
+def _is_safe(name: str, kernel: str) -> bool:
+    needed = SAFE.get(name)
+    if needed is None:
+        return False
+    version = _VERSION.match(kernel)
+    return version is None or (int(version[1]), int(version[2])) >= needed
+
+
+def forbidden_sysctl(pod: Pod, allowed_unsafe: tuple[str, ...], kernel: str = "") -> str | None:
     """Why the pod's sysctls are refused; None where they are not.
 
-    ``allowed_unsafe`` are names, or prefixes that end in ``*``.
+    ``allowed_unsafe`` are names, or prefixes that end in ``*``; ``kernel`` is the node's release,
+    of which none that is not known is taken for an old one.
     """
     security = pod.spec.securityContext
     for one in () if security is None else security.sysctls:
         name = normalized(one.name)
         patterns = (normalized(pattern) for pattern in allowed_unsafe)
-        allowed = name in SAFE or any(
+        allowed = _is_safe(name, kernel) or any(
             name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
             for pattern in patterns
         )

@@ -8,11 +8,10 @@ from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
 from podtui.api.v1 import ConfigMap, Secret
 from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.dns import parse_resolv_conf, pod_dns
-from podtui.kubelet.sandbox_config import sandbox_config, sandbox_hostname
+from podtui.kubelet.sandbox_config import sandbox_config
 from podtui.kubelet.sysctls import SAFE
 from podtui.kubelet.volumes import host_path_checks, unsupported
-from podtui.runtime.protocol import DnsConfig, NamespaceMode, PodVolume, PortMapping
+from podtui.runtime.protocol import NamespaceMode, PodVolume, PortMapping
 
 
 def config(*containers, **fields):
@@ -41,36 +40,6 @@ def test_a_plain_sandbox():
         NamespaceMode.CONTAINER,
     )
     assert (found.ports, found.volumes, found.dns, found.privileged) == ((), (), None, False)
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"name": "a" * 70}, "a" * 63),
-        ({"name": "a" * 62 + "-.b"}, "a" * 62),
-        ({"hostname": "given"}, "given"),
-        ({"hostname": "given", "subdomain": "sub"}, "given"),
-        ({"hostnameOverride": "other.example"}, "other.example"),
-        ({"hostNetwork": True}, ""),
-        (
-            {"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": True},
-            "h.s.default.svc.cluster.local",
-        ),
-    ],
-)
-def test_case_87_hostnames(fields, expected):
-    assert sandbox_hostname(make_pod(**fields)) == expected
-
-
-def test_a_full_name_that_is_too_long():
-    pod = make_pod(hostname="h" * 50, subdomain="s", setHostnameAsFQDN=True)
-    with pytest.raises(ConfigError) as caught:
-        sandbox_hostname(pod)
-    full = "h" * 50 + ".s.default.svc.cluster.local"
-    assert str(caught.value) == (
-        "failed to construct FQDN from pod hostname and cluster domain,"
-        f" FQDN {full} is too long (64 characters is the max, 78 characters requested)"
-    )
 
 
 @pytest.mark.parametrize(
@@ -316,92 +285,3 @@ def test_host_paths_to_look_at_first():
         ]
     )
     assert host_path_checks(pod) == (("b", "/b", "Directory"), ("d", "/d", "Socket"))
-
-
-# --- resolvers
-
-SERVERS_CUT = (
-    "Nameserver limits were exceeded, some nameservers have been omitted,"
-    " the applied nameserver line is: "
-)
-
-HOST = DnsConfig(servers=("1.1.1.1", "1.1.1.2"), searches=("lan",), options=("ndots:2",))
-
-
-def test_case_85_without_a_cluster_the_node_s_resolver_is_used():
-    found = pod_dns(make_pod(dnsPolicy="ClusterFirst"), host=HOST)
-    assert found.config == HOST
-    ((reason, message),) = found.warnings
-    assert reason == "MissingClusterDNS"
-    assert message == (
-        'pod: "web-n1_default(u1)". kubelet does not have ClusterDNS IP configured and cannot'
-        ' create Pod using "ClusterFirst" policy. Falling back to "Default" policy.'
-    )
-    assert pod_dns(make_pod(dnsPolicy="ClusterFirst", hostNetwork=True), host=HOST).warnings == ()
-    assert pod_dns(make_pod(dnsPolicy="Default")).config is None
-
-
-def test_with_a_cluster():
-    for fields in (
-        {"dnsPolicy": "ClusterFirst"},
-        {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True},
-    ):
-        found = pod_dns(
-            make_pod(**fields), cluster_dns=("10.96.0.10",), cluster_domain="c.l", host=HOST
-        )
-        assert found.config == DnsConfig(
-            servers=("10.96.0.10",),
-            searches=("default.svc.c.l", "svc.c.l", "c.l", "lan"),
-            options=("ndots:5",),
-        )
-        assert found.warnings == ()
-
-
-def test_none_is_only_what_is_given():
-    given = {
-        "nameservers": ["9.9.9.9"],
-        "searches": ["a", "a"],
-        "options": [{"name": "ndots", "value": "1"}, {"name": "edns0"}],
-    }
-    found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=given), host=HOST)
-    assert found.config == DnsConfig(
-        servers=("9.9.9.9",), searches=("a",), options=("ndots:1", "edns0")
-    )
-
-
-def test_case_86_too_many_servers():
-    given = {"nameservers": ["8.8.8.8", "8.8.4.4"], "options": [{"name": "ndots", "value": "7"}]}
-    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
-    assert found.config is not None
-    assert found.config.servers == ("1.1.1.1", "1.1.1.2", "8.8.8.8")
-    assert found.config.options == ("ndots:7",)
-    assert found.warnings == (
-        (
-            "DNSConfigForming",
-            SERVERS_CUT + "1.1.1.1 1.1.1.2 8.8.8.8",
-        ),
-    )
-
-
-def test_too_many_searches():
-    given = {"searches": [f"s{number}" for number in range(40)]}
-    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
-    assert found.config is not None
-    assert len(found.config.searches) == 32
-    assert found.warnings[0][1].startswith("Search Line limits were exceeded")
-    long = {"searches": [f"{number}" * 200 for number in range(1, 10)] + ["x" * 254]}
-    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=long))
-    assert found.config is not None
-    assert len(" ".join(found.config.searches)) <= 2048
-    assert "x" * 254 not in found.config.searches
-
-
-def test_resolv_conf():
-    text = (
-        "# made by hand\nnameserver 1.1.1.1\nnameserver 1.1.1.2 # second\n"
-        "search old\nsearch a.b. . c\noptions ndots:2 rotate\noptions ndots:3\n; note\nsortlist x\n"
-    )
-    assert parse_resolv_conf(text) == DnsConfig(
-        servers=("1.1.1.1", "1.1.1.2"), searches=("a.b", "c"), options=("ndots:3", "rotate")
-    )
-    assert parse_resolv_conf("") == DnsConfig()

@@ -1,0 +1,265 @@
+"""Where a pod's names are looked up: policies, the node's file, limits (reference §11.3)."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import make_pod
+
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.dns import (
+    beyond_loopback,
+    no_resolver,
+    parse_resolv_conf,
+    pod_dns,
+    resolver_problem,
+)
+from podtui.kubelet.node_files import read_reachable_resolver, read_resolver
+from podtui.runtime.protocol import DnsConfig
+
+HOST = DnsConfig(servers=("1.1.1.1", "1.1.1.2"), searches=("lan",), options=("ndots:2",))
+SERVERS_CUT = (
+    "Nameserver limits were exceeded, some nameservers have been omitted,"
+    " the applied nameserver line is: "
+)
+SEARCHES_CUT = (
+    "Search Line limits were exceeded, some search paths have been omitted,"
+    " the applied search line is: "
+)
+
+
+# --- policies
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"dnsPolicy": "ClusterFirst"}, True),
+        ({"dnsPolicy": "ClusterFirst", "hostNetwork": True}, False),
+        ({"dnsPolicy": "ClusterFirstWithHostNet"}, True),
+        ({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True}, True),
+        ({"dnsPolicy": "Default"}, False),
+        ({}, True),
+    ],
+)
+def test_without_a_cluster_every_policy_but_none_is_the_node_s(fields, wanted):
+    found = pod_dns(make_pod(**fields), host=HOST)
+    assert (found.config, found.missing_cluster_dns, found.cuts) == (HOST, wanted, ())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dnsPolicy": "ClusterFirst"},
+        {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True},
+    ],
+)
+def test_with_a_cluster(fields):
+    found = pod_dns(
+        make_pod(**fields), cluster_dns=("10.96.0.10",), cluster_domain="c.l", host=HOST
+    )
+    assert found.config == DnsConfig(
+        servers=("10.96.0.10",),
+        searches=("default.svc.c.l", "svc.c.l", "c.l", "lan"),
+        options=("ndots:5",),
+    )
+    assert not found.missing_cluster_dns
+
+
+def test_a_cluster_without_a_domain_has_the_node_s_search_list():
+    found = pod_dns(make_pod(), cluster_dns=("10.96.0.10",), host=HOST).config
+    assert found == DnsConfig(servers=("10.96.0.10",), searches=("lan",), options=("ndots:5",))
+
+
+def test_a_host_s_domain_that_is_the_cluster_s_is_named_once():
+    host = DnsConfig(searches=("c.l", "lan"))
+    found = pod_dns(make_pod(), cluster_dns=("10.96.0.10",), cluster_domain="c.l", host=host)
+    assert found.config is not None
+    assert found.config.searches == ("default.svc.c.l", "svc.c.l", "c.l", "lan")
+
+
+def test_on_the_host_s_network_a_cluster_is_asked_only_where_the_pod_says_so():
+    pod = make_pod(dnsPolicy="ClusterFirst", hostNetwork=True)
+    assert pod_dns(pod, cluster_dns=("10.96.0.10",), host=HOST).config == HOST
+
+
+def test_the_engine_s_resolver_is_none_of_ours():
+    assert pod_dns(make_pod(dnsPolicy="Default")).config is None
+
+
+GIVEN = {
+    "nameservers": ["9.9.9.9", "1.1.1.2"],
+    "searches": ["a", "lan", "a"],
+    "options": [{"name": "ndots", "value": "1"}, {"name": "edns0"}],
+}
+
+
+@pytest.mark.field("spec.dnsPolicy", "spec.dnsConfig", answer="honoured")
+def test_none_is_only_what_is_given():
+    found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=GIVEN), host=HOST)
+    assert found.config == DnsConfig(
+        servers=("9.9.9.9", "1.1.1.2"), searches=("a", "lan"), options=("ndots:1", "edns0")
+    )
+    assert not found.missing_cluster_dns
+
+
+def test_what_a_pod_gives_is_appended_and_its_options_win():
+    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=GIVEN), host=HOST)
+    assert found.config == DnsConfig(
+        servers=("1.1.1.1", "1.1.1.2", "9.9.9.9"),
+        searches=("lan", "a"),
+        options=("ndots:1", "edns0"),
+    )
+    alone = pod_dns(make_pod(dnsPolicy="Default", dnsConfig={"searches": ["a"]}))
+    assert alone.config == DnsConfig(searches=("a",))
+
+
+# --- limits
+
+
+@pytest.mark.case(86)
+def test_case_86_the_first_three_of_four_servers():
+    given = {"nameservers": ["8.8.8.8", "8.8.4.4"]}
+    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
+    assert found.config is not None
+    assert found.config.servers == ("1.1.1.1", "1.1.1.2", "8.8.8.8")
+    assert found.cuts == (SERVERS_CUT + "1.1.1.1 1.1.1.2 8.8.8.8",)
+
+
+def test_a_server_named_twice_counts_once():
+    given = {"nameservers": ["1.1.1.1", "8.8.8.8"]}
+    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
+    assert found.cuts == ()
+
+
+def test_32_searches_at_most():
+    given = {"searches": [f"s{number}" for number in range(40)]}
+    found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
+    assert found.config is not None
+    kept = ("lan", *(f"s{number}" for number in range(31)))
+    assert found.config.searches == kept
+    assert found.cuts == (SEARCHES_CUT + " ".join(kept),)
+
+
+def test_a_search_that_is_too_long_takes_a_place_before_it_is_left_out():
+    given = {"searches": ["x" * 254, *(f"s{number}" for number in range(40))]}
+    found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=given))
+    assert found.config is not None
+    assert found.config.searches == tuple(f"s{number}" for number in range(31))
+
+
+def test_2048_characters_of_searches_at_most():
+    searches = [letter * 250 for letter in "abcdefghi"]
+    found = pod_dns(make_pod(dnsPolicy="None", dnsConfig={"searches": searches}))
+    assert found.config is not None
+    assert found.config.searches == tuple(searches[:8])
+    fits = [letter * 227 for letter in "abcdefghi"]
+    assert len(" ".join(fits)) == 2051
+    found = pod_dns(make_pod(dnsPolicy="None", dnsConfig={"searches": [*fits[:8], "i" * 224]}))
+    assert found.cuts == ()
+
+
+# --- the node's file
+
+
+def test_resolv_conf():
+    text = (
+        "# made by hand\nnameserver 1.1.1.1\nnameserver 1.1.1.2 # second\n"
+        "search old\nsearch a.b. . c\noptions ndots:2 rotate\noptions ndots:3\n; note\nsortlist x\n"
+    )
+    assert parse_resolv_conf(text) == DnsConfig(
+        servers=("1.1.1.1", "1.1.1.2"), searches=("a.b", "c"), options=("ndots:3", "rotate")
+    )
+    assert parse_resolv_conf("") == DnsConfig()
+
+
+def test_a_nameserver_line_without_an_address_is_refused(tmp_path):
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver\n")
+    with pytest.raises(ConfigError) as caught:
+        read_resolver(str(path))
+    assert str(caught.value) == (
+        "Encountered error while parsing resolv conf file. Error: nameserver list is empty "
+    )
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    path = str(tmp_path / "nosuch")
+    with pytest.raises(ConfigError) as caught:
+        read_resolver(path)
+    assert str(caught.value) == f"open {path}: no such file or directory"
+    assert read_reachable_resolver(path) is None
+
+
+def test_without_a_file_a_kubelet_asks_nobody():
+    assert no_resolver(("10.0.0.1", "fd00::1")) == DnsConfig(
+        servers=("127.0.0.1", "::1"), searches=(".",)
+    )
+    assert no_resolver(()).servers == ("127.0.0.1",)
+
+
+def test_servers_on_loopback_are_of_no_use_elsewhere():
+    node = DnsConfig(
+        servers=("127.0.0.53", "9.9.9.9", "::1", "fe80::1%eth0"), searches=("lan",), options=("x",)
+    )
+    assert beyond_loopback(node) == DnsConfig(
+        servers=("9.9.9.9", "fe80::1%eth0"), searches=("lan",), options=("x",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "resolved", "expected"),
+    [
+        ("nameserver 9.9.9.9\n", "nameserver 8.8.8.8\n", DnsConfig(servers=("9.9.9.9",))),
+        (
+            "nameserver 127.0.0.53\noptions edns0\nsearch lan\n",
+            "nameserver 8.8.8.8\nsearch x\n",
+            DnsConfig(servers=("8.8.8.8",), searches=("lan",), options=("edns0",)),
+        ),
+        ("nameserver 127.0.0.53\nnameserver 9.9.9.9\n", None, DnsConfig(servers=("9.9.9.9",))),
+        ("nameserver 127.0.0.1\n", None, None),
+        ("nameserver 127.0.0.1\n", "nameserver 127.0.0.2\n", None),
+        ("search lan\n", "nameserver 8.8.8.8\n", None),
+    ],
+)
+def test_what_lies_behind_a_resolver_on_loopback(tmp_path, node, resolved, expected):
+    path, behind = tmp_path / "resolv.conf", tmp_path / "resolved.conf"
+    path.write_text(node)
+    if resolved is not None:
+        behind.write_text(resolved)
+    assert read_reachable_resolver(str(path), str(behind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("searches", "domain", "expected"),
+    [
+        (("a",) * 32, "", ""),
+        (
+            ("a",) * 33,
+            "",
+            "Resolv.conf file '/r' contains search line consisting of more than 32 domains!",
+        ),
+        (
+            ("a",) * 30,
+            "c.l",
+            "Resolv.conf file '/r' contains search line consisting of more than 29 domains!",
+        ),
+        (
+            ("x" * 254,),
+            "",
+            (
+                'Resolv.conf file "/r" contains a search path which length is more than allowed'
+                " 253 chars!"
+            ),
+        ),
+        (
+            ("x" * 253,) * 9,
+            "",
+            (
+                "Resolv.conf file '/r' contains search line which length is more than allowed"
+                " 2048 chars!"
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_node_s_file(searches, domain, expected):
+    assert resolver_problem("/r", DnsConfig(searches=searches), cluster_domain=domain) == expected

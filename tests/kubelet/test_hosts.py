@@ -1,0 +1,135 @@
+"""What a pod is called, and what its hosts file says of it (reference §7.5, 11.1, 11.2)."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import ctr, make_pod
+
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.hostname import host_and_domain, sandbox_hostname
+from podtui.kubelet.hosts import managed_hosts, mounts_own_hosts, node_hosts
+from podtui.kubelet.pod_ips import sorted_pod_ips
+
+MANAGED = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+ALIASES = [
+    {"ip": "10.0.0.1", "hostnames": ["db", "db.local"]},
+    {"ip": "fd00::1", "hostnames": ["six"]},
+]
+ALIAS_LINES = "\n# Entries added by HostAliases.\n10.0.0.1\tdb\tdb.local\nfd00::1\tsix\n"
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "web-n1"),
+        ({"name": "a" * 70}, "a" * 63),
+        ({"name": "a" * 63}, "a" * 63),
+        ({"name": "a" * 62 + "-.b"}, "a" * 62),
+        ({"hostname": "given"}, "given"),
+        ({"hostname": "given", "subdomain": "sub"}, "given"),
+        ({"hostnameOverride": "other.example", "hostname": "h", "subdomain": "s"}, "other.example"),
+        ({"hostnameOverride": "b" * 62 + ".c"}, "b" * 62),
+        ({"hostNetwork": True, "hostname": "h"}, ""),
+        ({"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": True}, "h.s.default.svc.c.l"),
+        ({"hostname": "h", "setHostnameAsFQDN": True}, "h"),
+        ({"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": False}, "h"),
+    ],
+)
+@pytest.mark.case(87)
+@pytest.mark.field(
+    "spec.hostname",
+    "spec.subdomain",
+    "spec.setHostnameAsFQDN",
+    "spec.hostnameOverride",
+    answer="honoured",
+)
+def test_case_87_hostnames(fields, expected):
+    assert sandbox_hostname(make_pod(**fields), "c.l") == expected
+
+
+def test_a_full_name_that_is_too_long():
+    pod = make_pod(hostname="h" * 50, subdomain="s", setHostnameAsFQDN=True)
+    full = "h" * 50 + ".s.default.svc.cluster.local"
+    with pytest.raises(ConfigError) as caught:
+        sandbox_hostname(pod, "cluster.local")
+    assert str(caught.value) == (
+        "failed to construct FQDN from pod hostname and cluster domain,"
+        f" FQDN {full} is too long (64 characters is the max, 78 characters requested)"
+    )
+    fits = make_pod(hostname="h" * 36, subdomain="s", setHostnameAsFQDN=True)
+    assert len(sandbox_hostname(fits, "cluster.local")) == 64
+
+
+def test_domains():
+    pod = make_pod(hostname="h", subdomain="s")
+    assert host_and_domain(pod, "c.l") == ("h", "s.default.svc.c.l")
+    assert host_and_domain(pod, "") == ("h", "s.default.svc.")
+    overridden = make_pod(hostnameOverride="o", subdomain="s")
+    assert host_and_domain(overridden, "c.l") == ("o", "")
+
+
+# --- the file
+
+
+@pytest.mark.case(84)
+@pytest.mark.field("spec.hostAliases", answer="honoured")
+def test_case_84_the_managed_file_to_the_letter():
+    pod = make_pod(hostAliases=ALIASES)
+    text = managed_hosts(pod, ("10.0.0.7",), "c.l").decode()
+    assert text == MANAGED + "10.0.0.7\tweb-n1\n" + ALIAS_LINES
+
+
+def test_without_aliases_there_is_no_such_part():
+    assert managed_hosts(make_pod(), ("10.0.0.7",), "").decode() == MANAGED + "10.0.0.7\tweb-n1\n"
+
+
+def test_a_line_for_each_address_with_the_full_name_first():
+    pod = make_pod(hostname="h", subdomain="s")
+    text = managed_hosts(pod, ("10.0.0.7", "fd00::7"), "c.l").decode()
+    assert text == MANAGED + ("10.0.0.7\th.s.default.svc.c.l\th\nfd00::7\th.s.default.svc.c.l\th\n")
+
+
+def test_on_the_node_s_network_the_node_s_file_comes_first():
+    node = b"127.0.0.1 localhost\n10.1.1.1 box\n"
+    header = b"# Kubernetes-managed hosts file (host network).\n"
+    assert node_hosts(make_pod(hostNetwork=True), node) == header + node
+    pod = make_pod(hostNetwork=True, hostAliases=ALIASES)
+    assert node_hosts(pod, node) == header + node + ALIAS_LINES.encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "own"), [("/etc/hosts", True), ("/etc", False), ("/etc/hosts.d", False)]
+)
+def test_who_mounts_a_hosts_file_keeps_it(path, own):
+    pod = make_pod(ctr(volumeMounts=[{"name": "v", "mountPath": path}]))
+    assert mounts_own_hosts(pod.spec.containers[0]) is own
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    ("ips", "node", "expected"),
+    [
+        (("10.0.0.7",), ("192.0.2.1",), ("10.0.0.7",)),
+        (("fd00::7", "10.0.0.7"), ("192.0.2.1",), ("10.0.0.7", "fd00::7")),
+        (("10.0.0.7", "fd00::7"), ("2001:db8::1", "192.0.2.1"), ("fd00::7", "10.0.0.7")),
+        (("10.0.0.7", "10.0.0.8", "fd00::7", "fd00::8"), (), ("10.0.0.7", "fd00::7")),
+        (("fd00:0:0:0::7",), ("192.0.2.1",), ("fd00::7",)),
+        ((), ("192.0.2.1",), ()),
+        (("nonsense", "10.0.0.7"), (), ("10.0.0.7",)),
+    ],
+)
+def test_the_node_s_family_comes_first(ips, node, expected):
+    assert sorted_pod_ips(ips, node) == expected
