@@ -2,7 +2,8 @@
 
 The runtime's event stream says where to look, a relist every few seconds repairs what the stream
 missed, and a worker that did something asks for its own pod at once. All three end in the cache;
-``on_change`` hears of every pod whose observation became another one.
+``on_change`` hears of every pod whose observation became another one, but for dead containers and
+sandboxes that were removed: a kubelet makes no pass for those.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from podtui.kubelet.link import EngineLink
 from podtui.kubelet.observer import PodObserver, Signature, signature
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.types import ObservedPod
-from podtui.runtime.protocol import ContainerRecord, Runtime, SandboxRecord, SandboxStatus
+from podtui.runtime.protocol import (
+    ContainerRecord,
+    ContainerState,
+    Runtime,
+    SandboxRecord,
+    SandboxState,
+    SandboxStatus,
+)
 
 _LOG = logging.getLogger(__name__)
 # More dirty pods than this are cheaper to see with one list of everything.
@@ -30,6 +38,23 @@ BUSY_DELAY = 0.3
 ECHOES = (0.02, 0.1, 0.5)
 ENDS = frozenset({"die", "oom", "destroy"})
 UNHEALTHY_AFTER = 180.0
+
+
+def only_leavings_went(before: ObservedPod | None, after: ObservedPod | None) -> bool:
+    """Whether nothing differs but that something dead is gone."""
+    if before is None:
+        return False
+    boxes = () if after is None else after.sandboxes
+    containers = () if after is None else after.containers
+    if any(one not in before.sandboxes for one in boxes):
+        return False
+    if any(one not in before.containers for one in containers):
+        return False
+    lost_boxes = [one for one in before.sandboxes if one not in boxes]
+    lost = [one for one in before.containers if one not in containers]
+    return all(one.state is SandboxState.NOT_READY for one in lost_boxes) and all(
+        one.state is ContainerState.EXITED for one in lost
+    )
 
 
 class Pleg:
@@ -143,7 +168,7 @@ class Pleg:
             changed = self._cache.set(uid, observed, order)
         if observed is None:
             self._locks.pop(uid, None)
-        if changed:
+        if changed and not only_leavings_went(before, observed):
             self._on_change(uid)
         return changed
 

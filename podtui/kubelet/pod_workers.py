@@ -313,9 +313,9 @@ class PodWorkers:
         if outcome.terminal:
             self._begin_terminating(worker)
             return 0
-        if outcome.acted:
-            # What changed wakes this worker again, so the status follows at once.
-            await self._pleg.refresh(worker.uid)
+        if outcome.acted and await self._pleg.refresh(worker.uid):
+            # The status follows at once.
+            worker.wake.set()
         if outcome.retry_in is not None and not self._config.strict:
             self._syncer.publish(worker.pod)
         delay = self._config.sync_frequency

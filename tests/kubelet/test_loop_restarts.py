@@ -70,6 +70,19 @@ async def test_a_crash_loop_backs_off(code: int) -> None:
         assert backing[0].message == f"Back-off restarting failed container c in pod {REF}"
 
 
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_wait_is_told_once_though_an_older_instance_is_cleared_away(strict: bool) -> None:
+    world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=strict)
+    async with world.running():
+        world.add(pod())
+        await world.until(lambda: len(starts.times) == 3)
+        await world.sleep(5.0)
+        (backing,) = await world.events("web-n1", "BackOff")
+        assert backing.count == 2
+        # A kubelet shows why it waits only in its next pass.
+        assert ((await only(world)).state.terminated is not None) is strict
+
+
 async def test_jitter_stretches_the_back_off() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), jitter=1.0)
     async with world.running():
