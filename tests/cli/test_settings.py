@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podtui.settings import EVICTION_HARD, SettingsError, environment_name, parse_duration, resolve
 
+BY_PRIORITY = "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]"
 NO_FLAGS: dict[str, str | None] = {}
 
 
@@ -104,8 +105,7 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ("shutdownGracePeriod: 500ms\n", ":1:1", ">= 1 sec"),
         ("shutdownGracePeriodCriticalPods: 5s\n", ":1:1", "must be <= shutdownGracePeriod"),
         (
-            "shutdownGracePeriod: 5s\n"
-            + "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]\n",
+            f"shutdownGracePeriod: 5s\n{BY_PRIORITY}\n",
             ":2:1",
             "beside shutdownGracePeriod",
         ),
