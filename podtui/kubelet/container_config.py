@@ -11,10 +11,11 @@ from podtui.api import names
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
 from podtui.kubelet.actions import container_hash
 from podtui.kubelet.cgroups import CgroupRules, container_resources
-from podtui.kubelet.environment import Surroundings, environment, expand
+from podtui.kubelet.environment import Surroundings, environment
+from podtui.kubelet.expansion import expand
+from podtui.kubelet.mounts import container_mounts
 from podtui.kubelet.security import security_context
 from podtui.kubelet.types import NodeView
-from podtui.kubelet.volumes import container_mounts
 from podtui.runtime.protocol import ContainerConfig, ImageRecord, NamespaceMode
 
 PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
@@ -59,12 +60,15 @@ def container_config(
     seccomp_default: bool = False,
     config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
     secrets: Mapping[tuple[str, str], Secret] | None = None,
+    env_files: Mapping[tuple[str, str], bytes | None] | None = None,
+    recursive_read_only: bool = False,
 ) -> ContainerConfig:
     """Everything about one instance. Raises `ConfigError`, whose text is the message of the
     ``CreateContainerConfigError`` that the container then waits with.
 
     ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
-    ``config_maps`` and ``secrets`` are by (namespace, name).
+    ``config_maps`` and ``secrets`` are by (namespace, name), ``env_files`` by (volume, path);
+    ``recursive_read_only``: the engine has such mounts.
     """
     around = Surroundings(
         node=node,
@@ -72,6 +76,7 @@ def container_config(
         host_ips=host_ips,
         config_maps=config_maps or {},
         secrets=secrets or {},
+        env_files=env_files or {},
     )
     security = security_context(
         pod, container, image_user=image.user, seccomp_default=seccomp_default
@@ -90,7 +95,7 @@ def container_config(
         args=tuple(expand(one, variables) for one in container.args) or None,
         working_dir=container.workingDir,
         env=tuple(variables.items()),
-        mounts=container_mounts(pod, container, variables),
+        mounts=container_mounts(pod, container, variables, recursive_read_only=recursive_read_only),
         labels={
             names.POD_NAME: meta.name,
             names.POD_NAMESPACE: meta.namespace,

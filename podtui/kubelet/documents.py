@@ -1,21 +1,57 @@
-"""The ConfigMaps and Secrets that stand in the folder, as containers find them when they start
-(departure 7)."""
+"""The ConfigMaps and Secrets that stand in the folder, as pods find them (departure 7)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from typing import TypeVar
 
 from podtui.api.v1 import ConfigMap, Secret
+from podtui.manifest.objects import ObjectKey, object_key
 from podtui.manifest.types import Folder
+
+_LOG = logging.getLogger(__name__)
+_Document = TypeVar("_Document", ConfigMap, Secret)
+_ByName = Mapping[tuple[str, str], _Document]
 
 
 class Documents:
-    """By (namespace, name), as the folder last had them."""
+    """By (namespace, name), as the folder last had them.
+
+    One that says ``immutable: true`` stays as it was first seen, until it leaves the folder: a
+    kubelet does not look at it again, and an API server takes no change of it.
+    """
 
     def __init__(self) -> None:
         self.config_maps: Mapping[tuple[str, str], ConfigMap] = {}
         self.secrets: Mapping[tuple[str, str], Secret] = {}
 
-    def take(self, folder: Folder) -> None:
-        self.config_maps = folder.config_maps
-        self.secrets = folder.secrets
+    def take(self, folder: Folder) -> frozenset[ObjectKey]:
+        """The documents that came, went or changed."""
+        before = (self.config_maps, self.secrets)
+        self.config_maps = _kept(self.config_maps, folder.config_maps)
+        self.secrets = _kept(self.secrets, folder.secrets)
+        return _changed(before[0], self.config_maps) | _changed(before[1], self.secrets)
+
+
+def _kept(old: _ByName[_Document], new: _ByName[_Document]) -> _ByName[_Document]:
+    frozen = {
+        name: known
+        for name, known in old.items()
+        if known.immutable and name in new and new[name] != known
+    }
+    for namespace, name in frozen:
+        _LOG.warning("%s/%s is immutable: its change is not taken", namespace, name)
+    return {**new, **frozen} if frozen else new
+
+
+def _changed(old: _ByName[_Document], new: _ByName[_Document]) -> frozenset[ObjectKey]:
+    if old is new:
+        return frozenset()
+    names = old.keys() | new.keys()
+    pairs = ((old.get(name), new.get(name)) for name in names)
+    return frozenset(
+        object_key(found)
+        for was, now in pairs
+        if was is not now and was != now and (found := was or now) is not None
+    )

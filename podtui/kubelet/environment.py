@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,24 +16,28 @@ from podtui.api.v1 import (
     Container,
     EnvFromSource,
     EnvVarSource,
+    FileKeySelector,
     Pod,
     ResourceFieldSelector,
     Secret,
 )
 from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.env_file import EnvFileError, env_file_value
+from podtui.kubelet.expansion import expand
 from podtui.kubelet.resources import effective_limit, in_unit
 from podtui.kubelet.types import NodeView
 
+_LOG = logging.getLogger(__name__)
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
-_NAME_CHARACTERS: Final = re.compile(r"[^=\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What values may refer to beside the pod's own text.
 
-    ``config_maps`` and ``secrets`` are by (namespace, name). Node and addresses may be empty where
-    only the pod's metadata can be referred to (volumes).
+    ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` has by (volume, path)
+    what a ``fileKeyRef`` may name, None for a file that is not there; see `env_files`. Addresses
+    may be empty where only the pod's metadata can be referred to (volumes).
     """
 
     node: NodeView
@@ -42,34 +47,9 @@ class Surroundings:
         default_factory=dict[tuple[str, str], ConfigMap]
     )
     secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
-
-
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """``$(NAME)`` replaced by its value.
-
-    An unknown name, an unclosed ``$(`` and a ``$`` before anything else stay; ``$$`` is ``$``.
-    """
-    pieces: list[str] = []
-    at = 0
-    while (dollar := text.find("$", at)) >= 0 and dollar + 1 < len(text):
-        pieces.append(text[at:dollar])
-        following = text[dollar + 1]
-        close = text.find(")", dollar + 2) if following == "(" else -1
-        if following == "$":
-            pieces.append("$")
-            at = dollar + 2
-        elif following == "(" and close >= 0:
-            name = text[dollar + 2 : close]
-            pieces.append(variables.get(name, f"$({name})"))
-            at = close + 1
-        elif following == "(":
-            pieces.append("$(")
-            at = dollar + 2
-        else:
-            pieces.append(f"${following}")
-            at = dollar + 2
-    pieces.append(text[at:])
-    return "".join(pieces)
+    env_files: Mapping[tuple[str, str], bytes | None] = field(
+        default_factory=dict[tuple[str, str], bytes | None]
+    )
 
 
 def quoted(text: str) -> str:
@@ -154,17 +134,40 @@ def resource_field(
     return str(-(-amount // divisor))
 
 
+def _config_map(
+    around: Surroundings, namespace: str, name: str, *, optional: bool
+) -> ConfigMap | None:
+    found = around.config_maps.get((namespace, name))
+    if found is None and not optional:
+        raise ConfigError(f'configmap "{name}" not found')
+    return found
+
+
 def config_map_data(
     around: Surroundings, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
-    """All of a ConfigMap's entries. Raises `ConfigError` where it is missing and needed."""
-    found = around.config_maps.get((namespace, name))
+    """All of a ConfigMap's entries, as files have them. Raises `ConfigError` where it is missing
+    and needed."""
+    found = _config_map(around, namespace, name, optional=optional)
     if found is None:
-        if optional:
-            return {}
-        raise ConfigError(f'configmap "{name}" not found')
+        return {}
     entries = {key: value.encode() for key, value in found.data.items()}
     return entries | {key: _decoded(value) for key, value in found.binaryData.items()}
+
+
+def _config_map_texts(
+    around: Surroundings, namespace: str, name: str, *, optional: bool
+) -> dict[str, str]:
+    """A ConfigMap's entries as variables have them: what is binary is none of them."""
+    found = _config_map(around, namespace, name, optional=optional)
+    return {} if found is None else found.data
+
+
+def _secret_texts(
+    around: Surroundings, namespace: str, name: str, *, optional: bool
+) -> dict[str, str]:
+    entries = secret_data(around, namespace, name, optional=optional)
+    return {key: value.decode("utf-8", "replace") for key, value in entries.items()}
 
 
 def secret_data(
@@ -190,20 +193,36 @@ def _decoded(text: str) -> bytes:
 def _from_sources(
     sources: tuple[EnvFromSource, ...], namespace: str, around: Surroundings
 ) -> Iterator[tuple[str, str]]:
+    """Names are taken as the documents have them: v1.36 passes over none."""
     for source in sources:
-        entries: dict[str, bytes] = {}
-        if source.configMapRef is not None:
-            wanted = source.configMapRef
-            entries |= config_map_data(
-                around, namespace, wanted.name, optional=bool(wanted.optional)
-            )
-        if source.secretRef is not None:
-            held = source.secretRef
-            entries |= secret_data(around, namespace, held.name, optional=bool(held.optional))
+        entries: Mapping[str, str] = {}
+        if (wanted := source.configMapRef) is not None:
+            optional = bool(wanted.optional)
+            entries = _config_map_texts(around, namespace, wanted.name, optional=optional)
+        elif (held := source.secretRef) is not None:
+            optional = bool(held.optional)
+            entries = _secret_texts(around, namespace, held.name, optional=optional)
         for key, value in sorted(entries.items()):
-            name = source.prefix + key
-            if _NAME_CHARACTERS.fullmatch(name):
-                yield name, value.decode("utf-8", "replace")
+            yield source.prefix + key, value
+
+
+def _from_file(ref: FileKeySelector, around: Surroundings) -> str | None:
+    """None where the key is missing and optional. A missing file is never optional."""
+    place = (ref.volumeName, ref.path)
+    if place not in around.env_files:
+        raise ConfigError(f'cannot find the volume "{ref.volumeName}" referenced by FileKeyRef')
+    content = around.env_files[place]
+    try:
+        if content is None:
+            raise EnvFileError("there is no such file")
+        value = env_file_value(content, ref.key)
+    except EnvFileError as error:
+        _LOG.warning("%s in volume %s: %s", ref.path, ref.volumeName, error)
+        raise ConfigError("couldn't parse env file") from error
+    if value or ref.optional:
+        return value or None
+    where = f"{ref.volumeName}/{ref.path}"
+    raise ConfigError(f'environment variable key "{ref.key}" not found in file "{where}"')
 
 
 def _value_from(
@@ -217,21 +236,25 @@ def _value_from(
         return resource_field(pod, container, source.resourceFieldRef, around.node)
     if (ref := source.configMapKeyRef) is not None:
         kind, optional = "ConfigMap", bool(ref.optional)
-        entries = config_map_data(around, namespace, ref.name, optional=optional)
+        entries = _config_map_texts(around, namespace, ref.name, optional=optional)
     elif (ref := source.secretKeyRef) is not None:
         kind, optional = "Secret", bool(ref.optional)
-        entries = secret_data(around, namespace, ref.name, optional=optional)
+        entries = _secret_texts(around, namespace, ref.name, optional=optional)
     elif source.fileKeyRef is not None:
-        if source.fileKeyRef.optional:
-            return None
-        raise ConfigError("couldn't parse env file: fileKeyRef is not supported")
+        return _from_file(source.fileKeyRef, around)
     else:
         return ""
     if ref.key in entries:
-        return entries[ref.key].decode("utf-8", "replace")
+        return entries[ref.key]
     if optional:
         return None
     raise ConfigError(f"couldn't find key {ref.key} in {kind} {namespace}/{ref.name}")
+
+
+def env_files(container: Container) -> tuple[tuple[str, str], ...]:
+    """(volume, path) of the files that the container's variables come from, none twice."""
+    refs = (one.valueFrom.fileKeyRef for one in container.env if one.valueFrom is not None)
+    return tuple(dict.fromkeys((ref.volumeName, ref.path) for ref in refs if ref is not None))
 
 
 def environment(pod: Pod, container: Container, around: Surroundings) -> dict[str, str]:

@@ -20,6 +20,7 @@ from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.housekeeping import Housekeeping
 from podtui.kubelet.image_manager import ImageManager
+from podtui.kubelet.image_volumes import ImageVolumes
 from podtui.kubelet.killer import Killer
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.metrics import Metrics
@@ -41,6 +42,8 @@ from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.supervise import keep_running
 from podtui.kubelet.sync import Syncer
 from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
+from podtui.kubelet.volume_manager import VolumeManager
+from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.types import Folder
 from podtui.runtime.protocol import Runtime
 from podtui.store.protocol import Records
@@ -159,7 +162,10 @@ class Kubelet:
             resolvers=self._resolvers,
             probes=self._probes,
             hooks=self._hooks,
-            documents=self._documents,
+            volumes=VolumeManager(
+                runtime, self._documents, self._events, clock, strict=config.strict
+            ),
+            image_volumes=ImageVolumes(runtime, images),
             clock=clock,
             config=config,
             on_gone=self._on_gone,
@@ -307,7 +313,7 @@ class Kubelet:
             if not self._sources_ready and not folder.pods:
                 # Nothing was ever seen of it: what runs may well be wanted.
                 return
-        self._documents.take(folder)
+        changed = self._documents.take(folder)
         updates = self._source.diff(folder.pods, self._clock.now())
         for pod in self._source.duplicates:
             text = (
@@ -321,6 +327,13 @@ class Kubelet:
             await self._handle(update)
         if updates:
             self._admissions.review()
+        self._wake_readers(changed)
+
+    def _wake_readers(self, changed: frozenset[ObjectKey]) -> None:
+        """Pods need not wait for their next pass to see a document that changed."""
+        for pod in self._manager if changed else ():
+            if changed & references(pod).found:
+                self.wake(pod.metadata.uid)
 
     def _begin(self, folder: Folder) -> None:
         """The first folder: what it does not ask for is ended before anything new begins."""

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from podtui.api import names
-from podtui.api.v1 import ConfigMap, Pod, Secret
+from podtui.api.v1 import Pod
 from podtui.kubelet.container_config import pid_mode
-from podtui.kubelet.environment import Surroundings
 from podtui.kubelet.hostname import sandbox_hostname
 from podtui.kubelet.security import is_privileged
 from podtui.kubelet.sysctls import normalized
-from podtui.kubelet.types import NodeView
-from podtui.kubelet.volumes import pod_volumes
-from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
+from podtui.runtime.protocol import (
+    DnsConfig,
+    NamespaceMode,
+    PodVolume,
+    PortMapping,
+    SandboxConfig,
+)
 
 _PROTOCOLS: Final[Mapping[str, Literal["UDP", "SCTP"]]] = {"UDP": "UDP", "SCTP": "SCTP"}
 
@@ -40,21 +43,18 @@ def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
 
 def sandbox_config(
     pod: Pod,
-    node: NodeView,
     *,
     attempt: int,
     dns: DnsConfig | None = None,
     cluster_domain: str = "",
-    config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
-    secrets: Mapping[tuple[str, str], Secret] | None = None,
+    volumes: tuple[PodVolume, ...] = (),
 ) -> SandboxConfig:
-    """Namespaces, name, ports and volumes of a pod. Raises `ConfigError`.
+    """Namespaces, name and ports of a pod. Raises `ConfigError`.
 
-    ``dns`` is its resolver, None for the engine's own.
+    ``dns`` is its resolver, None for the engine's own; ``volumes`` are its directories.
     """
     spec = pod.spec
     meta = pod.metadata
-    around = Surroundings(node=node, config_maps=config_maps or {}, secrets=secrets or {})
     identity = {
         names.POD_NAME: meta.name,
         names.POD_NAMESPACE: meta.namespace,
@@ -80,5 +80,5 @@ def sandbox_config(
         sysctls={normalized(one.name): one.value for one in sysctls},
         privileged=any(map(is_privileged, (*spec.initContainers, *spec.containers))),
         host_users=spec.hostUsers is not False,
-        volumes=pod_volumes(pod, around),
+        volumes=volumes,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,18 +12,24 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet import env_file
 from podtui.kubelet.backoff import Backoff, CrashKey, crash_event, crash_key, crash_message
 from podtui.kubelet.cgroups import cgroup_rules
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
 from podtui.kubelet.documents import Documents
+from podtui.kubelet.environment import env_files
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_manager import ImageFailure, ImageManager
+from podtui.kubelet.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.killer import Killer, field_path
 from podtui.kubelet.types import NodeView, ObservedContainer
+from podtui.kubelet.volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
+
+_LOG = logging.getLogger(__name__)
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,6 +53,8 @@ class Place:
     host_ips: tuple[str, ...]
     node: NodeView
     engine: EngineInfo
+    volume_failures: Mapping[str, VolumeFailure]
+    """Image volumes that could not be filled, by name."""
 
 
 class ContainerStarter:
@@ -115,6 +124,9 @@ class ContainerStarter:
         failure = self.crash_backoff(pod, container, newest)
         if failure is not None:
             return failure
+        lost = failed_mount(container, place.volume_failures)
+        if lost is not None:
+            return self._failed(pod, container, lost.reason, lost.message, text=lost.event)
         image = await self._images.ensure(pod, container, stopping)
         if isinstance(image, ImageFailure):
             return self._failed(pod, container, image.reason, image.message, text=image.reason)
@@ -132,6 +144,8 @@ class ContainerStarter:
                 rules=cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score),
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,
+                env_files=await self._env_files(pod, container, place.sandbox_id),
+                recursive_read_only=place.engine.recursive_read_only,
             )
         except ConfigError as error:
             return self._failed(pod, container, "CreateContainerConfigError", str(error))
@@ -152,6 +166,27 @@ class ContainerStarter:
         self._tell(pod, container, NORMAL, "Started", "Container started")
         self._degraded(pod, container, created, started)
         return await self._post_start(pod, container, started.id)
+
+    async def _env_files(
+        self, pod: Pod, container: Container, sandbox_id: str
+    ) -> dict[tuple[str, str], bytes | None]:
+        """The files that variables come from, as far as their volumes are there."""
+        known = {volume.name for volume in used_volumes(pod)}
+        found: dict[tuple[str, str], bytes | None] = {}
+        for volume, path in env_files(container):
+            if volume not in known:
+                continue
+            try:
+                content = await self._runtime.read_volume(
+                    sandbox_id, volume, path, env_file.LIMIT + 1
+                )
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                _LOG.warning("%s: volume %s: %s", pod_ref(pod), volume, error)
+                content = None
+            found[volume, path] = content
+        return found
 
     def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,9 +19,9 @@ from podtui.kubelet.actions import compute_pod_actions
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_gc import dead_init_containers, garbage
-from podtui.kubelet.documents import Documents
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
+from podtui.kubelet.image_volumes import ImageVolumes, VolumeFailure
 from podtui.kubelet.killer import ALIVE, Killer, container_spec
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.node import NodeManager
@@ -48,6 +48,7 @@ from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.together import together
 from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
 from podtui.kubelet.unsupported import not_done
+from podtui.kubelet.volume_manager import VolumeManager
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, SandboxStatus
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +92,8 @@ class Syncer:
         resolvers: Resolvers,
         probes: Probes,
         hooks: Hooks,
-        documents: Documents,
+        volumes: VolumeManager,
+        image_volumes: ImageVolumes,
         clock: Clock,
         config: KubeletConfig,
         on_gone: Callable[[str], None],
@@ -109,7 +111,8 @@ class Syncer:
         self._resolvers = resolvers
         self._probes = probes
         self._hooks = hooks
-        self._documents = documents
+        self._volumes = volumes
+        self._image_volumes = image_volumes
         self._clock = clock
         self._config = config
         self._on_gone = on_gone
@@ -184,16 +187,25 @@ class Syncer:
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
         self._tell_unsupported(pod)
+        volumes = await self._volumes.set_up(pod, self._node.view())
+        if not volumes.ready:
+            return SyncOutcome(
+                retry_in=self._config.error_backoff if volumes.foreign else None,
+                deadline_in=self._due_in(pod, status),
+            )
         self._probes.start(pod)
         actions = compute_pod_actions(pod, observed, probes=self._probes.view(pod, observed))
         acted, failures = await self._carry_out(pod, observed, actions, stopping)
         return SyncOutcome(
-            acted=acted, retry_in=failures.retry_in, deadline_in=self._deadline_in(pod, status)
+            acted=acted, retry_in=failures.retry_in, deadline_in=self._due_in(pod, status)
         )
 
-    def _deadline_in(self, pod: Pod, status: PodStatus) -> float | None:
+    def _due_in(self, pod: Pod, status: PodStatus) -> float | None:
+        """Seconds until the pod's deadline, or until a volume is to be tried again."""
         moment = deadline(pod, status)
-        return None if moment is None else (moment - self._clock.now()).total_seconds()
+        ends = None if moment is None else (moment - self._clock.now()).total_seconds()
+        found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
+        return min(found, default=None)
 
     def _seed_status(self, uid: str) -> PodStatus | None:
         seed = self._statuses.seed(uid)
@@ -244,7 +256,13 @@ class Syncer:
             except ConfigError as error:
                 failure = StartFailure("ConfigPodSandboxError", str(error))
                 return acted, _Failures((failure,), self._config.error_backoff)
-        if not (actions.start_init or actions.start):
+        await self._volumes.refresh(pod, sandbox_id)
+        starting = bool(actions.start_init or actions.start)
+        filled: Mapping[str, VolumeFailure] = {}
+        # A kubelet asks for the images of volumes in every pass, needed or not.
+        if starting or self._config.strict:
+            filled = await self._image_volumes.fill(pod, sandbox_id, stopping)
+        if not starting:
             if actions.reset:
                 return True, none
             return acted, none
@@ -255,6 +273,7 @@ class Syncer:
             host_ips=self._node.host_ips,
             node=self._node.view(),
             engine=info,
+            volume_failures=filled,
         )
         started, found = await self._start_all(pod, observed, actions, place, stopping)
         return acted or started, _Failures(tuple(found), self._config.error_backoff)
@@ -291,12 +310,10 @@ class Syncer:
         try:
             config = sandbox_config(
                 pod,
-                self._node.view(),
                 attempt=attempt,
                 dns=await self._resolvers.resolver_of(pod, engine),
                 cluster_domain=self._config.cluster_domain,
-                config_maps=self._documents.config_maps,
-                secrets=self._documents.secrets,
+                volumes=self._volumes.directories(pod.metadata.uid),
             )
             started = await self._runtime.run_sandbox(config)
         except EngineUnavailable:
@@ -316,6 +333,8 @@ class Syncer:
             self._events.pod(pod, WARNING, "FailedPodSandBoxStatus", text)
             return StartFailure("FailedPodSandBoxStatus", str(error))
         self._pleg.note_sandbox(status)
+        if attempt == 0:
+            self._volumes.made(pod.metadata.uid, started.id)
         return status
 
     async def _start_all(
@@ -455,6 +474,7 @@ class Syncer:
         """Back-offs and reasons of an earlier life don't count; restart counts do."""
         self._reasons.forget(uid)
         self._starter.forget(uid)
+        self._volumes.forget(uid)
 
     def collect(self) -> None:
         """Let go of back-offs that have run out."""

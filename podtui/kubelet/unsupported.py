@@ -6,7 +6,7 @@ from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod
 from podtui.kubelet.hooks import Hooks, NoHooks
 from podtui.kubelet.probing import NoProbes, Probes
-from podtui.kubelet.volumes import unsupported
+from podtui.kubelet.volumes import OWN_DIRECTORY, used_volumes, volume_type
 
 
 def not_done(pod: Pod, *, probes: Probes, hooks: Hooks) -> tuple[tuple[str, str], ...]:
@@ -23,5 +23,9 @@ def not_done(pod: Pod, *, probes: Probes, hooks: Hooks) -> tuple[tuple[str, str]
         for container in containers
     ):
         found.append(("HooksNotRun", "postStart and preStop hooks are not run by this version"))
-    found += [("NotSupported", sentence) for sentence in unsupported(pod)]
+    for volume in used_volumes(pod):
+        kind = volume_type(volume)
+        if kind != "hostPath" and kind not in OWN_DIRECTORY:
+            text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
+            found.append(("NotSupported", text))
     return tuple(found)

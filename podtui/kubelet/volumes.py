@@ -1,38 +1,25 @@
-"""A pod's volumes: what is made for them, and what containers mount (reference §10.2, 10.3)."""
+"""A pod's volumes: what it takes to set each of them up (reference §10.2)."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.quantity import parse_quantity
-from podtui.api.v1 import (
-    Container,
-    DownwardAPIVolumeFile,
-    KeyToPath,
-    Pod,
-    Volume,
-    VolumeMount,
-    VolumeProjection,
-)
+from podtui.api.v1 import EmptyDirVolumeSource, Pod, Volume
 from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.environment import (
-    Surroundings,
-    config_map_data,
-    metadata_field,
-    resource_field,
-    secret_data,
-)
+from podtui.kubelet.environment import Surroundings
+from podtui.kubelet.huge_pages import page_size
+from podtui.kubelet.resources import pod_limits
 from podtui.kubelet.types import NodeView
-from podtui.runtime.protocol import Mount, PodVolume, VolumeFile
+from podtui.kubelet.volume_files import laid_out, volume_contents
+from podtui.runtime.protocol import PodVolume
 
-DEFAULT_FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o777
-_CREATES: Final[Mapping[str, str]] = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
-_OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "secret")
-_EXPRESSION: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
+IMAGE_MODE: Final = 0o755
+_SETGID: Final = 0o2000
+OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "secret", "image")
 
 
 def volume_type(volume: Volume) -> str:
@@ -43,285 +30,110 @@ def volume_type(volume: Volume) -> str:
     return "emptyDir"
 
 
-def unsupported(pod: Pod) -> tuple[str, ...]:
-    """What the pod asks of volumes and variables that is not done here, one sentence each."""
-    found: list[str] = []
-    for volume in pod.spec.volumes:
+def used_volumes(pod: Pod) -> tuple[Volume, ...]:
+    """Those that some container mounts, in the pod's order: the kubelet passes over the others."""
+    spec = pod.spec
+    names: set[str] = set()
+    for container in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers):
+        names.update(mount.name for mount in container.volumeMounts)
+        names.update(device.name for device in container.volumeDevices)
+    return tuple(volume for volume in spec.volumes if volume.name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPathCheck:
+    """A host path that has to be of a type (``hostPath.type``) before its pod is made."""
+
+    volume: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlan:
+    """What the volumes of a pod come to at one moment.
+
+    ``volumes`` are the directories to make, with their files; ``failures`` has by volume the
+    kubelet's words on why it cannot be set up now; ``checks`` are to be asked of the engine;
+    ``foreign`` are volumes of types that nobody here can mount.
+    """
+
+    volumes: tuple[PodVolume, ...] = ()
+    failures: Mapping[str, str]
+    checks: tuple[HostPathCheck, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> VolumePlan:
+    """``strict``: projected volumes fail, as a kubelet without an API server has it
+    (reference §0.6)."""
+    made: list[PodVolume] = []
+    failures: dict[str, str] = {}
+    checks: list[HostPathCheck] = []
+    foreign: list[str] = []
+    for volume in used_volumes(pod):
         kind = volume_type(volume)
-        if kind == "image":
-            found.append(f'image volumes are not supported: volume "{volume.name}" is not mounted')
-        elif kind != "hostPath" and kind not in _OWN_DIRECTORY:
-            found.append(
-                f'volumes of type {kind} are not supported: containers that mount "{volume.name}"'
-                " do not start"
+        if (host := volume.hostPath) is not None:
+            if host.type:
+                checks.append(HostPathCheck(volume.name, host.path, host.type))
+        elif kind not in OWN_DIRECTORY:
+            foreign.append(volume.name)
+        elif kind == "projected" and strict:
+            failures[volume.name] = (
+                f"cannot setup projected volume {volume.name} because kube client is not configured"
             )
-        elif volume.emptyDir is not None and volume.emptyDir.medium.startswith("HugePages"):
-            found.append(
-                f"emptyDir volumes of huge pages are not supported:"
-                f' volume "{volume.name}" is a plain directory'
-            )
-    for container in (*pod.spec.initContainers, *pod.spec.containers):
-        found += [
-            f"volume devices are not supported: {device.devicePath} is not there in container"
-            f' "{container.name}"'
-            for device in container.volumeDevices
-        ]
-        found += [
-            f'fileKeyRef is not supported: variable {variable.name} of container "{container.name}"'
-            for variable in container.env
-            if variable.valueFrom is not None and variable.valueFrom.fileKeyRef is not None
-        ]
-    return tuple(found)
+        else:
+            try:
+                made.append(pod_volume(pod, volume, around))
+            except ConfigError as error:
+                failures[volume.name] = str(error)
+    return VolumePlan(
+        volumes=tuple(made), failures=failures, checks=tuple(checks), foreign=tuple(foreign)
+    )
 
 
-# --- what is made
+def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
+    """The directory of one volume, with its files. Raises `ConfigError`.
+
+    With ``fsGroup`` it belongs to that group and hands it on; so do its files, which the group may
+    read (an image's do not). ``fsGroupChangePolicy`` makes no difference: the kubelet heeds it for
+    none of these types, as each is made by itself with the right owner and mode.
+    """
+    if volume.image is not None:
+        return PodVolume(name=volume.name, mode=IMAGE_MODE)
+    security = pod.spec.securityContext
+    group = None if security is None else security.fsGroup
+    mode = DIRECTORY_MODE if group is None else DIRECTORY_MODE | _SETGID
+    contents = volume_contents(pod, volume, around)
+    if contents is not None:
+        files = laid_out(contents, group)
+        return PodVolume(name=volume.name, mode=mode, gid=group or 0, files=files)
+    empty = volume.emptyDir or EmptyDirVolumeSource()
+    memory = empty.medium == "Memory"
+    return PodVolume(
+        name=volume.name,
+        mode=mode,
+        gid=group or 0,
+        memory=memory,
+        # A limit on disk ends in an eviction, and never for a static pod (reference §0.3).
+        size_limit=_memory_size(pod, around.node, empty.sizeLimit) if memory else None,
+        huge_pages=page_size(pod, empty.medium, around.node),
+    )
 
 
 def _memory_size(pod: Pod, node: NodeView, size_limit: str) -> int | None:
     """The least of what the node has, what the pod may use, and what the volume says."""
-    bounds: list[int] = []
-    if node.resources.allocatable.get("memory", 0) > 0:
-        bounds.append(node.resources.allocatable["memory"])
-    own = pod.spec.resources
-    texts = [one.resources.limits.get("memory") for one in pod.spec.containers]
-    if own is not None and "memory" in own.limits:
-        bounds.append(parse_quantity(own.limits["memory"]).value())
-    elif texts and None not in texts:
-        bounds.append(sum(parse_quantity(text).value() for text in texts if text is not None))
-    if size_limit and parse_quantity(size_limit).nano > 0:
+    bounds = [node.resources.allocatable.get("memory", 0), _memory_limit(pod)]
+    if size_limit:
         bounds.append(parse_quantity(size_limit).value())
-    return min(bounds, default=None)
+    return min((bound for bound in bounds if bound > 0), default=None)
 
 
-def _projected(files: Mapping[str, tuple[bytes, int]], group: int | None) -> tuple[VolumeFile, ...]:
-    """Files as the kubelet lays them out: in a directory of their own that ``..data`` points to,
-    so that readers see all of one version."""
-    digest = hashlib.sha256()
-    for path, (content, mode) in sorted(files.items()):
-        digest.update(f"{path}\0{mode}\0{len(content)}\0".encode() + content)
-    directory = f"..{digest.hexdigest()[:16]}"
-    gid = group or 0
-    made = [
-        VolumeFile(
-            path=f"{directory}/{path}",
-            content=content,
-            mode=mode if group is None else mode | 0o440,
-            gid=gid,
-        )
-        for path, (content, mode) in sorted(files.items())
-    ]
-    made.append(VolumeFile(path="..data", target=directory))
-    tops = dict.fromkeys(path.partition("/")[0] for path in sorted(files))
-    made += [VolumeFile(path=top, target=f"..data/{top}") for top in tops]
-    return tuple(made)
-
-
-def _downward(
-    pod: Pod, items: Iterable[DownwardAPIVolumeFile], default: int, node: NodeView
-) -> dict[str, tuple[bytes, int]]:
-    files: dict[str, tuple[bytes, int]] = {}
-    for item in items:
-        if item.fieldRef is not None:
-            text = metadata_field(pod, item.fieldRef.fieldPath)
-            if text is None:
-                raise ConfigError(f"unsupported fieldPath: {item.fieldRef.fieldPath}")
-        elif item.resourceFieldRef is not None:
-            text = resource_field(pod, None, item.resourceFieldRef, node)
-        else:
-            text = ""
-        mode = default if item.mode is None else item.mode
-        files[item.path] = (text.encode(), mode)
-    return files
-
-
-def _picked(
-    entries: Mapping[str, bytes],
-    items: tuple[KeyToPath, ...],
-    default: int,
-    *,
-    optional: bool,
-    kind: str,
-) -> dict[str, tuple[bytes, int]]:
-    if not items:
-        return {key: (content, default) for key, content in entries.items()}
-    files: dict[str, tuple[bytes, int]] = {}
-    for item in items:
-        if item.key in entries:
-            files[item.path] = (entries[item.key], default if item.mode is None else item.mode)
-        elif not optional:
-            noun = "config" if kind == "configmap" else "secret"
-            raise ConfigError(f"{kind} references non-existent {noun} key: {item.key}")
-    return files
-
-
-def _source(
-    pod: Pod, source: VolumeProjection, default: int, around: Surroundings
-) -> dict[str, tuple[bytes, int]]:
-    space = pod.metadata.namespace
-    if source.downwardAPI is not None:
-        return _downward(pod, source.downwardAPI.items, default, around.node)
-    if (wanted := source.configMap) is not None:
-        optional = bool(wanted.optional)
-        entries = config_map_data(around, space, wanted.name, optional=optional)
-        return _picked(entries, wanted.items, default, optional=optional, kind="configmap")
-    if (held := source.secret) is not None:
-        optional = bool(held.optional)
-        entries = secret_data(around, space, held.name, optional=optional)
-        return _picked(entries, held.items, default, optional=optional, kind="secret")
-    return {}
-
-
-def _files(pod: Pod, volume: Volume, around: Surroundings) -> dict[str, tuple[bytes, int]] | None:
-    """Contents of a volume by path; None for one that starts empty and stays writable."""
-    space = pod.metadata.namespace
-
-    def mode_of(mode: int | None) -> int:
-        return DEFAULT_FILE_MODE if mode is None else mode
-
-    if (downward := volume.downwardAPI) is not None:
-        return _downward(pod, downward.items, mode_of(downward.defaultMode), around.node)
-    if (config := volume.configMap) is not None:
-        optional = bool(config.optional)
-        entries = config_map_data(around, space, config.name, optional=optional)
-        default = mode_of(config.defaultMode)
-        return _picked(entries, config.items, default, optional=optional, kind="configmap")
-    if (secret := volume.secret) is not None:
-        optional = bool(secret.optional)
-        entries = secret_data(around, space, secret.secretName, optional=optional)
-        default = mode_of(secret.defaultMode)
-        return _picked(entries, secret.items, default, optional=optional, kind="secret")
-    if (projected := volume.projected) is not None:
-        files: dict[str, tuple[bytes, int]] = {}
-        for source in projected.sources:
-            files |= _source(pod, source, mode_of(projected.defaultMode), around)
-        return files
-    return None
-
-
-def pod_volumes(pod: Pod, around: Surroundings) -> tuple[PodVolume, ...]:
-    """The directories to make for a pod, with their files. Raises `ConfigError`.
-
-    With ``fsGroup`` they belong to that group and hand it on.
-    """
-    security = pod.spec.securityContext
-    group = None if security is None else security.fsGroup
-    mode = DIRECTORY_MODE if group is None else DIRECTORY_MODE | 0o2000
-    made: list[PodVolume] = []
-    for volume in pod.spec.volumes:
-        if volume_type(volume) not in _OWN_DIRECTORY:
-            continue
-        files = _files(pod, volume, around)
-        empty = volume.emptyDir
-        memory = empty is not None and empty.medium == "Memory"
-        made.append(
-            PodVolume(
-                name=volume.name,
-                mode=mode,
-                gid=group or 0,
-                memory=memory,
-                size_limit=(
-                    _memory_size(pod, around.node, empty.sizeLimit)
-                    if empty is not None and memory
-                    else None
-                ),
-                files=() if files is None else _projected(files, group),
-            )
-        )
-    return tuple(made)
-
-
-# --- what is mounted
-
-
-def _expand_path(expression: str, variables: Mapping[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        found = variables.get(match[1])
-        if not found:
-            raise ConfigError(f"missing value for {match[1]}")
-        return found
-
-    return _EXPRESSION.sub(value, expression)
-
-
-def _sub_path(mount: VolumeMount, variables: Mapping[str, str]) -> str:
-    path = _expand_path(mount.subPathExpr, variables) if mount.subPathExpr else mount.subPath
-    if path.startswith("/"):
-        raise ConfigError(f"error SubPath `{path}` must not be an absolute path")
-    if ".." in path.split("/"):
-        raise ConfigError(f"unable to provision SubPath `{path}`: must not contain '..'")
-    return path
-
-
-def _mount(volume: Volume, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
-    sub_path = _sub_path(mount, variables)
-    if mount.recursiveReadOnly == "Enabled":
-        raise ConfigError(
-            f'volume "{volume.name}" requested recursive read-only mode,'
-            " but it is not supported by the runtime"
-        )
-    propagation = "private"
-    if mount.mountPropagation == "HostToContainer":
-        propagation = "rslave"
-    elif mount.mountPropagation == "Bidirectional":
-        propagation = "rshared"
-    if (host := volume.hostPath) is not None:
-        creates = _CREATES.get(host.type, "")
-        return Mount(
-            container_path=mount.mountPath,
-            host_path=host.path,
-            host_path_create=(
-                "Directory" if creates == "Directory" else ("File" if creates else "")
-            ),
-            sub_path=sub_path,
-            read_only=bool(mount.readOnly),
-            propagation=propagation,
-        )
-    fixed = volume_type(volume) != "emptyDir"
-    return Mount(
-        container_path=mount.mountPath,
-        volume=volume.name,
-        sub_path=sub_path,
-        read_only=bool(mount.readOnly) or fixed,
-        propagation=propagation,
-    )
-
-
-def container_mounts(
-    pod: Pod, container: Container, variables: Mapping[str, str]
-) -> tuple[Mount, ...]:
-    """The container's mounts in order. ``variables`` are its final environment.
-
-    Raises `ConfigError`. Image volumes are left out (see `unsupported`); a container that mounts
-    another volume we cannot make is refused rather than run on a directory that is not its data.
-    """
-    by_name = {volume.name: volume for volume in pod.spec.volumes}
-    mounts: list[Mount] = []
-    for mount in container.volumeMounts:
-        volume = by_name.get(mount.name)
-        if volume is None:
-            raise ConfigError(
-                f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
-            )
-        kind = volume_type(volume)
-        if kind == "image":
-            continue
-        if kind != "hostPath" and kind not in _OWN_DIRECTORY:
-            raise ConfigError(
-                f'volume "{mount.name}" of type {kind} is not supported:'
-                f' container "{container.name}" cannot mount it'
-            )
-        mounts.append(_mount(volume, mount, variables))
-    return tuple(mounts)
-
-
-def host_path_checks(pod: Pod) -> tuple[tuple[str, str, str], ...]:
-    """(volume, path, type) of the host paths that must exist, and be of that type, before the
-    pod's sandbox is made."""
-    return tuple(
-        (volume.name, volume.hostPath.path, volume.hostPath.type)
-        for volume in pod.spec.volumes
-        if volume.hostPath is not None
-        and volume.hostPath.type not in ("", "DirectoryOrCreate", "FileOrCreate")
-    )
+def _memory_limit(pod: Pod) -> int:
+    """What the pod's cgroup is held to; 0 for no limit."""
+    spec = pod.spec
+    own = spec.resources is not None and "memory" in spec.resources.limits
+    everyone = (*spec.initContainers, *spec.containers)
+    if own or all("memory" in container.resources.limits for container in everyone):
+        return pod_limits(pod).get("memory", 0)
+    return 0

@@ -10,7 +10,7 @@ from pod_builders import GI, ctr, make_pod, node
 from podtui.kubelet.actions import container_hash
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
-from podtui.runtime.protocol import ImageRecord, Mount, NamespaceMode, SecurityContext
+from podtui.runtime.protocol import ImageRecord, NamespaceMode, SecurityContext
 
 WHERE = '(pod: "web-n1_default(u1)", container: c)'
 
@@ -247,103 +247,3 @@ def test_apparmor():
         "runtime/default"
     )
     assert security().apparmor == ""
-
-
-# --- mounts
-
-
-def mounts(mount, volume, **fields):
-    mount = {"name": "v", "mountPath": "/m", **mount}
-    return config(ctr(volumeMounts=[mount], **fields), volumes=[{"name": "v", **volume}]).mounts
-
-
-@pytest.mark.parametrize(
-    ("mount", "volume", "expected"),
-    [
-        ({}, {"emptyDir": {}}, {"volume": "v"}),
-        ({}, {}, {"volume": "v"}),
-        ({"readOnly": True}, {"emptyDir": {}}, {"volume": "v", "read_only": True}),
-        ({"subPath": "a/b"}, {"emptyDir": {}}, {"volume": "v", "sub_path": "a/b"}),
-        ({}, {"downwardAPI": {}}, {"volume": "v", "read_only": True}),
-        ({}, {"projected": {}}, {"volume": "v", "read_only": True}),
-        ({}, {"hostPath": {"path": "/x"}}, {"host_path": "/x"}),
-        (
-            {"readOnly": True, "subPath": "s"},
-            {"hostPath": {"path": "/x", "type": "Directory"}},
-            {"host_path": "/x", "sub_path": "s", "read_only": True},
-        ),
-        (
-            {},
-            {"hostPath": {"path": "/x", "type": "DirectoryOrCreate"}},
-            {"host_path": "/x", "host_path_create": "Directory"},
-        ),
-        (
-            {},
-            {"hostPath": {"path": "/x", "type": "FileOrCreate"}},
-            {"host_path": "/x", "host_path_create": "File"},
-        ),
-        (
-            {"mountPropagation": "HostToContainer"},
-            {"hostPath": {"path": "/x"}},
-            {"host_path": "/x", "propagation": "rslave"},
-        ),
-        (
-            {"mountPropagation": "Bidirectional"},
-            {"hostPath": {"path": "/x"}},
-            {"host_path": "/x", "propagation": "rshared"},
-        ),
-        ({"mountPropagation": "None"}, {"emptyDir": {}}, {"volume": "v"}),
-    ],
-)
-def test_mounts(mount, volume, expected):
-    assert mounts(mount, volume) == (Mount(container_path="/m", **expected),)
-
-
-def test_case_77_sub_paths_from_variables():
-    variable = [{"name": "POD", "value": "p"}]
-    found = mounts({"subPathExpr": "$(POD)/$$x"}, {"emptyDir": {}}, env=variable)
-    assert found[0].sub_path == "p/$x"
-
-
-@pytest.mark.parametrize(
-    ("mount", "variables", "message"),
-    [
-        ({"subPathExpr": "$(POD)"}, [], "missing value for POD"),
-        ({"subPathExpr": "$(POD)"}, [{"name": "POD", "value": ""}], "missing value for POD"),
-        ({"subPath": "/a"}, [], "error SubPath `/a` must not be an absolute path"),
-        ({"subPath": "a/../b"}, [], "unable to provision SubPath `a/../b`: must not contain '..'"),
-        (
-            {"subPathExpr": "$(POD)"},
-            [{"name": "POD", "value": "../x"}],
-            "unable to provision SubPath `../x`: must not contain '..'",
-        ),
-        (
-            {"name": "nope"},
-            [],
-            'cannot find volume "nope" to mount into container "c"',
-        ),
-        (
-            {"recursiveReadOnly": "Enabled", "readOnly": True},
-            [],
-            'volume "v" requested recursive read-only mode, but it is not supported by the runtime',
-        ),
-    ],
-)
-def test_mounts_that_cannot_be(mount, variables, message):
-    mount = {"name": "v", "mountPath": "/m", **mount}
-    text = refused(
-        container=ctr(volumeMounts=[mount], env=variables),
-        volumes=[{"name": "v", "emptyDir": {}}],
-    )
-    assert text == message
-
-
-def test_volumes_that_hold_data_we_cannot_reach_stop_the_container():
-    nfs = {"name": "v", "nfs": {"server": "s", "path": "/p"}}
-    mount = {"name": "v", "mountPath": "/m"}
-    text = refused(container=ctr(volumeMounts=[mount]), volumes=[nfs])
-    assert text == 'volume "v" of type nfs is not supported: container "c" cannot mount it'
-
-
-def test_image_volumes_are_left_out():
-    assert mounts({}, {"image": {"reference": "a:1"}}) == ()

@@ -14,12 +14,13 @@ from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.environment import (
     Surroundings,
+    env_files,
     environment,
-    expand,
     metadata_field,
     quoted,
     resource_field,
 )
+from podtui.kubelet.expansion import expand
 
 META = {"name": "settings", "namespace": "default"}
 MAPS = {
@@ -65,6 +66,7 @@ def field(name, path):
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
+@pytest.mark.case(78)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -86,7 +88,7 @@ def field(name, path):
         ("${A}", "${A}"),
     ],
 )
-def test_case_78_expansion(text, expected):
+def test_expansion(text, expected):
     assert expand(text, {"A": "1", "B": "two", "EMPTY": ""}) == expected
 
 
@@ -100,7 +102,9 @@ def test_doubling_every_dollar_undoes_expansion(text):
     assert expand(text.replace("$", "$$"), {"A": "x"}) == text
 
 
-def test_case_78_only_earlier_variables_are_known():
+@pytest.mark.case(78)
+@pytest.mark.field("spec.containers.env.name", "spec.containers.env.value", answer="honoured")
+def test_only_earlier_variables_are_known():
     found = env(var("A", "1"), var("B", "$(A)-$(C)"), var("C", "2"), var("D", "$$(A)"))
     assert found == {"A": "1", "B": "1-$(C)", "C": "2", "D": "$(A)"}
 
@@ -125,6 +129,8 @@ def test_golden_downward():
     }
 
 
+@pytest.mark.case(80)
+@pytest.mark.field("spec.containers.env.valueFrom.fieldRef", answer="honoured")
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -142,7 +148,7 @@ def test_golden_downward():
         ("status.podIPs", "10.0.0.7,fd00::7"),
     ],
 )
-def test_case_80_fields(path, expected):
+def test_fields(path, expected):
     assert env(field("X", path)) == {"X": expected}
 
 
@@ -158,6 +164,8 @@ def test_addresses_with_the_node_s_network():
     assert env(field("X", "status.podIP"), place=around(pod_ips=())) == {"X": ""}
 
 
+@pytest.mark.case(79)
+@pytest.mark.field("spec.containers.env.valueFrom.resourceFieldRef", answer="honoured")
 @pytest.mark.parametrize(
     ("limits", "resource", "divisor", "expected"),
     [
@@ -172,10 +180,23 @@ def test_addresses_with_the_node_s_network():
         ({}, "limits.memory", "1Gi", "4"),
     ],
 )
-def test_case_79_resources(limits, resource, divisor, expected):
+def test_resources(limits, resource, divisor, expected):
     pod = make_pod(ctr(resources={"limits": limits}))
     ref = ResourceFieldSelector(resource=resource, divisor=divisor)
     assert resource_field(pod, pod.spec.containers[0], ref, node()) == expected
+
+
+@pytest.mark.case(79)
+def test_a_limit_that_only_the_pod_has():
+    pod = make_pod(ctr(), resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
+    (container,) = pod.spec.containers
+    for resource, divisor, expected in (
+        ("limits.cpu", "1m", "500"),
+        ("limits.memory", "1Mi", "1024"),
+        ("limits.ephemeral-storage", "1Gi", "100"),
+    ):
+        ref = ResourceFieldSelector(resource=resource, divisor=divisor)
+        assert resource_field(pod, container, ref, node(cpu=8000, memory=64 * GI)) == expected
 
 
 def test_resources_of_another_container_and_of_none():
@@ -190,6 +211,12 @@ def test_resources_of_another_container_and_of_none():
         resource_field(pod, pod.spec.containers[0], odd, node())
 
 
+@pytest.mark.field(
+    "spec.containers.envFrom.configMapRef.name",
+    "spec.containers.envFrom.secretRef.name",
+    "spec.containers.envFrom.prefix",
+    answer="honoured",
+)
 def test_env_from_comes_first_and_env_beats_it():
     found = env(
         var("A", "own"),
@@ -200,14 +227,24 @@ def test_env_from_comes_first_and_env_beats_it():
             {"secretRef": {"name": "settings"}},
         ),
     )
-    assert found["A"] == "own"
-    assert found["X"] == "twoown"
-    assert (found["C"], found["cm_C"], found["P"], found["Q"]) == (
-        "three",
-        "three",
-        "hush",
-        "plain",
-    )
+    # What is binary is no variable.
+    assert found == {
+        "A": "own",
+        "B": "two",
+        "P": "hush",
+        "Q": "plain",
+        "X": "twoown",
+        "cm_A": "1",
+        "cm_B": "two",
+    }
+
+
+def test_no_name_is_passed_over():
+    meta = {"name": "odd", "namespace": "default"}
+    odd = msgspec.convert({"metadata": meta, "data": {"1.a-b": "x", ".y": "z"}}, ConfigMap)
+    place = around(config_maps={("default", "odd"): odd})
+    found = env(sources=({"prefix": "9-", "configMapRef": {"name": "odd"}},), place=place)
+    assert found == {"9-1.a-b": "x", "9-.y": "z"}
 
 
 def key(kind, name, wanted, **more):
@@ -215,12 +252,20 @@ def key(kind, name, wanted, **more):
     return {"name": "X", "valueFrom": {f"{kind}KeyRef": ref}}
 
 
-def test_departure_7_keys_of_documents():
+@pytest.mark.field(
+    "spec.containers.env.valueFrom.configMapKeyRef",
+    "spec.containers.env.valueFrom.secretKeyRef",
+    "spec.containers.envFrom.configMapRef.optional",
+    "spec.containers.envFrom.secretRef.optional",
+    answer="honoured",
+)
+def test_keys_of_documents():
     assert env(key("configMap", "settings", "B")) == {"X": "two"}
     assert env(key("secret", "settings", "P")) == {"X": "hush"}
     assert env(key("configMap", "settings", "Z", optional=True)) == {}
     assert env(key("secret", "none", "Z", optional=True)) == {}
     assert env(sources=({"configMapRef": {"name": "none", "optional": True}},)) == {}
+    assert env(sources=({"secretRef": {"name": "none", "optional": True}},)) == {}
 
 
 @pytest.mark.parametrize(
@@ -253,14 +298,62 @@ def test_a_secret_s_value_is_in_no_message():
     assert caught.value.__cause__ is None
 
 
-def test_file_keys_are_refused_unless_optional():
-    ref = {"volumeName": "v", "path": "p", "key": "k"}
-    with pytest.raises(ConfigError, match="couldn't parse env file"):
-        env({"name": "X", "valueFrom": {"fileKeyRef": ref}})
-    assert env({"name": "X", "valueFrom": {"fileKeyRef": {**ref, "optional": True}}}) == {}
+# --- files
 
 
-def test_case_81_maps_as_text():
+def from_file(path="f", name="K", volume="v", **more):
+    ref = {"volumeName": volume, "path": path, "key": name, **more}
+    return {"name": "X", "valueFrom": {"fileKeyRef": ref}}
+
+
+FILES = {("v", "f"): b"A='1'\nK='from $(A)'\n", ("v", "bad"): b"K=v", ("v", "none"): None}
+
+
+@pytest.mark.case(82)
+@pytest.mark.field("spec.containers.env.valueFrom.fileKeyRef", answer="honoured")
+def test_a_value_from_a_file_is_taken_as_it_stands():
+    found = env(var("A", "x"), from_file(), var("Z", "$(X)"), place=around(env_files=FILES))
+    assert found == {"A": "x", "X": "from $(A)", "Z": "from $(A)"}
+
+
+def test_a_missing_key_may_be_optional_and_a_missing_file_may_not():
+    place = around(env_files=FILES)
+    assert env(from_file(name="NO", optional=True), place=place) == {}
+    for path in ("none", "bad"):
+        with pytest.raises(ConfigError) as caught:
+            env(from_file(path, optional=True), place=place)
+        assert str(caught.value) == "couldn't parse env file"
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (from_file(name="NO"), 'environment variable key "NO" not found in file "v/f"'),
+        (from_file("none"), "couldn't parse env file"),
+        (from_file("bad"), "couldn't parse env file"),
+        (from_file(volume="w"), 'cannot find the volume "w" referenced by FileKeyRef'),
+    ],
+)
+def test_what_is_wrong_with_a_file(variable, message):
+    with pytest.raises(ConfigError) as caught:
+        env(variable, place=around(env_files=FILES))
+    assert str(caught.value) == message
+
+
+def test_each_file_is_named_once():
+    variables = [from_file(), from_file(name="L"), from_file("g"), var("P", "1")]
+    (container,) = make_pod(ctr(env=variables)).spec.containers
+    assert env_files(container) == (("v", "f"), ("v", "g"))
+
+
+@pytest.mark.field("spec.enableServiceLinks", answer="honoured")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_there_is_no_service_to_link_to(wanted):
+    assert env(pod=make_pod(ctr(), enableServiceLinks=wanted)) == {}
+
+
+@pytest.mark.case(81)
+def test_maps_as_text():
     pod = make_pod(labels={"b": 'say "hi"\n', "a": "1"})
     assert metadata_field(pod, "metadata.labels") == 'a="1"\nb="say \\"hi\\"\\n"'
     assert metadata_field(pod, "spec.nodeName") is None
