@@ -19,7 +19,6 @@ from podtui.api.v1 import (
     EnvVar,
     EnvVarSource,
     ExecAction,
-    GRPCAction,
     HTTPGetAction,
     HTTPHeader,
     ObjectFieldSelector,
@@ -344,11 +343,6 @@ async def test_tcp_refused() -> None:
     port = closed_port()
     text = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     assert await run(tcp(port)) == Outcome(Verdict.FAILURE, text)
-
-
-async def test_grpc_is_said_not_to_be_done() -> None:
-    found = await run(Probe(grpc=GRPCAction(port=1)))
-    assert found == Outcome(Verdict.ERROR, "grpc probes are not supported by this build")
 
 
 # --- where to dial

@@ -1,6 +1,6 @@
 """Probes and life-cycle hooks: what is asked of a container, when, and what the answer means.
 
 ``state`` decides and knows no time; ``worker`` asks again and again; ``prober`` owns the workers;
-``handlers`` and ``hooks`` reach into containers through ``address``, ``http_get`` and ``tcp``.
-aiohttp is loaded when the first HTTP request is made, not before.
+``handlers`` and ``hooks`` reach into containers through ``address``, ``http_get``, ``tcp`` and
+``grpc_health``. aiohttp and h2 are loaded when the first request is made, not before.
 """

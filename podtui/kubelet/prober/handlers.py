@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from podtui.api.v1 import Container, ExecAction, HTTPGetAction, Pod, Probe, TCPSocketAction
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import (
+    Container,
+    ExecAction,
+    GRPCAction,
+    HTTPGetAction,
+    Pod,
+    Probe,
+    TCPSocketAction,
+)
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.kubelet.environment import expand, quoted
 from podtui.kubelet.go_duration import go_duration
@@ -16,7 +25,6 @@ from podtui.kubelet.prober.tcp import connect
 from podtui.runtime.protocol import Runtime
 
 OUTPUT_LIMIT: Final = 10 * 1024
-GRPC_TEXT: Final = "grpc probes are not supported by this build"
 
 
 class ProbeHandlers(Protocol):
@@ -49,8 +57,8 @@ class Handlers:
         if probe.tcpSocket is not None:
             return await self._tcp_socket(pod, container, probe.tcpSocket, timeout)
         if probe.grpc is not None:
-            return error(GRPC_TEXT)
-        return error(f"missing probe handler for {pod.metadata.name}:{container.name}")
+            return await self._grpc(pod, probe.grpc, timeout)
+        return error(f"missing probe handler for {pod_ref(pod)}:{container.name}")
 
     async def _exec(
         self, container: Container, container_id: str, action: ExecAction, timeout: float
@@ -102,3 +110,11 @@ class Handlers:
         if isinstance(address, Unreachable):
             return error(address.text)
         return await connect(address, timeout)
+
+    async def _grpc(self, pod: Pod, action: GRPCAction, timeout: float) -> Outcome:
+        from podtui.kubelet.prober.grpc_health import check
+
+        address = self._addresses.find(pod, action.port)
+        if isinstance(address, Unreachable):
+            return error(address.text)
+        return await check(address, action.service, timeout)
