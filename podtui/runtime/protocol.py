@@ -387,7 +387,9 @@ class LogLine:
 class ExecResult:
     exit_code: int
     output: bytes
-    """stdout and stderr as they came, at most ``limit`` bytes."""
+    """stdout, then stderr, at most ``limit`` bytes together."""
+    stderr: bytes = b""
+    """What came on stderr, at most ``limit`` bytes of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,8 +103,10 @@ async def test_exec(bench: Bench) -> None:
     execute = bench.runtime.exec
     result = await execute(ident, ["sh", "-c", "cat /tmp/f; exit 3"], timeout=20)
     assert (result.exit_code, result.output) == (3, b"inside\n")
-    result = await execute(ident, ["sh", "-c", "echo wrong >&2"], timeout=20)
-    assert (result.exit_code, result.output) == (0, b"wrong\n")
+    both = "echo wrong >&2; echo right; echo again >&2"
+    result = await execute(ident, ["sh", "-c", both], timeout=20)
+    assert (result.exit_code, result.output) == (0, b"right\nwrong\nagain\n")
+    assert result.stderr == b"wrong\nagain\n"
     result = await execute(ident, ["seq", "5000"], timeout=20, limit=64)
     assert result.output == "".join(f"{n}\n" for n in range(1, 5001)).encode()[:64]
     with pytest.raises(ExecTimeout):

@@ -92,6 +92,12 @@ async def test_post_start_failure_in_a_kubelets_words() -> None:
     )
 
 
+async def test_post_start_failure_tells_its_complaint_twice() -> None:
+    """The error carries stderr, the message stdout and stderr."""
+    found = await problem(run("echo said; echo broke >&2; exit 7"))
+    assert found.endswith(' exited with 7: broke\n, message: "said\\nbroke\\n"')
+
+
 async def test_a_hook_that_is_none() -> None:
     tcp = LifecycleHandler(tcpSocket=TCPSocketAction(port=80))
     assert await problem(tcp) == "Cannot run handler: invalid handler: tcpSocket"

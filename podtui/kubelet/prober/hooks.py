@@ -97,8 +97,9 @@ class HookRunner:
         if result.exit_code == 0:
             return ""
         command = " ".join(action.command)
+        complaint = result.stderr.decode(errors="replace")
         output = quoted(result.output.decode(errors="replace"))
-        return f"command '{command}' exited with {result.exit_code}: , message: {output}"
+        return f"command '{command}' exited with {result.exit_code}: {complaint}, message: {output}"
 
     async def _http_get(self, pod: Pod, container: Container, action: HTTPGetAction) -> str:
         """Whatever the answer's status, it is an answer."""

@@ -64,23 +64,27 @@ class Watching:
             identity = str(made["Id"])
             try:
                 async with asyncio.timeout(timeout):
-                    output = await self._output(link, identity, limit)
+                    said, complained = await self._output(link, identity, limit)
             except TimeoutError as error:
                 await self._kill(link, container_id, identity)
                 text = f'command "{" ".join(command)}" timed out after {timeout:g}s'
                 raise ExecTimeout(text) from error
-            return ExecResult(exit_code=await self._exit_code(link, identity), output=output)
+            return ExecResult(
+                exit_code=await self._exit_code(link, identity),
+                output=(said + complained)[:limit],
+                stderr=complained,
+            )
 
-    async def _output(self, link: Link, exec_id: str, limit: int) -> bytes:
-        """Both streams to the end, of which the first ``limit`` bytes are kept."""
-        kept = bytearray()
+    async def _output(self, link: Link, exec_id: str, limit: int) -> tuple[bytes, bytes]:
+        """stdout and stderr to their ends, of which the first ``limit`` bytes are kept."""
+        kept = {"stdout": bytearray(), "stderr": bytearray()}
         frames = Frames()
         path = f"/exec/{exec_id}/start"
         async with link.wire.open("POST", path, body={"Detach": False, "Tty": False}) as response:
             async for piece in pieces(response):
-                for _, payload in frames.feed(piece):
-                    kept += payload[: limit - len(kept)]
-        return bytes(kept)
+                for stream, payload in frames.feed(piece):
+                    kept[stream] += payload[: limit - len(kept[stream])]
+        return bytes(kept["stdout"]), bytes(kept["stderr"])
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:
         """The engine may end the stream a moment before it knows."""

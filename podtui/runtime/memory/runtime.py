@@ -316,8 +316,14 @@ class MemoryRuntime:
         except TimeoutError as error:
             text = f'command "{" ".join(words)}" timed out after {timeout:g}s'
             raise ExecTimeout(text) from error
-        output = b"".join(line.content + b"\n" for line in process.lines_from(0))
-        return ExecResult(exit_code=process.exit.code, output=output[:limit])
+        said = {"stdout": b"", "stderr": b""}
+        for line in process.lines_from(0):
+            said[line.stream] += line.content + b"\n"
+        return ExecResult(
+            exit_code=process.exit.code,
+            output=(said["stdout"] + said["stderr"])[:limit],
+            stderr=said["stderr"][:limit],
+        )
 
     async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
         await self._enter("logs")
