@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 
+from fake_host import ENGINE_ROOT, FakeHost
 from msgspec import structs
 from virtual_time import VirtualClock, settle
 
@@ -22,6 +24,7 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
     ContainerState,
+    EngineInfo,
     SandboxRecord,
     SandboxState,
 )
@@ -72,6 +75,13 @@ def pod(
     )
 
 
+class LocalMemoryRuntime(MemoryRuntime):
+    """A simulated engine on this machine, which a `FakeHost` plays."""
+
+    async def connect(self) -> EngineInfo:
+        return replace(await super().connect(), local=True, root_dir=ENGINE_ROOT)
+
+
 class World:
     """One machine with one folder; kubelets may come and go on it."""
 
@@ -84,6 +94,7 @@ class World:
         pull_delay: float = 0.0,
         probes: Probes | None = None,
         hooks: Hooks | None = None,
+        host: FakeHost | None = None,
         **config: object,
     ) -> None:
         self.clock = VirtualClock()
@@ -94,6 +105,7 @@ class World:
             behave=behave or (lambda c: self.behaviours.get(c.name)),
         )
         self._delays = {"start_delay": start_delay, "pull_delay": pull_delay}
+        self._host = host
         self.runtime = self._new_runtime()
         self.store: Store = open_store(None, clock=self.clock)
         self.config = KubeletConfig(node_name="n1", simulated=True, **config)  # type: ignore[arg-type]
@@ -106,7 +118,8 @@ class World:
         self._task: asyncio.Task[None] | None = None
 
     def _new_runtime(self) -> MemoryRuntime:
-        return MemoryRuntime(clock=self.clock, engine=self.engine, **self._delays)
+        make = MemoryRuntime if self._host is None else LocalMemoryRuntime
+        return make(clock=self.clock, engine=self.engine, **self._delays)
 
     def _new_kubelet(self) -> Kubelet:
         return Kubelet(
@@ -117,6 +130,7 @@ class World:
             config=self.config,
             probes=self._probes,
             hooks=self._hooks,
+            host=self._host,
             jitter=lambda: self._jitter,
         )
 

@@ -196,4 +196,6 @@ def admit(
         return fit
     if pod.status.phase in ("", "Pending") and not node.apparmor and wants_apparmor(pod):
         return _refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    if node.shutting_down:
+        return _refused("NodeShutdown", "Pod was rejected as the node is shutting down.")
     return fit

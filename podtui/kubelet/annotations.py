@@ -17,3 +17,6 @@ SIMULATED: Final = "podtui.dev/simulated"
 """``true`` where no container really runs."""
 ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
 """What the engine cannot do, for people."""
+WOULD_EVICT: Final = "podtui.dev/would-evict"
+"""``NAMESPACE/NAME`` of the pod that a node under pressure would have to end first, if pods of a
+folder were ever evicted."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from podtui.api.thresholds import Threshold, eviction_thresholds
+
 
 def _no_map() -> Mapping[str, str]:
     return {}
@@ -63,6 +65,7 @@ class KubeletConfig:
     """Between relists while the runtime's event stream is healthy."""
     housekeeping_period: float = 2.0
     container_gc_period: float = 60.0
+    image_gc_period: float = 300.0
     error_backoff: float = 10.0
     ping_period: float = 5.0
     runtime_down_after: float = 30.0
@@ -72,6 +75,15 @@ class KubeletConfig:
     def gate(self, name: str, default: bool = False) -> bool:
         """Whether a feature gate is on; ``default`` is the kubelet's own."""
         return self.feature_gates.get(name, default)
+
+    def eviction_thresholds(self) -> tuple[Threshold, ...]:
+        """Raises `podtui.api.thresholds.ThresholdError`."""
+        return eviction_thresholds(
+            hard=self.eviction_hard,
+            soft=self.eviction_soft,
+            soft_grace=self.eviction_soft_grace_period,
+            minimum_reclaim=self.eviction_minimum_reclaim,
+        )
 
     @property
     def pull_slots(self) -> int:

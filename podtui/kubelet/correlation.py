@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from msgspec import structs
 
 from podtui.api.v1 import Event
+from podtui.kubelet.token_bucket import TokenBucket
 
 CACHE_LIMIT: Final = 4096
 BURST: Final = 25
@@ -56,12 +57,6 @@ class _Lru(Generic[V]):
 
 
 @dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled: float
-
-
-@dataclass(slots=True)
 class _Similar:
     last: float
     messages: dict[str, None] = field(default_factory=dict[str, None])
@@ -85,7 +80,7 @@ class Correlator:
     """Remembers what was said lately; at most 4096 entries of each kind."""
 
     def __init__(self, limit: int = CACHE_LIMIT) -> None:
-        self._buckets: _Lru[_Bucket] = _Lru(limit)
+        self._buckets: _Lru[TokenBucket] = _Lru(limit)
         self._similar: _Lru[_Similar] = _Lru(limit)
         self._seen: _Lru[Event] = _Lru(limit)
 
@@ -131,13 +126,6 @@ class Correlator:
     def _admit(self, event: Event, now: float) -> bool:
         """Take one token of the object's bucket for this type of event."""
         bucket = self._buckets.get_or(
-            (*_subject(event), event.type), lambda: _Bucket(float(BURST), now)
+            (*_subject(event), event.type), lambda: TokenBucket(1 / REFILL_SECONDS, BURST)
         )
-        gained = max(now - bucket.filled, 0.0) / REFILL_SECONDS
-        bucket.tokens = min(bucket.tokens + gained, float(BURST))
-        bucket.filled = max(now, bucket.filled)
-        # A whole refill period must be one token in spite of rounding.
-        if bucket.tokens < 1.0 - 1e-9:
-            return False
-        bucket.tokens = max(bucket.tokens - 1.0, 0.0)
-        return True
+        return bucket.take(now)

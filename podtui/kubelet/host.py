@@ -1,12 +1,18 @@
-"""Facts about this machine for the node's record. Everything here blocks for milliseconds."""
+"""The machine that the engine runs on, where that is this one. Everything here blocks for
+milliseconds."""
 
 from __future__ import annotations
 
+import re
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Protocol
 
-import psutil
+from podtui.kubelet.signals import Disk, Observations, read_disk, read_signals, read_text
+
+_HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,44 +25,67 @@ class HostFacts:
     system_uuid: str = ""
     boot_id: str = ""
     os_image: str = ""
+    huge_pages: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Bytes by page size (``2Mi``); a size that the kernel knows and has none of is 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostUsage:
-    """What is left, in bytes and in processes; disk figures are of the engine's root."""
+class Host(Protocol):
+    """What the kubelet asks of its machine, from threads."""
 
-    memory_available: int = 0
-    disk_capacity: int = 0
-    disk_available: int = 0
+    @property
+    def kernel_log(self) -> str:
+        """The path of the kernel's log."""
+        ...
 
+    def facts(self) -> HostFacts: ...
 
-def read_host_facts() -> HostFacts:
-    return HostFacts(
-        hostname=socket.gethostname(),
-        ips=_primary_ips(),
-        machine_id=_read("/etc/machine-id"),
-        system_uuid=_read("/sys/class/dmi/id/product_uuid"),
-        boot_id=_read("/proc/sys/kernel/random/boot_id"),
-        os_image=_os_image(),
-    )
+    def disk(self, path: str) -> Disk | None:
+        """The file system that holds a path; None where that cannot be told."""
+        ...
+
+    def signals(self, engine_root: str, root_dir: str) -> Observations: ...
 
 
-def read_host_usage(engine_root: str) -> HostUsage:
-    """``engine_root`` may be unreadable or elsewhere; then the root file system stands for it."""
-    memory = psutil.virtual_memory()
-    for path in (engine_root, "/"):
-        if not path:
-            continue
-        try:
-            disk = psutil.disk_usage(path)
-        except OSError:
-            continue
-        return HostUsage(
-            memory_available=memory.available,
-            disk_capacity=disk.total,
-            disk_available=disk.free,
+class LocalHost:
+    """This machine."""
+
+    kernel_log = "/dev/kmsg"
+
+    def facts(self) -> HostFacts:
+        return HostFacts(
+            hostname=socket.gethostname(),
+            ips=_primary_ips(),
+            machine_id=read_text("/etc/machine-id").strip(),
+            system_uuid=read_text("/sys/class/dmi/id/product_uuid").strip(),
+            boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
+            os_image=_os_image(),
+            huge_pages=huge_pages(_HUGE_PAGES),
         )
-    return HostUsage(memory_available=memory.available)
+
+    def disk(self, path: str) -> Disk | None:
+        return read_disk(path)
+
+    def signals(self, engine_root: str, root_dir: str) -> Observations:
+        return read_signals(engine_root, root_dir)
+
+
+def huge_pages(folder: str) -> dict[str, int]:
+    """From the kernel's folder of ``hugepages-NNNkB``; empty where there is none."""
+    found: dict[str, int] = {}
+    for path in sorted(Path(folder).glob("hugepages-*kB")):
+        size = re.fullmatch(r"hugepages-([0-9]+)kB", path.name)
+        count = read_text(str(path / "nr_hugepages")).strip()
+        if size is not None and count.isdigit():
+            kilobytes = int(size[1])
+            found[_size_name(kilobytes)] = int(count) * kilobytes * 1024
+    return found
+
+
+def _size_name(kilobytes: int) -> str:
+    for unit, factor in (("Gi", 1 << 20), ("Mi", 1 << 10)):
+        if kilobytes % factor == 0:
+            return f"{kilobytes // factor}{unit}"
+    return f"{kilobytes}Ki"
 
 
 def _primary_ips() -> tuple[str, ...]:
@@ -72,15 +101,8 @@ def _primary_ips() -> tuple[str, ...]:
     return tuple(found) or ("127.0.0.1",)
 
 
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def _os_image() -> str:
-    for line in _read("/etc/os-release").splitlines():
+    for line in read_text("/etc/os-release").splitlines():
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip("\"'")
     return ""

@@ -20,7 +20,7 @@ from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.pod_workers import PodWorkers
 from podtui.kubelet.sources import SOURCE
 from podtui.kubelet.together import together
-from podtui.kubelet.types import ObservedPod
+from podtui.kubelet.types import ObservedPod, WorkerState
 from podtui.runtime.protocol import Runtime
 
 _LOG = logging.getLogger(__name__)
@@ -82,13 +82,15 @@ class Housekeeping:
                 _LOG.info("pod %s has no manifest and is removed", pod_ref(pod))
                 workers.remove_orphan(pod, owns_name=not self._config.strict)
 
-    async def collect(self, workers: PodWorkers) -> None:
-        """Remove dead containers beyond one per name, and sandboxes that serve nobody."""
+    async def collect(self, workers: PodWorkers, *, ended: bool = False) -> None:
+        """Remove dead containers beyond one per name, and sandboxes that serve nobody; with
+        ``ended`` all that is left of pods that came to their end, too: the disk is full."""
         self._forget_backoffs()
         for observed in self._cache:
             if workers.busy(observed.uid):
                 continue
-            found = garbage((observed,), live=(observed.uid,))
+            over = ended and workers.state(observed.uid) is WorkerState.FINISHED
+            found = garbage((observed,), live=() if over else (observed.uid,))
             try:
                 await together(
                     partial(self._runtime.remove_container, one) for one in found.containers

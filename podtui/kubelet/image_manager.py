@@ -10,18 +10,33 @@ from typing import Final
 
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable
+from podtui.errors import EngineError, EngineUnavailable, ImagePullError
 from podtui.kubelet.backoff import Backoff, image_key
 from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.documents import Documents
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.go_duration import go_duration
 from podtui.kubelet.image_name import InvalidImageName, with_default_tag
 from podtui.kubelet.killer import field_path
-from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
+from podtui.kubelet.node_status import aggregated
+from podtui.kubelet.pull_secrets import (
+    BadPullSecret,
+    credentials,
+    missing_secrets,
+    missing_text,
+)
+from podtui.kubelet.pulled_images import PulledImages
+from podtui.kubelet.token_bucket import TokenBucket
+from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime
 
 _LOG = logging.getLogger(__name__)
 PROGRESS_PERIOD: Final = 1.0
 Progress = Callable[[str, str | None], None]
+# Errors that begin with one of these words are told under it: what the words mean.
+_NAMED_ERRORS: Final = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +73,18 @@ class ImageManager:
         clock: Clock,
         config: KubeletConfig,
         *,
+        documents: Documents,
+        pulled: PulledImages,
         on_progress: Progress,
     ) -> None:
         self._runtime = runtime
         self._events = events
         self._clock = clock
+        self._strict = config.strict
+        self._documents = documents
+        self._pulled = pulled
         self._on_progress = on_progress
+        self._bucket = TokenBucket(config.registry_pull_qps, config.registry_burst)
         self._backoff = Backoff()
         self._failures: dict[str, str] = {}
         self._slots = asyncio.Semaphore(config.pull_slots) if config.pull_slots else None
@@ -144,7 +165,7 @@ class ImageManager:
         began = self._clock.monotonic()
         reporter.say("Pulling")
         try:
-            record = await self._runtime.pull_image(name, on_progress=reporter.take)
+            record = await self._fetch(pod, name, reporter)
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -153,8 +174,9 @@ class ImageManager:
                 pod, WARNING, "Failed", f'Failed to pull image "{image}": {text}', path
             )
             self._backoff.next(key, self._clock.monotonic())
-            self._failures[key] = f"ErrImagePull: {text}"
-            return ImageFailure("ErrImagePull", text)
+            failure = _pull_failure(image, text)
+            self._failures[key] = f"{failure.reason}: {failure.message}"
+            return failure
         finally:
             if self._slots is not None:
                 self._slots.release()
@@ -170,6 +192,43 @@ class ImageManager:
             path,
         )
         return record
+
+    async def _fetch(self, pod: Pod, name: str, reporter: _Reporter) -> ImageRecord:
+        """Pull with what the pod's Secrets give, one after the other. Raises `EngineError`."""
+        if not self._bucket.take(self._clock.monotonic()):
+            raise ImagePullError("pull QPS exceeded")
+        try:
+            found = credentials(pod, name, self._documents.secrets)
+        except BadPullSecret as error:
+            raise ImagePullError(str(error)) from None
+        before = frozenset[str]()
+        if not self._strict:
+            before = frozenset(image.id for image in await self._runtime.list_images())
+        record = await self._pull_with(name, found or (None,), reporter)
+        if not self._strict and (record.id not in before or self._pulled.knows(record.id)):
+            await self._pulled.add(record)
+        return record
+
+    async def _pull_with(
+        self, name: str, credentials: tuple[RegistryAuth | None, ...], reporter: _Reporter
+    ) -> ImageRecord:
+        errors: list[str] = []
+        for auth in credentials:
+            try:
+                return await self._runtime.pull_image(name, auth=auth, on_progress=reporter.take)
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                errors.append(str(error))
+        raise ImagePullError(aggregated(errors))
+
+    def tell_missing_secrets(self, pod: Pod) -> None:
+        """Say which of the pod's pull secrets there are none of; the pull is tried without."""
+        if pod.spec.imagePullSecrets:
+            names = missing_secrets(pod, self._documents.secrets)
+            if names:
+                text = missing_text(names)
+                self._events.pod(pod, WARNING, "FailedToRetrieveImagePullSecret", text)
 
     async def _take_slot(self, stopping: asyncio.Event) -> bool:
         """Wait for a turn; False when the pod began to stop first."""
@@ -192,8 +251,18 @@ class ImageManager:
             self._backoff.forget(key)
 
     def collect(self) -> None:
-        """Drop back-offs that nobody has asked for in a while."""
+        """Drop back-offs that nobody has asked for in a while, and why they were."""
         self._backoff.collect(self._clock.monotonic())
+        for key in [key for key in self._failures if not self._backoff.delay(key)]:
+            del self._failures[key]
+
+
+def _pull_failure(image: str, text: str) -> ImageFailure:
+    for reason, words in _NAMED_ERRORS.items():
+        if text.startswith(reason):
+            rest = text.removeprefix(reason)
+            return ImageFailure(reason, f"image pull failed for {image} because {words}{rest}")
+    return ImageFailure("ErrImagePull", text)
 
 
 class _Reporter:

@@ -18,6 +18,7 @@ from podtui.kubelet.documents import Documents
 from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
+from podtui.kubelet.host import Host, LocalHost
 from podtui.kubelet.housekeeping import Housekeeping
 from podtui.kubelet.image_manager import ImageManager
 from podtui.kubelet.image_volumes import ImageVolumes
@@ -25,6 +26,7 @@ from podtui.kubelet.killer import Killer
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.metrics import Metrics
 from podtui.kubelet.node import NodeManager
+from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg import Pleg
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.pod_manager import PodManager
@@ -34,8 +36,10 @@ from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.probing import Probes
+from podtui.kubelet.pulled_images import PulledImages
 from podtui.kubelet.reasons import ReasonCache
 from podtui.kubelet.resolver import Resolvers
+from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.sources import FolderSource, ManifestRecorder
 from podtui.kubelet.starter import ContainerStarter
 from podtui.kubelet.status_manager import StatusManager
@@ -63,8 +67,9 @@ class Kubelet:
     """Runs the pods of a folder on a runtime and keeps the records of them.
 
     ``folders`` yields the folder whole, at first and whenever it changed. Cancelling `run` ends the
-    supervision and leaves the containers running; a later kubelet takes them up again. ``jitter``
-    gives numbers in [0, 1), which stretch every retry by up to a half.
+    supervision and leaves the containers running; a later kubelet takes them up again. ``host`` is
+    the machine to look at where the engine is local. ``jitter`` gives numbers in [0, 1), which
+    stretch every retry by up to a half.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Kubelet:
         config: KubeletConfig,
         probes: Probes | None = None,
         hooks: Hooks | None = None,
+        host: Host | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._folders = folders
@@ -106,6 +112,8 @@ class Kubelet:
             on_change=self._on_observed,
             is_busy=self._is_busy,
         )
+        if host is None and not config.simulated:
+            host = LocalHost()
         self._node = NodeManager(
             runtime=runtime,
             records=records,
@@ -113,6 +121,7 @@ class Kubelet:
             link=self._link,
             clock=clock,
             config=config,
+            host=host,
             problem=self._pleg.problem,
             on_resources=self._on_room,
         )
@@ -135,8 +144,15 @@ class Kubelet:
             simulated=config.simulated,
         )
         killer = Killer(runtime, self._events, self._hooks, clock)
+        self._pulled = PulledImages(config.root_dir)
         images = ImageManager(
-            runtime, self._events, clock, config, on_progress=self._on_pull_progress
+            runtime,
+            self._events,
+            clock,
+            config,
+            documents=self._documents,
+            pulled=self._pulled,
+            on_progress=self._on_pull_progress,
         )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
         self._syncer = Syncer(
@@ -190,6 +206,32 @@ class Kubelet:
             on_turn=self._turn,
             forget_backoffs=self._syncer.collect,
         )
+        self._shutdown = NodeShutdown(
+            steps=shutdown_steps(
+                config.shutdown_grace_period,
+                config.shutdown_grace_period_critical_pods,
+                config.shutdown_grace_period_by_pod_priority,
+            ),
+            node=self._node,
+            events=self._events,
+            clock=clock,
+            pods=self._running_pods,
+        )
+        self._care: NodeCare | None = None
+        if host is not None:
+            self._care = NodeCare(
+                host=host,
+                runtime=runtime,
+                link=self._link,
+                node=self._node,
+                cache=self._cache,
+                events=self._events,
+                clock=clock,
+                config=config,
+                pulled=self._pulled,
+                pods=self._running_pods,
+                collect=self._collect_dead,
+            )
         self.endpoints = Endpoints(
             runtime=runtime,
             statuses=self._statuses,
@@ -204,8 +246,9 @@ class Kubelet:
         """Supervise until cancelled."""
         self._turn()
         await self._statuses.load()
-        await self._node.register()
+        await self._pulled.load()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
+        await self._node.register()
         try:
             await self._supervise()
         finally:
@@ -248,6 +291,7 @@ class Kubelet:
                 "folder": self._read_folders,
                 "sync loop": self._consume_folders,
                 "housekeeping": keep_house,
+                **({} if self._care is None else self._care.tasks()),
             }
             for name, task in tasks.items():
                 group.create_task(keep_running(name, task, self._clock), name=name)
@@ -258,6 +302,26 @@ class Kubelet:
         if self._link.info is not None:
             await self._resolvers.check(self._link.info)
         await self._pleg.relist()
+
+    async def shut_down(self) -> bool:
+        """The machine is about to go: end the pods in the order of their priority (reference
+        §14.7). False where the settings give them no time; then nothing is ended."""
+        if not self._shutdown.enabled or self._workers is None:
+            return False
+        await self._shutdown.run(self._workers)
+        return True
+
+    def _running_pods(self) -> list[Pod]:
+        workers = self._workers
+        if workers is None:
+            return []
+        return [pod for pod in self._manager if workers.state(pod.metadata.uid) is WorkerState.SYNC]
+
+    async def _collect_dead(self) -> None:
+        if self._workers is not None:
+            await self._housekeeping.collect(self._workers, ended=True)
+            # What was removed holds its image no longer.
+            await self._pleg.relist()
 
     def wake(self, uid: str) -> None:
         """Something of this pod changed outside the runtime: a probe's result."""

@@ -6,15 +6,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
-from podtui.kubelet.annotations import ENGINE_LACKS, SIMULATED
+from podtui.kubelet.annotations import ENGINE_LACKS, SIMULATED, WOULD_EVICT
 from podtui.kubelet.config import KubeletConfig
-from podtui.kubelet.events import NORMAL, EventRecorder
-from podtui.kubelet.host import HostFacts, HostUsage, read_host_facts, read_host_usage
+from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.host import Host, HostFacts
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.node_status import (
     Health,
@@ -23,6 +24,7 @@ from podtui.kubelet.node_status import (
     node_labels,
     node_resources,
     node_status,
+    reboot_event,
     same_but_heartbeat,
 )
 from podtui.kubelet.types import NodeResources, NodeView
@@ -32,12 +34,17 @@ from podtui.store.protocol import Records
 _LOG = logging.getLogger(__name__)
 SIMULATED_DISK: Final = 100 << 30
 SIMULATED_IP: Final = "127.0.0.1"
+SHUTTING_DOWN: Final = "node is shutting down"
+UNWATCHED: Final = (
+    "pressure: the engine is on another machine, whose memory, disk and processes are not seen"
+)
 
 
 class NodeManager:
     """Writes the node's record when something changed, and every five minutes at least.
 
     ``problem`` is PLEG's; ``on_resources`` is called when the node came to have more or less.
+    ``host`` is None where no machine may be looked at.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class NodeManager:
         link: EngineLink,
         clock: Clock,
         config: KubeletConfig,
+        host: Host | None,
         problem: Callable[[], str],
         on_resources: Callable[[], None],
     ) -> None:
@@ -58,11 +66,13 @@ class NodeManager:
         self._link = link
         self._clock = clock
         self._config = config
+        self._host = host
         self._problem = problem
         self._on_resources = on_resources
         self._soon = asyncio.Event()
         self._facts = HostFacts()
-        self._usage = HostUsage()
+        self._disk_capacity = SIMULATED_DISK if config.simulated else 0
+        self._would_evict = ""
         self._images: tuple[ImageRecord, ...] = ()
         self._images_stale = True
         self._known_engine: EngineInfo | None = None
@@ -100,36 +110,65 @@ class NodeManager:
         """An image came or went."""
         self._images_stale = True
 
+    def set_pressure(self, conditions: tuple[str, ...]) -> None:
+        """The node is under these pressures (condition types), and no other."""
+        if conditions != self._view.conditions:
+            self._view = replace(self._view, conditions=conditions)
+            self.refresh_soon()
+
+    def set_would_evict(self, pod: str) -> None:
+        """Name the pod that would have to go first (``namespace/name``), empty for none."""
+        if pod != self._would_evict:
+            self._would_evict = pod
+            self.refresh_soon()
+
+    def begin_shutdown(self) -> None:
+        """From now on the node is not ready and admits nothing."""
+        self._view = replace(self._view, shutting_down=True)
+        self.refresh_soon()
+
     async def learn(self) -> None:
         """Take in the engine that has just answered; a step of connecting."""
         engine = self._link.info
         if engine is None or engine == self._known_engine:
             return
-        if engine.local and not self._config.simulated:
-            self._facts = await asyncio.to_thread(read_host_facts)
-            self._usage = await asyncio.to_thread(read_host_usage, engine.root_dir)
+        if engine.local and self._host is not None:
+            self._facts = await asyncio.to_thread(self._host.facts)
+            disk = await asyncio.to_thread(self._host.disk, engine.root_dir)
+            disk = disk or await asyncio.to_thread(self._host.disk, "/")
+            self._disk_capacity = 0 if disk is None else disk.capacity
+        elif not self._config.simulated:
+            _LOG.info("%s", UNWATCHED)
         self._known_engine = engine
-        disk = SIMULATED_DISK if self._config.simulated else self._usage.disk_capacity
         resources = node_resources(
             engine,
             system_reserved=self._config.system_reserved,
             kube_reserved=self._config.kube_reserved,
-            eviction_hard=self._config.eviction_hard,
+            eviction_hard=self._hard_thresholds(),
             max_pods=self._config.max_pods,
-            disk_capacity=disk,
+            disk_capacity=self._disk_capacity,
+            hugepages=self._facts.huge_pages,
         )
-        labels = {**node_labels(self._config.node_name, engine), **self._config.node_labels}
-        self._view = NodeView(
-            name=self._config.node_name,
-            labels=labels,
+        if resources != self._view.resources:
+            text = "Updated Node Allocatable limit across pods"
+            self._events.node(NORMAL, "NodeAllocatableEnforced", text)
+        self._view = replace(
+            self._view,
+            labels={
+                **node_labels(self._config.node_name, engine),
+                **self._config.node_labels,
+            },
             resources=resources,
             os=engine.os or "linux",
             kernel=engine.kernel,
             apparmor=engine.apparmor,
             supplemental_groups_policy=engine.supplemental_groups_policy,
-            allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
         )
         self._on_resources()
+
+    def _hard_thresholds(self) -> dict[str, str]:
+        every = self._config.eviction_thresholds()
+        return {one.signal: one.value for one in every if one.grace == 0}
 
     async def register(self) -> None:
         """See to it that there is a record of the node, which the mirror pods belong to. What is
@@ -138,7 +177,17 @@ class NodeManager:
         if isinstance(found, Node):
             self._node, self._status = found, found.status
             return
-        await self._put(self._compute(()))
+        status = self._compute(())
+        self._tell(status)
+        await self._put(status)
+
+    def _tell(self, status: NodeStatus) -> None:
+        """The events of what is about to go on record."""
+        name = self._config.node_name
+        if (text := reboot_event(name, self._status, status)) is not None:
+            self._events.node(WARNING, "Rebooted", text)
+        for reason, message in condition_events(name, self._status, status):
+            self._events.node(NORMAL, reason, message)
 
     async def run(self) -> None:
         """Endless."""
@@ -158,6 +207,8 @@ class NodeManager:
         problems = self._link.problems()
         if self._link.ready and (stalled := self._problem()):
             problems = (*problems, stalled)
+        if self._view.shutting_down:
+            problems = (*problems, SHUTTING_DOWN)
         if self._link.ready and self._images_stale:
             await self._read_images()
         status = self._compute(problems)
@@ -166,15 +217,15 @@ class NodeManager:
             now - self._reported_at >= self._config.node_report_period
         )
         changed = self._status is None or not same_but_heartbeat(self._status, status)
-        for reason, message in condition_events(self._config.node_name, self._status, status):
-            self._events.node(NORMAL, reason, message)
-        if changed or overdue or self._node is None or self._labels_differ(self._node):
+        self._tell(status)
+        if changed or overdue or self._node is None or self._metadata_differs(self._node):
             self._images_stale = overdue
             await self._put(status)
             self._reported_at = now
 
-    def _labels_differ(self, node: Node) -> bool:
-        return node.metadata.labels != dict(self._view.labels)
+    def _metadata_differs(self, node: Node) -> bool:
+        meta = node.metadata
+        return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
 
     async def _read_images(self) -> None:
         self._images_stale = False
@@ -194,7 +245,7 @@ class NodeManager:
             resources=self._view.resources,
             now=self._clock.now(),
             previous=self._status,
-            health=Health(errors=problems),
+            health=Health(pressures=self._view.conditions, errors=problems),
             images=self._images,
             machine=Machine(
                 machine_id=facts.machine_id,
@@ -204,17 +255,26 @@ class NodeManager:
             ),
         )
 
-    async def _put(self, status: NodeStatus) -> None:
-        annotations: dict[str, str] = {}
+    def _annotations(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        engine = self._known_engine
+        lacking = () if engine is None else engine.lacking
+        if engine is not None and not engine.local and not self._config.simulated:
+            lacking = (*lacking, UNWATCHED)
+        if lacking:
+            found[ENGINE_LACKS] = "; ".join(lacking)
         if self._config.simulated:
-            annotations[SIMULATED] = "true"
-        if self._known_engine is not None and self._known_engine.lacking:
-            annotations[ENGINE_LACKS] = "; ".join(self._known_engine.lacking)
+            found[SIMULATED] = "true"
+        if self._would_evict:
+            found[WOULD_EVICT] = self._would_evict
+        return found
+
+    async def _put(self, status: NodeStatus) -> None:
         meta = ObjectMeta(
             name=self._config.node_name,
             uid=self.uid,
             labels=dict(self._view.labels),
-            annotations=annotations,
+            annotations=self._annotations(),
         )
         node = Node(apiVersion="v1", kind="Node", metadata=meta, status=status)
         self._node = await self._records.put("nodes", node)

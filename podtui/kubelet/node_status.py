@@ -278,6 +278,15 @@ def condition_events(
     return tuple(found)
 
 
+def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> str | None:
+    """The text of the event for a machine that was started anew since ``previous``."""
+    before = None if previous is None else previous.nodeInfo
+    boot = "" if status.nodeInfo is None else status.nodeInfo.bootID
+    if before is None or not before.bootID or not boot or before.bootID == boot:
+        return None
+    return f"Node {name} has been rebooted, boot id: {boot}"
+
+
 def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
     """Whether two statuses differ in nothing but when they were computed."""
 

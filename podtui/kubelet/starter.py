@@ -105,6 +105,10 @@ class ContainerStarter:
         self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
         self._images.forget(uid)
 
+    def tell_missing_secrets(self, pod: Pod) -> None:
+        """Say which pull secrets the pod's images must do without."""
+        self._images.tell_missing_secrets(pod)
+
     def collect(self) -> None:
         """Drop the back-offs that have run out."""
         self._backoff.collect(self._clock.monotonic())

@@ -187,6 +187,7 @@ class Syncer:
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
         self._tell_unsupported(pod)
+        self._starter.tell_missing_secrets(pod)
         volumes = await self._volumes.set_up(pod, self._node.view())
         if not volumes.ready:
             return SyncOutcome(

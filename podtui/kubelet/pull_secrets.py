@@ -1,0 +1,148 @@
+"""Credentials for registries, from the Secrets that a pod names (reference §6.7)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, cast
+
+from podtui.api.v1 import Pod, Secret
+from podtui.runtime.protocol import RegistryAuth
+
+_CONFIG_KEYS: Final = {
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+    "kubernetes.io/dockercfg": ".dockercfg",
+}
+_HUB: Final = ("docker.io", "index.docker.io", "registry-1.docker.io")
+_Path = tuple[str, tuple[str, ...]]
+"""Host with port, and the parts of the path behind it."""
+
+
+class BadPullSecret(ValueError):
+    """Raised for a Secret that holds no usable configuration; never quotes what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    place: _Path
+    auth: RegistryAuth
+
+
+def missing_secrets(pod: Pod, secrets: Mapping[tuple[str, str], Secret]) -> tuple[str, ...]:
+    """The names of the pod's pull secrets that there are none of."""
+    namespace = pod.metadata.namespace
+    return tuple(
+        one.name
+        for one in pod.spec.imagePullSecrets
+        if one.name and (namespace, one.name) not in secrets
+    )
+
+
+def missing_text(names: Iterable[str]) -> str:
+    """What the event says of them."""
+    return (
+        f"Unable to retrieve some image pull secrets ({', '.join(names)}); "
+        "attempting to pull the image may not succeed."
+    )
+
+
+def credentials(
+    pod: Pod, image: str, secrets: Mapping[tuple[str, str], Secret]
+) -> tuple[RegistryAuth, ...]:
+    """What may open the image's registry, the most particular first; each is worth a try.
+
+    Raises `BadPullSecret`.
+    """
+    found: list[_Entry] = []
+    for reference in pod.spec.imagePullSecrets:
+        secret = secrets.get((pod.metadata.namespace, reference.name))
+        if secret is not None:
+            found += _entries(reference.name, secret)
+    wanted = _image_place(image)
+    matching = [entry for entry in found if _matches(entry.place, wanted)]
+    # Longer places first; those of one place in the order in which they were named.
+    matching.sort(key=lambda entry: "/".join((entry.place[0], *entry.place[1])), reverse=True)
+    return tuple(dict.fromkeys(entry.auth for entry in matching))
+
+
+def _entries(name: str, secret: Secret) -> Iterator[_Entry]:
+    key = _CONFIG_KEYS.get(secret.type)
+    if key is None:
+        return
+    text = _value(secret, key)
+    if text is None:
+        return
+    try:
+        document: Any = json.loads(text)
+        auths = document["auths"] if key == ".dockerconfigjson" else document
+        entries = cast(Mapping[str, Mapping[str, Any]], auths)
+        for registry, entry in entries.items():
+            user, password = _login(entry)
+            auth = RegistryAuth(username=user, password=password)
+            yield _Entry(_place(registry), auth)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # From None: a traceback of the parser would show what the secret holds.
+        raise BadPullSecret(f'secret "{name}": {key} is no registry configuration') from None
+
+
+def _value(secret: Secret, key: str) -> str | None:
+    if key in secret.stringData:
+        return secret.stringData[key]
+    if key not in secret.data:
+        return None
+    try:
+        return base64.b64decode(secret.data[key]).decode()
+    except (binascii.Error, ValueError):
+        raise BadPullSecret(f"{key} is not base64") from None
+
+
+def _login(entry: Mapping[str, Any]) -> tuple[str, str]:
+    user, password = str(entry.get("username") or ""), str(entry.get("password") or "")
+    encoded = str(entry.get("auth") or "")
+    if encoded:
+        user, colon, password = base64.b64decode(encoded).decode().partition(":")
+        if not colon:
+            raise ValueError
+    return user, password
+
+
+def _place(registry: str) -> _Path:
+    """A registry as configurations write it: with a scheme or an API version, or without."""
+    bare = re.sub(r"^https?://", "", registry)
+    bare = re.sub(r"/v[12](/|$)", r"\1", bare, count=1).strip("/")
+    host, *path = bare.split("/")
+    return ("docker.io" if host in _HUB else host, tuple(path))
+
+
+def _image_place(image: str) -> _Path:
+    """Without tag and digest."""
+    name = image.partition("@")[0]
+    head, colon, tag = name.rpartition(":")
+    if colon and "/" not in tag:
+        name = head
+    host, *path = name.split("/")
+    if not path or not (host == "localhost" or "." in host or ":" in host):
+        return "docker.io", tuple(name.split("/")) if path else ("library", host)
+    return ("docker.io" if host in _HUB else host, tuple(path))
+
+
+def _matches(place: _Path, image: _Path) -> bool:
+    """Whether the credentials are for this image: every part of the host fits, where ``*`` stands
+    for anything within one, the port is the same, and the path is the beginning of the image's."""
+    (host, port), (own_host, own_port) = _split(place[0]), _split(image[0])
+    parts, own_parts = host.split("."), own_host.split(".")
+    if port != own_port or len(parts) != len(own_parts):
+        return False
+    if not all(fnmatchcase(own, part) for part, own in zip(parts, own_parts, strict=True)):
+        return False
+    return "/".join(image[1]).startswith("/".join(place[1]))
+
+
+def _split(host: str) -> tuple[str, str]:
+    name, _, port = host.partition(":")
+    return name, port

@@ -1,0 +1,39 @@
+"""A machine with plenty of everything, until a test says otherwise."""
+
+from __future__ import annotations
+
+from podtui.kubelet.host import HostFacts
+from podtui.kubelet.signals import Disk, Observation
+
+ENGINE_ROOT = "/engine"
+GI = 1 << 30
+CAPACITY = 100 * GI
+
+
+class FakeHost:
+    """Stands for a `podtui.kubelet.host.Host`. ``seen`` and ``disks`` are for tests to change."""
+
+    kernel_log = "/nowhere/kmsg"
+
+    def __init__(self) -> None:
+        self.boot_id = "boot-1"
+        self.huge_pages: dict[str, int] = {}
+        self.seen: dict[str, Observation] = {
+            "memory.available": Observation(30 * GI, 32 * GI),
+            "nodefs.available": Observation(90 * GI, CAPACITY),
+            "imagefs.available": Observation(90 * GI, CAPACITY),
+            "imagefs.inodesFree": Observation(900, 1000),
+            "pid.available": Observation(900, 1000),
+        }
+        self.disks: dict[str, Disk] = {}
+        self.available = 90 * GI
+
+    def facts(self) -> HostFacts:
+        return HostFacts(boot_id=self.boot_id, huge_pages=self.huge_pages)
+
+    def disk(self, path: str) -> Disk | None:
+        known = Disk(capacity=CAPACITY, available=self.available, device=1)
+        return self.disks.get(path, known)
+
+    def signals(self, engine_root: str, root_dir: str) -> dict[str, Observation]:
+        return dict(self.seen)

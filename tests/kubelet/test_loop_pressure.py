@@ -1,0 +1,169 @@
+"""A node that runs short: what it says, what it frees, and that no pod is ended for it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fake_host import CAPACITY, GI, FakeHost
+from kubelet_world import World, container, pod
+
+from podtui.api.v1 import EmptyDirVolumeSource, Volume, VolumeMount
+from podtui.kubelet.signals import Observation
+from podtui.runtime.memory import Behaviour
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+SHORT = Observation(50 << 20, 32 * GI)
+PLENTY = Observation(30 * GI, 32 * GI)
+HARD = {"memory.available": "100Mi", "imagefs.available": "15%", "pid.available": "10%"}
+
+
+async def condition(world: World, kind: str) -> tuple[str, str, str]:
+    node = await world.node()
+    found = next(one for one in node.status.conditions if one.type == kind)
+    return found.status, found.reason, found.message
+
+
+@pytest.mark.case(89)
+async def test_memory_pressure_ends_no_static_pod(caplog: pytest.LogCaptureFixture) -> None:
+    host = FakeHost()
+    world = World(host=host, eviction_hard=HARD)
+    async with world.running():
+        world.add(pod(), pod("dear", priority=5))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        await world.sleep(12.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "False"
+        host.seen["memory.available"] = SHORT
+        await world.sleep(11.0)
+        assert await condition(world, "MemoryPressure") == (
+            "True",
+            "KubeletHasInsufficientMemory",
+            "kubelet has insufficient memory available",
+        )
+        turned = await world.events("n1", "NodeHasInsufficientMemory")
+        assert [(e.type, e.message) for e in turned] == [
+            ("Normal", "Node n1 status is now: NodeHasInsufficientMemory")
+        ]
+        told = await world.events("n1", "EvictionThresholdMet")
+        assert [(e.type, e.message) for e in told] == [("Warning", "Attempting to reclaim memory")]
+        node = await world.node()
+        assert node.metadata.annotations["podtui.dev/would-evict"] == "default/web-n1"
+        with caplog.at_level(logging.WARNING):
+            await world.sleep(60.0)
+        assert "cannot evict a critical pod: web-n1_default(uid-web-n1)" in caplog.messages
+        assert "unable to evict any pods from the node" in caplog.messages
+        # A pod that comes now is let in: it is critical, which admission asks about.
+        assert world.kubelet._node.view().conditions == ("MemoryPressure",)
+        world.add(pod("late"))
+        await world.until(world.runs("uid-late"))
+        host.seen["memory.available"] = PLENTY
+        await world.sleep(290.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "True"
+        assert "podtui.dev/would-evict" not in (await world.node()).metadata.annotations
+        await world.sleep(30.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "False"
+        assert len(world.running_containers()) == 3
+        assert world.phase() == "Running"
+
+
+@pytest.mark.case(90)
+async def test_an_empty_dir_over_its_limit_ends_no_static_pod() -> None:
+    world = World(host=FakeHost(), eviction_hard=HARD)
+    writer = container(
+        command=("sh", "-c", "echo far too much > /v/file; sleep 1000"),
+        volumeMounts=(VolumeMount(name="v", mountPath="/v"),),
+    )
+    small = Volume(name="v", emptyDir=EmptyDirVolumeSource(sizeLimit="4"))
+    async with world.running():
+        world.add(pod("web-n1", "", writer, volumes=(small,)))
+        await world.until(world.runs(UID))
+        await world.sleep(120.0)
+        (only,) = world.running_containers(UID)
+        there = await world.runtime.exec(only.id, ("cat", "/v/file"), timeout=5.0)
+        assert len(there.output) > 4
+        assert only.attempt == 0
+        assert not await world.events("web-n1", "Evicted")
+
+
+async def test_a_full_disk_costs_what_is_dead_and_images_that_nobody_uses() -> None:
+    host = FakeHost()
+    world = World(host=host, eviction_hard=HARD, strict=True)
+    world.behaviours["c"] = Behaviour(exit_after=1.0)
+    async with world.running():
+        world.add(pod("once", "", container(image="other:1"), policy="Never"), pod("stays"))
+        await world.until(lambda: world.phase("once") == "Succeeded")
+        # Images are looked for every five minutes; after two more this one may go.
+        await world.sleep(430.0)
+        assert world.containers("uid-once")
+        host.seen["imagefs.available"] = Observation(CAPACITY // 10, CAPACITY)
+        await world.until(world.gone("uid-once"), 15.0)
+        await world.sleep(1.0)
+        assert world.engine.images.find("other:1") is None
+        assert world.engine.images.find("busybox:1") is not None
+        assert world.sandboxes("uid-stays")
+        told = await world.events("n1", "EvictionThresholdMet")
+        assert told[0].message == "Attempting to reclaim ephemeral-storage"
+        assert (await condition(world, "DiskPressure"))[1] == "KubeletHasDiskPressure"
+        # What ended stays ended: its manifest did not change.
+        assert (await world.status("once")).phase == "Succeeded"
+
+
+async def test_pids_have_a_condition_of_their_own() -> None:
+    host = FakeHost()
+    host.seen["pid.available"] = Observation(99, 1000)
+    world = World(host=host, eviction_hard=HARD)
+    async with world.running():
+        await world.sleep(1.0)
+        assert await condition(world, "PIDPressure") == (
+            "True",
+            "KubeletHasInsufficientPID",
+            "kubelet has insufficient PID available",
+        )
+        told = await world.events("n1", "EvictionThresholdMet")
+        assert told[0].message == "Attempting to reclaim pids"
+
+
+async def test_a_soft_threshold_waits_for_its_grace() -> None:
+    host = FakeHost()
+    world = World(
+        host=host,
+        eviction_soft={"memory.available": "1Gi"},
+        eviction_soft_grace_period={"memory.available": 60.0},
+    )
+    async with world.running():
+        await world.sleep(1.0)
+        host.seen["memory.available"] = SHORT
+        await world.sleep(50.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "True"
+        assert not await world.events("n1", "EvictionThresholdMet")
+        await world.sleep(30.0)
+        assert await world.events("n1", "EvictionThresholdMet")
+
+
+async def test_a_machine_that_is_fine_costs_no_engine_call() -> None:
+    world = World(host=FakeHost(), eviction_hard=HARD, system_reserved={"memory": "1Gi"})
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.sleep(100.0)
+        assert "stats" not in world.calls
+
+
+async def test_pods_that_use_up_what_is_theirs_press_a_machine_that_has_more() -> None:
+    host = FakeHost()
+    host.seen["memory.available"] = Observation(16 * GI, 32 * GI)
+    world = World(host=host, eviction_hard=HARD, system_reserved={"memory": "32Gi"})
+    async with world.running():
+        world.add(pod())
+        await world.sleep(15.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "True"
+
+
+async def test_another_machine_is_not_watched_and_that_is_said() -> None:
+    """Without a host the simulated engine is remote; nobody calls it short of anything."""
+    world = World(eviction_hard=HARD)
+    async with world.running():
+        await world.sleep(30.0)
+        assert (await condition(world, "MemoryPressure"))[0] == "False"
+        assert not await world.events("n1", "EvictionThresholdMet")
