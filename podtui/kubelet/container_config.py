@@ -57,6 +57,7 @@ def container_config(
     pod_ips: tuple[str, ...],
     host_ips: tuple[str, ...],
     rules: CgroupRules | None = None,
+    hosts: bytes = b"",
     seccomp_default: bool = False,
     config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
     secrets: Mapping[tuple[str, str], Secret] | None = None,
@@ -67,6 +68,7 @@ def container_config(
     ``CreateContainerConfigError`` that the container then waits with.
 
     ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
+    ``hosts`` is what its hosts file says, empty for the engine's own.
     ``config_maps`` and ``secrets`` are by (namespace, name), ``env_files`` by (volume, path);
     ``recursive_read_only``: the engine has such mounts.
     """
@@ -110,4 +112,5 @@ def container_config(
         stdin_once=bool(container.stdinOnce),
         tty=bool(container.tty),
         termination_message_path=container.terminationMessagePath,
+        hosts=hosts,
     )

@@ -5,12 +5,14 @@ They are this machine's, so they say something of the node only where the engine
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Final
 
+from podtui.api.v1 import Container, Pod
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.dns import beyond_loopback, parse_resolv_conf
-from podtui.kubelet.hosts import HOSTS_PATH
+from podtui.kubelet.hosts import HOSTS_PATH, managed_hosts, mounts_own_hosts, node_hosts
 from podtui.runtime.protocol import DnsConfig
 
 RESOLVED_CONF: Final = "/run/systemd/resolve/resolv.conf"
@@ -52,6 +54,15 @@ def read_reachable_resolver(path: str, resolved: str = RESOLVED_CONF) -> DnsConf
     return beyond if beyond.servers else None
 
 
-def read_node_hosts() -> bytes:
-    """The node's hosts file. Raises `ConfigError`. Blocks."""
-    return _read(HOSTS_PATH)
+async def hosts_file(
+    pod: Pod, container: Container, pod_ips: tuple[str, ...], *, local: bool, cluster_domain: str
+) -> bytes:
+    """What the container's hosts file is to say; empty where the kubelet has no say in it.
+
+    Raises `ConfigError` where the node's own cannot be read.
+    """
+    if mounts_own_hosts(container):
+        return b""
+    if pod.spec.hostNetwork:
+        return node_hosts(pod, await asyncio.to_thread(_read, HOSTS_PATH)) if local else b""
+    return managed_hosts(pod, pod_ips, cluster_domain) if pod_ips else b""

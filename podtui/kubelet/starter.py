@@ -25,6 +25,7 @@ from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.killer import Killer, field_path
+from podtui.kubelet.node_files import hosts_file
 from podtui.kubelet.types import NodeView, ObservedContainer
 from podtui.kubelet.volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -145,6 +146,14 @@ class ContainerStarter:
                 restart_count=restart_count,
                 pod_ips=place.pod_ips,
                 host_ips=place.host_ips,
+                hosts=await hosts_file(
+                    pod,
+                    container,
+                    place.pod_ips,
+                    local=place.engine.local,
+                    cluster_domain=self._config.cluster_domain,
+                ),
+                seccomp_default=self._config.seccomp_default,
                 rules=cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score),
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,

@@ -1,0 +1,175 @@
+"""What becomes of the fields that are no container's affair: metadata, accounts, Windows."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from podtui.api.local import Severity
+from podtui.manifest.diagnose import ReadResult, read_manifest
+
+
+def read(metadata: dict[str, object] | None = None, **spec: object) -> ReadResult:
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", **(metadata or {})},
+        "spec": {"containers": [{"name": "c", "image": "busybox:1"}], **spec},
+    }
+    return read_manifest("/m/web.yaml", yaml.safe_dump(tree).encode(), node_name="n1")
+
+
+def warned(result: ReadResult) -> list[tuple[str, str]]:
+    assert result.pods, result.diagnostics
+    assert all(one.severity is Severity.WARNING for one in result.diagnostics)
+    return [(one.field, one.message) for one in result.diagnostics]
+
+
+def refused(result: ReadResult) -> list[str]:
+    assert not result.pods
+    return [one.message for one in result.diagnostics if one.severity is Severity.ERROR]
+
+
+@pytest.mark.field(
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.uid",
+    "metadata.generation",
+    answer="honoured",
+)
+def test_who_a_pod_is() -> None:
+    result = read(
+        {
+            "namespace": "shop",
+            "uid": "fixed",
+            "labels": {"app": "web"},
+            "annotations": {"note": "x"},
+            "generation": 3,
+        }
+    )
+    assert warned(result) == []
+    meta = result.pods[0].metadata
+    assert (meta.name, meta.namespace, meta.uid, meta.generation) == (
+        "web-n1",
+        "shop",
+        "fixed",
+        3,
+    )
+    assert meta.labels == {"app": "web"}
+    assert meta.annotations["note"] == "x"
+    assert meta.annotations["kubernetes.io/config.hash"] == "fixed"
+
+
+OWNER = {"apiVersion": "v1", "kind": "Node", "name": "box", "uid": "u"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("generateName", "web-"),
+        ("creationTimestamp", "2026-01-02T03:04:05Z"),
+        ("deletionTimestamp", "2026-01-02T03:04:05Z"),
+        ("deletionGracePeriodSeconds", 5),
+        ("resourceVersion", "5"),
+        ("selfLink", "/api/v1/pods/web"),
+        ("ownerReferences", [OWNER]),
+        ("finalizers", ["example.com/guard"]),
+        ("managedFields", [{"operation": "Apply", "fieldsType": "FieldsV1"}]),
+    ],
+)
+@pytest.mark.field(
+    "metadata.generateName",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.resourceVersion",
+    "metadata.selfLink",
+    "metadata.ownerReferences",
+    "metadata.finalizers",
+    "metadata.managedFields",
+    answer="no-effect",
+)
+def test_what_only_an_api_server_would_heed_is_said_to_be_vain(field: str, value: object) -> None:
+    assert warned(read({field: value})) == [
+        (f"metadata.{field}", "has no effect: a static pod has no object on an API server")
+    ]
+
+
+def test_a_timestamp_left_empty_by_a_generator_is_nothing_to_say() -> None:
+    assert warned(read({"creationTimestamp": None})) == []
+
+
+def test_a_generated_name_is_none() -> None:
+    tree = (
+        b"apiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\n"
+        b"spec: {containers: [{name: c, image: b}]}\n"
+    )
+    assert refused(read_manifest("/m/web.yaml", tree, node_name="n1")) == [
+        "Required value: name is needed for the pod"
+    ]
+
+
+@pytest.mark.field("spec.serviceAccountName", "spec.serviceAccount", answer="refused")
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+def test_a_static_pod_has_no_service_account(field: str) -> None:
+    (message,) = refused(read(**{field: "builder"}))
+    assert message.endswith("static pods may not reference serviceaccounts")
+
+
+@pytest.mark.field("spec.automountServiceAccountToken", answer="no-effect")
+def test_a_token_that_nobody_gives() -> None:
+    assert warned(read(automountServiceAccountToken=True)) == [
+        (
+            "spec.automountServiceAccountToken",
+            "has no effect: there is no API server to give tokens",
+        )
+    ]
+    assert warned(read(automountServiceAccountToken=False)) == []
+
+
+OPTIONS: tuple[dict[str, object], ...] = (
+    {"runAsUserName": "ContainerUser"},
+    {"gmsaCredentialSpecName": "web"},
+    {"gmsaCredentialSpec": "{}"},
+    {"hostProcess": False},
+)
+
+
+@pytest.mark.field("spec.securityContext.windowsOptions", answer="no-effect")
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda one: next(iter(one)))
+def test_windows_options_of_a_pod(options: dict[str, object]) -> None:
+    assert warned(read(securityContext={"windowsOptions": options})) == [
+        (
+            "spec.securityContext.windowsOptions",
+            "has no effect: containers run on Linux here",
+        )
+    ]
+
+
+@pytest.mark.field("spec.containers.securityContext.windowsOptions", answer="no-effect")
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda one: next(iter(one)))
+def test_windows_options_of_a_container(options: dict[str, object]) -> None:
+    container = {
+        "name": "c",
+        "image": "busybox:1",
+        "securityContext": {"windowsOptions": options},
+    }
+    assert warned(read(containers=[container])) == [
+        (
+            "spec.containers[0].securityContext.windowsOptions",
+            "has no effect: containers run on Linux here",
+        )
+    ]
+
+
+def test_a_pod_for_linux_by_name_may_not_have_them() -> None:
+    context = {"windowsOptions": {"runAsUserName": "ContainerUser"}}
+    (message,) = refused(read(os={"name": "linux"}, securityContext=context))
+    assert "windows options cannot be set for a linux pod" in message
+
+
+def test_a_field_of_another_release_is_refused_by_name() -> None:
+    (message,) = refused(read(workloadRef={"name": "x"}))
+    assert 'unknown field "workloadRef"' in message
