@@ -5,6 +5,8 @@ Expected outcomes (a pull that backs off, a probe that fails) are values, not ex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class PodtuiError(Exception):
     """Root of every error that podtui raises on purpose; its text is fit for a user."""
@@ -68,6 +70,18 @@ class LogError(PodtuiError):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class InvalidUpdate(PodtuiError):
+    """Raised for a request that would make an object invalid.
+
+    ``causes`` are what is wrong: (reason, field, message), as an API server's ``Status`` has them.
+    """
+
+    def __init__(self, causes: Sequence[tuple[str, str, str]]) -> None:
+        texts = [f"{field}: {message}" for _, field, message in causes]
+        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        self.causes = tuple(causes)
 
 
 class StoreGone(PodtuiError):

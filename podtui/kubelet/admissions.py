@@ -13,6 +13,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission import admit
 from podtui.kubelet.admitted import AdmittedPods
+from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import LACKS, WOULD_FIT
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import WARNING, EventRecorder
@@ -40,6 +41,7 @@ class Admissions:
         statuses: StatusManager,
         events: EventRecorder,
         node: NodeManager,
+        allocations: Allocations,
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
@@ -47,6 +49,7 @@ class Admissions:
         self._statuses = statuses
         self._events = events
         self._node = node
+        self._allocations = allocations
         self._clock = clock
         self._config = config
         self._rejected: dict[str, Verdict] = {}
@@ -61,20 +64,22 @@ class Admissions:
         return self._rejected.pop(uid, None) is not None
 
     def let_in(self, pod: Pod) -> None:
-        """From now on the pod's requests count, until it has stopped."""
-        self._let_in.add(pod)
+        """From now on what the pod was allocated counts, until it has stopped."""
+        self._let_in.add(self._allocations.allocated(pod))
 
     def let_go(self, uid: str) -> None:
         """The pod's requests count no more: it has stopped, or its manifest is gone."""
         self._let_in.drop(uid)
 
     async def admit(self, pod: Pod) -> bool:
-        """Whether the pod may run; its status says why not. Waits while others are preempted."""
-        verdict = self._judge(pod)
-        if verdict.admitted and verdict.preempt:
-            for uid in verdict.preempt:
-                await self._preempt(uid)
+        """Whether the pod may run; its status says why not. Waits while others are preempted.
+
+        One that an earlier kubelet let in is judged by what it was allocated then.
+        """
+        allocated = self._allocations.allocated(pod)
+        verdict = await self.fits(allocated)
         if verdict.admitted:
+            self._allocations.allocate(allocated)
             self.let_in(pod)
             return True
         self._rejected[pod.metadata.uid] = verdict
@@ -88,6 +93,13 @@ class Admissions:
             )
             self._statuses.annotate(pod.metadata.uid, LACKS, text)
         return False
+
+    async def fits(self, pod: Pod) -> Verdict:
+        """Whether the node takes the pod as it asks; others have made room for it by then."""
+        verdict = self._judge(pod)
+        for uid in verdict.preempt if verdict.admitted else ():
+            await self._preempt(uid)
+        return verdict
 
     def review(self) -> None:
         """Say of every rejected pod whether it would fit by now (departure 6)."""

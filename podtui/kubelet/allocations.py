@@ -62,7 +62,7 @@ class Allocations:
         return self._actuated.get(uid)
 
     def actuate(self, pod: Pod, container: Container) -> None:
-        """The engine was told the container's amounts."""
+        """The engine was told the container's amounts, or is about to be."""
         self._actuate(pod, {container.name: with_pod_limits(pod, container)})
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:

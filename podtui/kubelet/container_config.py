@@ -57,6 +57,7 @@ def container_config(
     pod_ips: tuple[str, ...],
     host_ips: tuple[str, ...],
     rules: CgroupRules | None = None,
+    target_container_id: str = "",
     hosts: bytes = b"",
     seccomp_default: bool = False,
     config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
@@ -84,7 +85,7 @@ def container_config(
         pod, container, image_user=image.user, seccomp_default=seccomp_default
     )
     variables = environment(pod, container, around)
-    meta = pod.metadata
+    meta, pid = pod.metadata, pid_mode(pod)
     return ContainerConfig(
         name=container.name,
         attempt=restart_count,
@@ -107,7 +108,9 @@ def container_config(
         annotations=_annotations(pod, container, restart_count),
         resources=container_resources(pod, container, node.resources, rules),
         security=security,
-        pid=pid_mode(pod),
+        pid=pid,
+        # A pod that shares its processes shows them already.
+        target_container_id=target_container_id if pid is NamespaceMode.CONTAINER else "",
         stdin=bool(container.stdin),
         stdin_once=bool(container.stdinOnce),
         tty=bool(container.tty),

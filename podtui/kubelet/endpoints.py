@@ -7,7 +7,7 @@ from typing import Final
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pods import all_containers
-from podtui.api.v1 import ContainerStatus, Pod, PodStatus
+from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod, PodStatus
 from podtui.errors import EngineNotFound, LogError
 from podtui.kubelet.metrics import Metrics
 from podtui.kubelet.status_manager import StatusManager
@@ -30,12 +30,14 @@ class Endpoints:
         metrics: Metrics,
         health: Callable[[], tuple[bool, str]],
         retry: Callable[[str, str], Awaitable[None]],
+        set_ephemeral: Callable[[str, str, tuple[EphemeralContainer, ...]], Awaitable[Pod]],
     ) -> None:
         self._runtime = runtime
         self._statuses = statuses
         self._metrics = metrics
         self._health = health
         self._retry = retry
+        self._set_ephemeral = set_ephemeral
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
@@ -58,6 +60,12 @@ class Endpoints:
     async def retry(self, namespace: str, pod: str) -> None:
         """Raises `LookupError` where there is no such pod."""
         await self._retry(namespace, pod)
+
+    async def set_ephemeral_containers(
+        self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        """Raises `LookupError` where there is no such pod, `InvalidUpdate`."""
+        return await self._set_ephemeral(namespace, pod, wanted)
 
     def healthy(self) -> tuple[bool, str]:
         return self._health()
@@ -107,7 +115,11 @@ def log_container(pod: Pod, name: str, *, previous: bool) -> str:
 
 
 def _status(status: PodStatus, name: str) -> ContainerStatus | None:
-    every = (*status.initContainerStatuses, *status.containerStatuses)
+    every = (
+        *status.initContainerStatuses,
+        *status.containerStatuses,
+        *status.ephemeralContainerStatuses,
+    )
     return next((one for one in every if one.name == name), None)
 
 

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
 from podtui.api.pods import pod_ref
-from podtui.api.v1 import Pod
+from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.clock import Clock
 from podtui.kubelet.admissions import Admissions
+from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import PULL_PROGRESS
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.endpoints import Endpoints
+from podtui.kubelet.ephemerals import Ephemerals
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.host import Host, LocalHost
@@ -38,6 +40,7 @@ from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.pulled_images import PulledImages
 from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.resizes import Resizes
 from podtui.kubelet.resolver import Resolvers
 from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.sources import FolderSource, ManifestRecorder
@@ -126,6 +129,25 @@ class Kubelet:
             on_resources=self._on_room,
         )
         self._statuses = StatusManager(records, clock, config.node_name, lambda: self._node.uid)
+        self._ephemerals = Ephemerals(self._statuses.seed, strict=config.strict)
+        self._allocations = Allocations(config.root_dir, clock)
+        self._admissions = Admissions(
+            manager=self._manager,
+            statuses=self._statuses,
+            events=self._events,
+            node=self._node,
+            allocations=self._allocations,
+            clock=clock,
+            config=config,
+        )
+        self._resizes = Resizes(
+            allocations=self._allocations,
+            judge=self._admissions,
+            find=self._manager.get,
+            wake=self.wake,
+            events=self._events,
+            clock=clock,
+        )
         addresses = PodAddresses(self._cache.get, lambda: self._link.info)
         self._probes: Probes = probes or Prober(
             handlers=Handlers(runtime, addresses, simulated=config.simulated),
@@ -182,17 +204,11 @@ class Kubelet:
                 runtime, self._documents, self._events, clock, strict=config.strict
             ),
             image_volumes=ImageVolumes(runtime, images),
+            allocations=self._allocations,
+            resizes=self._resizes,
             clock=clock,
             config=config,
             on_gone=self._on_gone,
-        )
-        self._admissions = Admissions(
-            manager=self._manager,
-            statuses=self._statuses,
-            events=self._events,
-            node=self._node,
-            clock=clock,
-            config=config,
         )
         self._housekeeping = Housekeeping(
             runtime=runtime,
@@ -238,6 +254,7 @@ class Kubelet:
             metrics=Metrics(runtime, self._cache, self._link, clock, config.node_name),
             health=self._health,
             retry=self.retry,
+            set_ephemeral=self.set_ephemeral,
         )
 
     # --- life
@@ -246,6 +263,7 @@ class Kubelet:
         """Supervise until cancelled."""
         self._turn()
         await self._statuses.load()
+        await self._allocations.load()
         await self._pulled.load()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
         await self._node.register()
@@ -256,6 +274,7 @@ class Kubelet:
             async with asyncio.timeout(LAST_WORDS):
                 await self._statuses.drain()
                 await self._events.drain()
+                await self._allocations.drain()
 
     async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -289,6 +308,8 @@ class Kubelet:
                 "node status": self._node.run,
                 "probes": self._probes.run,
                 "folder": self._read_folders,
+                "allocations": self._allocations.run,
+                "resizes": self._resizes.run,
                 "sync loop": self._consume_folders,
                 "housekeeping": keep_house,
                 **({} if self._care is None else self._care.tasks()),
@@ -338,6 +359,25 @@ class Kubelet:
             raise LookupError(f'pod "{name}" not found')
         if self._admissions.forgive(pod.metadata.uid):
             await self._add(pod)
+
+    async def set_ephemeral(
+        self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        """Give a pod these ephemeral containers; its record with them.
+
+        Raises `LookupError` where there is no such pod, `InvalidUpdate` where they may not be.
+        """
+        pod = self._manager.by_name(namespace, name)
+        if pod is None:
+            raise LookupError(f'pods "{name}" not found')
+        changed = self._ephemerals.change(pod, wanted)
+        uid = pod.metadata.uid
+        self._manager.set(changed)
+        self._statuses.set(changed, self._statuses.get(uid) or changed.status)
+        if self._workers is not None and not self._admissions.is_rejected(uid):
+            self._workers.update(changed)
+        record = self._statuses.record_of(uid)
+        return changed if record is None else record
 
     def _turn(self) -> None:
         self._last_turn = self._clock.monotonic()
@@ -405,19 +445,26 @@ class Kubelet:
         if self._workers is not None:
             self._housekeeping.sweep(self._workers, wanted=folder.pods.keys())
         self._statuses.remove_orphans(folder.pods.keys())
+        self._allocations.keep_only(folder.pods.keys())
 
     async def _handle(self, update: PodUpdate) -> None:
-        for pod in update.pods:
+        if update.operation is PodOperation.REMOVE:
+            for pod in update.pods:
+                self._remove(pod)
+            self._resizes.retry_soon()
+            return
+        pods = [self._ephemerals.onto(pod) for pod in update.pods]
+        for pod in pods:
             match update.operation:
                 case PodOperation.ADD:
                     await self._add(pod)
                 case PodOperation.UPDATE:
-                    self._update(pod)
-                case PodOperation.REMOVE:
-                    self._remove(pod)
+                    await self._update(pod)
                 case PodOperation.RECONCILE:
                     self._manager.set(pod)
                     self.wake(pod.metadata.uid)
+        if update.operation is PodOperation.ADD:
+            self._resizes.restore(pods)
 
     async def _add(self, pod: Pod) -> None:
         assert self._workers is not None
@@ -431,13 +478,17 @@ class Kubelet:
         elif await self._admissions.admit(pod):
             self._workers.update(pod)
 
-    def _update(self, pod: Pod) -> None:
+    async def _update(self, pod: Pod) -> None:
         assert self._workers is not None
+        uid = pod.metadata.uid
+        before = self._manager.get(uid)
         self._manager.set(pod)
-        if not self._admissions.is_rejected(pod.metadata.uid):
-            if not self._workers.ending(pod.metadata.uid):
-                self._admissions.let_in(pod)
-            self._workers.update(pod)
+        if self._admissions.is_rejected(uid):
+            return
+        if not self._workers.ending(uid):
+            await self._resizes.updated(before, pod)
+            self._admissions.let_in(pod)
+        self._workers.update(pod)
 
     def _remove(self, pod: Pod) -> None:
         assert self._workers is not None
@@ -445,6 +496,9 @@ class Kubelet:
         self._manager.remove(uid)
         self._admissions.forgive(uid)
         self._admissions.let_go(uid)
+        self._allocations.forget(uid)
+        self._resizes.forget(uid)
+        self._ephemerals.forget(uid)
         if self._workers.state(uid) is None or self._config.strict:
             self._statuses.remove(uid)
         else:
@@ -478,6 +532,7 @@ class Kubelet:
 
     def _on_restart(self, pod: Pod) -> None:
         self._syncer.begin_anew(pod.metadata.uid)
+        self._allocations.allocate(pod)
         self._admissions.let_in(pod)
         self._statuses.claim(pod)
 
@@ -490,3 +545,4 @@ class Kubelet:
 
     def _on_room(self) -> None:
         self._admissions.review()
+        self._resizes.retry_soon()

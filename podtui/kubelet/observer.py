@@ -63,6 +63,12 @@ class PodObserver:
             for container in observed.containers:
                 self._containers.pop(container.id, None)
 
+    def forget_running(self, observed: ObservedPod | None) -> None:
+        """Inspect the running containers anew when they are seen next."""
+        for container in () if observed is None else observed.containers:
+            if container.state is ContainerState.RUNNING:
+                self._containers.pop(container.id, None)
+
     async def observe(
         self,
         uid: str,

@@ -130,6 +130,11 @@ class Pleg:
         """Spare the next look an inspect."""
         self._observer.note_sandbox(status)
 
+    def reinspect(self, uid: str) -> None:
+        """Something of what runs was changed that no list shows: inspect it at the next look."""
+        self._observer.forget_running(self._cache.get(uid))
+        self._signatures.pop(uid, None)
+
     def forget(self, uid: str) -> None:
         """Everything of the pod has just been removed; no list from before may bring it back."""
         self._observer.forget(self._cache.get(uid))

@@ -179,6 +179,10 @@ class Resizes:
             message = resize_message(COMPLETED, pod, generation=generation)
             self._events.pod(pod, NORMAL, "ResizeCompleted", message)
 
+    def done(self, pod: Pod) -> None:
+        """The engine was told; the next pass sees whether that is all."""
+        self._wake(pod.metadata.uid)
+
     def failed(self, pod: Pod, error: str) -> None:
         """The engine did not do what the allocation asks for."""
         generation, news = self._conditions.set_in_progress(

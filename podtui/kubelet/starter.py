@@ -20,6 +20,7 @@ from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.environment import env_files
+from podtui.kubelet.ephemeral import target_id
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_manager import ImageFailure, ImageManager
@@ -29,8 +30,6 @@ from podtui.kubelet.node_files import hosts_file
 from podtui.kubelet.types import NodeView, ObservedContainer
 from podtui.kubelet.volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
-
-_LOG = logging.getLogger(__name__)
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +55,8 @@ class Place:
     engine: EngineInfo
     volume_failures: Mapping[str, VolumeFailure]
     """Image volumes that could not be filled, by name."""
+    container_ids: Mapping[str, str]
+    """The newest instances of the pod's containers, by name."""
 
 
 class ContainerStarter:
@@ -159,6 +160,7 @@ class ContainerStarter:
                 secrets=self._documents.secrets,
                 env_files=await self._env_files(pod, container, place.sandbox_id),
                 recursive_read_only=place.engine.recursive_read_only,
+                target_container_id=target_id(pod, container.name, place.container_ids),
             )
         except ConfigError as error:
             return self._failed(pod, container, "CreateContainerConfigError", str(error))

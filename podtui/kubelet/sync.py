@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from podtui.api.pods import is_sidecar, pod_ref
@@ -16,6 +16,7 @@ from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.actions import compute_pod_actions
+from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_gc import dead_init_containers, garbage
@@ -32,6 +33,8 @@ from podtui.kubelet.pod_ips import sorted_pod_ips
 from podtui.kubelet.pod_workers import Decorate, SyncOutcome
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.reasons import ReasonCache
+from podtui.kubelet.resize_actuator import ResizeActuator
+from podtui.kubelet.resizes import Resizes
 from podtui.kubelet.resolver import Resolvers
 from podtui.kubelet.restart_counts import RestartCounts
 from podtui.kubelet.sandbox_config import sandbox_config
@@ -73,6 +76,15 @@ class _Failures:
         return min(waits)
 
 
+@dataclass(slots=True)
+class _Starts:
+    """What came of the steps of one pass; ``aborted``: those that are left are not for this one."""
+
+    acted: bool = False
+    aborted: bool = False
+    failures: list[StartFailure] = field(default_factory=list[StartFailure])
+
+
 class Syncer:
     """Implements `podtui.kubelet.pod_workers.PodSyncer`."""
 
@@ -94,6 +106,8 @@ class Syncer:
         hooks: Hooks,
         volumes: VolumeManager,
         image_volumes: ImageVolumes,
+        allocations: Allocations,
+        resizes: Resizes,
         clock: Clock,
         config: KubeletConfig,
         on_gone: Callable[[str], None],
@@ -113,6 +127,9 @@ class Syncer:
         self._hooks = hooks
         self._volumes = volumes
         self._image_volumes = image_volumes
+        self._allocations = allocations
+        self._resizes = resizes
+        self._actuator = ResizeActuator(runtime, allocations, config)
         self._clock = clock
         self._config = config
         self._on_gone = on_gone
@@ -147,7 +164,7 @@ class Syncer:
         uid = pod.metadata.uid
         self._counts.observe(observed)
         status = pod_status(
-            pod,
+            self._allocations.allocated(pod),
             observed,
             self._probes.view(pod, observed),
             now=self._clock.now(),
@@ -157,6 +174,8 @@ class Syncer:
             runtime_name=self._link.info.name if self._link.info else "docker",
             terminal=terminal,
             strict=self._config.strict,
+            resize=self._resizes.conditions(uid, terminal=terminal),
+            actuated=self._allocations.actuated(uid),
         )
         status = self._counts.show(uid, status, seed=self._seed_status(uid))
         if decorate is not None:
@@ -183,9 +202,12 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._observed(pod)
+        self._resizes.look(self._allocations.allocated(pod), observed)
         status = self._pass_status(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
+        # What runs has what the pod was allocated, whatever its manifest asks for by now.
+        pod = self._allocations.allocated(pod)
         self._tell_unsupported(pod)
         self._starter.tell_missing_secrets(pod)
         volumes = await self._volumes.set_up(pod, self._node.view())
@@ -195,7 +217,12 @@ class Syncer:
                 deadline_in=self._due_in(pod, status),
             )
         self._probes.start(pod)
-        actions = compute_pod_actions(pod, observed, probes=self._probes.view(pod, observed))
+        actions = compute_pod_actions(
+            pod,
+            observed,
+            probes=self._probes.view(pod, observed),
+            actuated=self._allocations.actuated(pod.metadata.uid),
+        )
         acted, failures = await self._carry_out(pod, observed, actions, stopping)
         return SyncOutcome(
             acted=acted, retry_in=failures.retry_in, deadline_in=self._due_in(pod, status)
@@ -258,12 +285,12 @@ class Syncer:
                 failure = StartFailure("ConfigPodSandboxError", str(error))
                 return acted, _Failures((failure,), self._config.error_backoff)
         await self._volumes.refresh(pod, sandbox_id)
-        starting = bool(actions.start_init or actions.start)
+        starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
         filled: Mapping[str, VolumeFailure] = {}
         # A kubelet asks for the images of volumes in every pass, needed or not.
         if starting or self._config.strict:
             filled = await self._image_volumes.fill(pod, sandbox_id, stopping)
-        if not starting:
+        if not (starting or actions.update or actions.resize_pod):
             if actions.reset:
                 return True, none
             return acted, none
@@ -275,6 +302,7 @@ class Syncer:
             node=self._node.view(),
             engine=info,
             volume_failures=filled,
+            container_ids=_newest_ids(observed),
         )
         started, found = await self._start_all(pod, observed, actions, place, stopping)
         return acted or started, _Failures(tuple(found), self._config.error_backoff)
@@ -346,22 +374,41 @@ class Syncer:
         place: Place,
         stopping: asyncio.Event,
     ) -> tuple[bool, list[StartFailure]]:
-        acted = False
-        failures: list[StartFailure] = []
-        for name in (*actions.start_init, *actions.start):
-            container = container_spec(pod, name)
-            if container is None or stopping.is_set():
-                break
-            failure = await self._start_one(pod, container, observed, place, stopping)
-            if failure is None:
-                acted = True
-                continue
-            failures.append(failure)
-            # A container object may have been made on the way to the failure.
-            acted = acted or failure.retry_in is None
-            if name in actions.start_init and not is_sidecar(container):
-                break
-        return acted, failures
+        """Ephemeral containers, init containers, resizes, regular containers (reference §6.4)."""
+        starts = _Starts()
+
+        async def start(names: tuple[str, ...]) -> None:
+            for name in names:
+                container = container_spec(pod, name)
+                if container is None or stopping.is_set():
+                    starts.aborted = True
+                if container is None or starts.aborted:
+                    return
+                failure = await self._start_one(pod, container, observed, place, stopping)
+                if failure is None:
+                    starts.acted = True
+                    continue
+                starts.failures.append(failure)
+                # A container object may have been made on the way to the failure.
+                starts.acted = starts.acted or failure.retry_in is None
+                starts.aborted = name in actions.start_init and not is_sidecar(container)
+
+        await start(actions.start_ephemeral)
+        await start(actions.start_init)
+        if (actions.update or actions.resize_pod) and not starts.aborted:
+            await self._resize(pod, actions, place, starts)
+        await start(actions.start)
+        return starts.acted, starts.failures
+
+    async def _resize(self, pod: Pod, actions: PodActions, place: Place, starts: _Starts) -> None:
+        error = await self._actuator.carry_out(pod, actions.update, place)
+        self._pleg.reinspect(pod.metadata.uid)
+        starts.acted = True
+        if error:
+            starts.failures.append(StartFailure("ResizeError", error))
+            self._resizes.failed(pod, error)
+        else:
+            self._resizes.done(pod)
 
     async def _start_one(
         self,
@@ -375,6 +422,7 @@ class Syncer:
         failure = self._stuck(pod, container, observed)
         if failure is not None:
             return failure
+        self._allocations.actuate(pod, container)
         failure = await self._starter.start(
             pod,
             container,
@@ -484,6 +532,11 @@ class Syncer:
 
 def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
     return next((box.ips for box in observed.sandboxes if box.id == sandbox_id), ())
+
+
+def _newest_ids(observed: ObservedPod) -> dict[str, str]:
+    """By container name."""
+    return {one.name: one.id for one in reversed(observed.containers)}
 
 
 def _last_ended(observed: ObservedPod, name: str) -> ObservedContainer | None:

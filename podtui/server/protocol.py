@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import LogError as LogError
 from podtui.runtime.protocol import LogLine, LogOptions
 
@@ -27,6 +28,14 @@ class KubeletEndpoints(Protocol):
     async def retry(self, namespace: str, pod: str) -> None:
         """Admit a rejected pod afresh (departure 6). Raises `LookupError` where there is no such
         pod, with a text for the user."""
+        ...
+
+    async def set_ephemeral_containers(
+        self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        """Give a pod these ephemeral containers and no other; the pod as it is then. Raises
+        `LookupError` where there is no such pod, with a text for the user, and
+        `podtui.errors.InvalidUpdate` where they may not be."""
         ...
 
     def healthy(self) -> tuple[bool, str]:

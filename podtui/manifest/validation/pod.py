@@ -51,7 +51,7 @@ def _pod(pod: Pod) -> Errors:
     spec = pod.spec
     yield from metadata.object_meta(pod.metadata, "metadata")
     yield from pod_annotations.known_annotations(pod, "metadata.annotations")
-    yield from _spec(pod)
+    yield from spec_errors(pod)
     yield from projected.account_tokens(spec)
     for index, container in enumerate(spec.containers):
         yield from images.unpadded(container.image, f"spec.containers[{index}].image")
@@ -68,7 +68,8 @@ def _pod(pod: Pod) -> Errors:
     yield from profiles.agreement(pod)
 
 
-def _spec(pod: Pod) -> Errors:
+def spec_errors(pod: Pod) -> Errors:
+    """The rules of a spec that hold at creation and ever after."""
     spec = pod.spec
     if spec.terminationGracePeriodSeconds is None:
         yield required("spec.terminationGracePeriodSeconds")
