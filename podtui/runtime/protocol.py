@@ -351,7 +351,7 @@ class ImageRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAuth:
     username: str
-    password: str
+    password: str = field(repr=False)
     server: str = ""
 
 

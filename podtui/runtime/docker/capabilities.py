@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from podtui.runtime.docker.payload import Abilities
 from podtui.runtime.protocol import EngineInfo
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+_RECURSIVE_READ_ONLY_API: Final = (1, 44)
+_RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 
 
 def engine_name(version: Mapping[str, Any]) -> str:
@@ -31,22 +34,36 @@ def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     )
 
 
-def abilities(info: Mapping[str, Any]) -> Abilities:
-    options = [str(option) for option in info.get("SecurityOptions") or ()]
+def secured(info: Mapping[str, Any], name: str) -> bool:
+    """Whether a security option of that name is on: engines write ``name`` or ``name=NAME,…``."""
+    options = (str(option).partition(",")[0] for option in info.get("SecurityOptions") or ())
+    return any(option in (name, f"name={name}") for option in options)
 
-    def secured(name: str) -> bool:
-        return any(o == name or o.startswith(f"name={name}") for o in options)
 
+def abilities(
+    info: Mapping[str, Any], *, podman: bool = False, api: tuple[int, ...] = ()
+) -> Abilities:
+    """``api`` is the version of the API that is spoken with it."""
     return Abilities(
         memory_limit=bool(info.get("MemoryLimit", True)),
         swap_limit=bool(info.get("SwapLimit", True)),
         cpu_shares=bool(info.get("CPUShares", True)),
         cpu_quota=bool(info.get("CpuCfsQuota", info.get("CPUCfsQuota", True))),
-        seccomp=secured("seccomp"),
-        apparmor=secured("apparmor"),
-        selinux=secured("selinux"),
+        pids_limit=bool(info.get("PidsLimit", True)),
+        seccomp=secured(info, "seccomp"),
+        apparmor=secured(info, "apparmor"),
+        selinux=secured(info, "selinux"),
+        recursive_read_only=(
+            not podman
+            and api >= _RECURSIVE_READ_ONLY_API
+            and _kernel(info) >= _RECURSIVE_READ_ONLY_KERNEL
+        ),
         cpus=int(info.get("NCPU") or 0),
     )
+
+
+def _kernel(info: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", str(info.get("KernelVersion", "")))[:2])
 
 
 def engine_info(
@@ -57,7 +74,7 @@ def engine_info(
     able: Abilities,
     local: bool,
 ) -> EngineInfo:
-    rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
+    rootless = secured(info, "rootless")
     architecture = str(version.get("Arch") or info.get("Architecture") or "")
     routable = local and not rootless
     lacking = [
@@ -67,6 +84,7 @@ def engine_info(
             (not able.swap_limit, "swap limits: a container may swap beyond its memory limit"),
             (not able.cpu_quota, "CPU limits"),
             (not able.cpu_shares, "CPU requests (shares)"),
+            (not able.pids_limit, "limits of processes"),
             (not able.seccomp, "seccomp profiles"),
             *((not getattr(able, loss.ability), loss.words) for loss in LOSSES),
             (not routable, "a route from here to pods' addresses"),
@@ -92,5 +110,8 @@ def engine_info(
         supports_cpu_quota=able.cpu_quota,
         supports_lower_oom_score=able.lower_oom_score,
         routable_pods=routable,
+        apparmor=able.apparmor,
+        user_namespaces=secured(info, "userns"),
+        recursive_read_only=able.recursive_read_only,
         lacking=tuple(lacking),
     )

@@ -6,6 +6,7 @@ import asyncio
 import posixpath
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from podtui.errors import (
     EngineError,
     EngineNotFound,
 )
+from podtui.runtime.docker.accounts import ImageAccounts
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.etc_hosts import HOSTS_FILE, write_hosts
@@ -60,6 +62,7 @@ class Containers:
         sandboxes: Sandboxes,
         ownership: Ownership,
         host_files: HostFiles,
+        accounts: ImageAccounts,
         *,
         root: str,
         root_dir: str,
@@ -69,6 +72,7 @@ class Containers:
         self._sandboxes = sandboxes
         self._ownership = ownership
         self._host_files = host_files
+        self._accounts = accounts
         self._root = root
         self._root_dir = root_dir
         self._logs = logs
@@ -80,7 +84,8 @@ class Containers:
         """Container id → sandbox id and the termination file's path in the pod's volume."""
 
     async def status(self, container_id: str) -> ContainerStatus:
-        status = container_status(await self._ownership.inspect(container_id))
+        found = await self._ownership.inspect(container_id)
+        status = replace(container_status(found), user=await self._accounts.user_of(found))
         failure = self._failures.get(container_id)
         if failure is None or status.record.state is not ContainerState.CREATED:
             return status
@@ -89,6 +94,11 @@ class Containers:
     async def create(self, sandbox_id: str, config: ContainerConfig) -> Started:
         link = self._connection.link
         store = await self._sandboxes.store(sandbox_id)
+        for mount in config.mounts:
+            if mount.recursive_read_only and not link.able.recursive_read_only:
+                raise ContainerCreateError(
+                    f"{mount.container_path}: the engine has no recursive read-only mounts"
+                )
         try:
             sources = {
                 mount: await self._source(link, sandbox_id, store, mount) for mount in config.mounts

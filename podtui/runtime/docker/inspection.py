@@ -19,6 +19,7 @@ from podtui.runtime.docker.storage import SandboxStore, read_places
 from podtui.runtime.protocol import (
     ContainerState,
     ContainerStatus,
+    Resources,
     SandboxState,
     SandboxStatus,
 )
@@ -88,7 +89,28 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
         reason=reason,
         message=message,
         pid=pid,
+        resources=_resources(mapping(found, "HostConfig")),
+        log_path=_log_path(found),
     )
+
+
+def _resources(host: Mapping[str, Any]) -> Resources:
+    def amount(key: str) -> int:
+        return max(0, int(host.get(key) or 0))
+
+    return Resources(
+        cpu_shares=amount("CpuShares"),
+        cpu_quota=amount("CpuQuota"),
+        cpu_period=amount("CpuPeriod"),
+        memory=amount("Memory"),
+        oom_score_adj=int(host.get("OomScoreAdj") or 0),
+        pids=amount("PidsLimit"),
+    )
+
+
+def _log_path(found: Mapping[str, Any]) -> str:
+    driver = mapping(mapping(found, "HostConfig"), "LogConfig").get("Type")
+    return str(found.get("LogPath") or "") if driver == "json-file" else ""
 
 
 def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:

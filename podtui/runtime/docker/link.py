@@ -12,7 +12,7 @@ from docker.constants import DEFAULT_DOCKER_API_VERSION
 
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.calls import Calls
-from podtui.runtime.docker.capabilities import abilities, engine_info, is_local
+from podtui.runtime.docker.capabilities import abilities, engine_info, engine_name, is_local
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning
 from podtui.runtime.docker.lesser import Loss
@@ -158,7 +158,8 @@ class Connection:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
         version, info, api = await _introduce(endpoint)
-        able = abilities(info)
+        podman = engine_name(version) == "podman"
+        able = abilities(info, podman=podman, api=_numbers(api))
         described = engine_info(
             info, version, api_version=api, able=able, local=is_local(endpoint, info)
         )

@@ -36,21 +36,30 @@ class Abilities:
     swap_limit: bool = True
     cpu_shares: bool = True
     cpu_quota: bool = True
+    pids_limit: bool = True
     lower_oom_score: bool = True
     all_capabilities: bool = True
     seccomp: bool = True
     apparmor: bool = True
     selinux: bool = True
+    recursive_read_only: bool = False
+    """Since API 1.44, and then a read-only mount is recursive unless it says that it is not."""
     cpus: int = 0
     """How many it has, for what of each is hidden from containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """How much the engine keeps of a container's output, as a kubelet does."""
+    """How much the engine keeps of a container's output (reference §16): ``files`` of at most about
+    ``size`` bytes each, the one being written included."""
 
     size: int = 10 * 1024 * 1024
     files: int = 5
+
+    def options(self) -> dict[str, str]:
+        """Of the log driver. It gzips all but the file being written."""
+        options = {"max-size": str(self.size), "max-file": str(self.files)}
+        return options | {"compress": "true"} if self.files > 1 else options
 
 
 # --- sandboxes
@@ -64,7 +73,13 @@ def sandbox_payload(
     volume: str,
     memory: Mapping[str, str],
 ) -> Json:
-    """``memory`` maps a tmpfs volume's name to the engine's name of it."""
+    """``memory`` maps a tmpfs volume's name to the engine's name of it.
+
+    Of user namespaces nothing is asked: an engine that remaps users gives every container its
+    namespace, which is what its administrator decided, and ``host_users`` does not undo that (the
+    files in volumes belong to the remapped users, and pods that share the host's namespaces are
+    refused with the engine's own words). Other engines have none to give.
+    """
     host: Json = {
         "NetworkMode": "host" if config.network is NamespaceMode.NODE else "bridge",
         "IpcMode": "host" if config.ipc is NamespaceMode.NODE else "shareable",
@@ -161,19 +176,17 @@ def container_payload(
     warnings: list[str] = []
     joined = f"container:{sandbox_id}"
     pid = {NamespaceMode.POD: joined, NamespaceMode.NODE: "host"}.get(config.pid, "")
+    if config.target_container_id:
+        pid = f"container:{config.target_container_id}"
     host: Json = {
         "NetworkMode": joined,
         "IpcMode": "host" if host_ipc else joined,
         "PidMode": pid,
         "RestartPolicy": {"Name": "no"},
-        "LogConfig": {
-            "Type": "json-file",
-            "Config": {"max-size": str(logs.size), "max-file": str(logs.files)},
-        },
+        "LogConfig": {"Type": "json-file", "Config": logs.options()},
     }
-    _add_mounts(
-        host, config, sources, {config.termination_message_path: termination, _HOSTS: hosts}
-    )
+    files = {config.termination_message_path: termination, _HOSTS: hosts}
+    _add_mounts(host, config, sources, files, abilities)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
     for loss in LOSSES:
@@ -210,20 +223,23 @@ def _add_mounts(
     config: ContainerConfig,
     sources: Mapping[Mount, Source],
     files: Mapping[str, str],
+    abilities: Abilities,
 ) -> None:
     """``files`` has, by their place in the container, the engine's paths of files made for it."""
     mounts: list[Json] = []
     binds: list[str] = []
     for mount in config.mounts:
         source = sources[mount]
+        # Only a bind of the newer form can say how far read-only goes.
+        graded = mount.read_only and abilities.recursive_read_only
         if source.volume:
             mounts.append(
                 _volume_mount(source.volume, mount.container_path, read_only=mount.read_only)
             )
-        elif source.must_exist or ":" in source.path + mount.container_path:
-            mounts.append(_bind(source.path, mount))
+        elif graded or source.must_exist or ":" in source.path + mount.container_path:
+            mounts.append(_bind(source, mount, graded=graded))
         else:
-            # Only this older form has the engine make what is missing.
+            # Only this older form has every engine make what is missing.
             options = ["ro"] if mount.read_only else ["rw"]
             if mount.propagation != "private":
                 options.append(mount.propagation)
@@ -239,16 +255,24 @@ def _add_mounts(
         host["Binds"] = binds
 
 
-def _bind(path: str, mount: Mount) -> Json:
+def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
     bind: Json = {
         "Type": "bind",
-        "Source": path,
+        "Source": source.path,
         "Target": mount.container_path,
         "ReadOnly": mount.read_only,
     }
+    options: Json = {}
     if mount.propagation != "private":
         # Private is the default; said aloud, the engine refuses it for paths under its own root.
-        bind["BindOptions"] = {"Propagation": mount.propagation}
+        options["Propagation"] = mount.propagation
+    if graded:
+        recursive = mount.recursive_read_only
+        options["ReadOnlyForceRecursive" if recursive else "ReadOnlyNonRecursive"] = True
+        if not source.must_exist:
+            options["CreateMountpoint"] = True
+    if options:
+        bind["BindOptions"] = options
     return bind
 
 
@@ -286,6 +310,11 @@ def _add_resources(
                 host["MemorySwap"] = wanted.memory
         else:
             warnings.append("the memory limit is not held: the engine can't limit memory")
+    if wanted.pids > 0:
+        if abilities.pids_limit:
+            host["PidsLimit"] = wanted.pids
+        else:
+            warnings.append("the limit of processes is not held: the engine can't limit them")
     if wanted.oom_score_adj:
         host["OomScoreAdj"] = wanted.oom_score_adj
 

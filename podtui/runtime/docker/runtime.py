@@ -7,6 +7,7 @@ from typing import Literal
 
 from podtui.api import names
 from podtui.clock import Clock
+from podtui.runtime.docker.accounts import ImageAccounts
 from podtui.runtime.docker.carriers import Carriers
 from podtui.runtime.docker.client import label_filter, labelled
 from podtui.runtime.docker.containers import Containers
@@ -66,6 +67,7 @@ class DockerRuntime:
             self._sandboxes,
             self._ownership,
             self._host_files,
+            ImageAccounts(self._connection, self._carriers),
             root=self._root,
             root_dir=root,
             logs=log_limits or LogLimits(),

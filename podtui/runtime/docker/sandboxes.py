@@ -32,12 +32,20 @@ from podtui.runtime.docker.storage import (
     SandboxStore,
     files_of,
     first_places,
+    in_memory,
     lay_out,
     new_spares,
     read_places,
     tar_of,
 )
-from podtui.runtime.protocol import NamespaceMode, PodVolume, SandboxConfig, SandboxStatus, Started
+from podtui.runtime.protocol import (
+    NO_USER_NAMESPACES,
+    NamespaceMode,
+    PodVolume,
+    SandboxConfig,
+    SandboxStatus,
+    Started,
+)
 
 _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
@@ -68,11 +76,13 @@ class Sandboxes:
 
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
+        if not config.host_users and not link.info.user_namespaces:
+            raise EngineError(NO_USER_NAMESPACES)
         nonce = secrets.token_hex(8)
         memory = {
             volume.name: volume_name(self._root, config.uid, volume.name)
             for volume in config.volumes
-            if volume.memory
+            if in_memory(volume)
         }
         volume = volume_name(self._root, config.uid)
         done = False
@@ -98,7 +108,7 @@ class Sandboxes:
             link, volume, config.uid, nonce, first_places(config.volumes)
         )
         for one in config.volumes:
-            if one.memory:
+            if one.name in memory:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
         labels = labels_of(made)
         fresh = labels.get(NONCE_LABEL) == nonce
@@ -126,7 +136,7 @@ class Sandboxes:
             hostname=str(payload.get("Hostname", "")),
             spare_files=new_spares() if fresh and link.fills_volumes else [],
             pause_version=PAUSE_VERSION,
-            written={one.name: one.files for one in config.volumes if fresh or one.memory},
+            written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
         self._ownership.add(identity)
         return Started(id=identity)
@@ -147,7 +157,7 @@ class Sandboxes:
             NONCE_LABEL: nonce,
             PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
         }
-        options = memory and _tmpfs(memory, link.is_podman)
+        options = memory and _page_options(memory, link.is_podman)
 
         def make(client: Client) -> dict[str, Any]:
             return client.create_volume(name, driver="local", driver_opts=options, labels=labels)
@@ -262,12 +272,19 @@ class Sandboxes:
             return await self._connection.link.calls.run(find)
 
 
-def _tmpfs(volume: PodVolume, podman: bool) -> dict[str, str]:
+def _page_options(volume: PodVolume, podman: bool) -> dict[str, str]:
+    """Of the engine's local volume driver, for a tmpfs or a hugetlbfs."""
     options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]
     if volume.size_limit is not None:
         # Podman takes a size for a disk quota and keeps it from the tmpfs.
         blocks = f"nr_blocks={-(-volume.size_limit // _PAGE)}"
         options.append(blocks if podman else f"size={volume.size_limit}")
+    if volume.huge_pages:
+        return {
+            "type": "hugetlbfs",
+            "device": "hugetlbfs",
+            "o": ",".join([*options, f"pagesize={volume.huge_pages}"]),
+        }
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
 
 

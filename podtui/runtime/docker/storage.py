@@ -94,8 +94,15 @@ class Layout:
     memory: tuple[PodVolume, ...]
 
 
+def in_memory(volume: PodVolume) -> bool:
+    """Whether it is an engine volume of its own, of pages instead of a disk's blocks."""
+    return volume.memory or volume.huge_pages > 0
+
+
 def _plain(volume: PodVolume) -> bool:
-    return not volume.memory and volume.mode == _SPARE_MODE and volume.uid == 0 and volume.gid == 0
+    return (
+        not in_memory(volume) and volume.mode == _SPARE_MODE and volume.uid == 0 and volume.gid == 0
+    )
 
 
 def first_places(volumes: Iterable[PodVolume]) -> dict[str, str]:
@@ -121,7 +128,7 @@ def lay_out(
         uploads += [Entry(name, _FOLDER_MODE) for name in ("t", "v", "volumes")]
     memory: list[PodVolume] = []
     for volume in volumes:
-        if volume.memory:
+        if in_memory(volume):
             places[volume.name] = MEMORY_PREFIX + memory_volume[volume.name]
             memory.append(volume)
             continue

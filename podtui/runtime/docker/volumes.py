@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Final
 
 from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime.docker.archives import archive_of, read_head
 from podtui.runtime.docker.carriers import Carriers
-from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.errors import meant
 from podtui.runtime.docker.filling import copy_image
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.paths import Escapes, resolve, stat_path
@@ -17,11 +16,9 @@ from podtui.runtime.docker.pause import PAUSE_PROGRAM, PAUSE_VERSION, POD_DIRECT
 from podtui.runtime.docker.projection import Listing, Update, listing_of, plan
 from podtui.runtime.docker.sandboxes import Sandboxes, upload
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
-from podtui.runtime.docker.tar_stream import TarStream
 from podtui.runtime.docker.watching import Watching
 from podtui.runtime.protocol import PodVolume
 
-_READ_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 30.0
 _TURN_OUTPUT: Final = 1024
 _FOLDER_MODE: Final = 0o755
@@ -64,8 +61,9 @@ class Volumes:
 
     async def _listing(self, sandbox_id: str, place: str) -> Listing:
         """What is in a volume, which may be a tmpfs. Raises `Refused`."""
+        link = self._connection.link
         found: dict[str, str] = {}
-        async with self._archive(sandbox_id, posixpath.join(POD_DIRECTORY, place)) as archive:
+        async with archive_of(link, sandbox_id, posixpath.join(POD_DIRECTORY, place)) as archive:
             async for member in archive.members():
                 # Below the volume's own name.
                 found[member.name.partition("/")[2]] = member.link
@@ -89,36 +87,15 @@ class Volumes:
     async def read(self, sandbox_id: str, volume: str, path: str, limit: int) -> bytes | None:
         store = await self._sandboxes.store(sandbox_id)
         base = posixpath.join(POD_DIRECTORY, self._place(store, volume))
+        link = self._connection.link
         with meant():
             try:
-                real, missing = await resolve(self._connection.link, sandbox_id, base, path)
+                real, missing = await resolve(link, sandbox_id, base, path)
             except Escapes:
                 return None
             if missing:
                 return None
-            return await self._file(sandbox_id, posixpath.join(base, real), limit)
-
-    async def _file(self, sandbox_id: str, path: str, limit: int) -> bytes | None:
-        """The first bytes of a regular file of a sandbox; None where there is none. Raises
-        `Refused`."""
-        try:
-            async with self._archive(sandbox_id, path) as archive:
-                async for member in archive.members():
-                    return await archive.head(member, limit) if member.is_file else None
-        except Refused as error:
-            if error.status != 404:
-                raise
-        return None
-
-    @asynccontextmanager
-    async def _archive(self, sandbox_id: str, path: str) -> AsyncGenerator[TarStream]:
-        async with self._connection.link.wire.open(
-            "GET",
-            f"/containers/{sandbox_id}/archive",
-            query={"path": path},
-            total=_READ_SECONDS,
-        ) as response:
-            yield TarStream(response.content)
+            return await read_head(link, sandbox_id, posixpath.join(base, real), limit)
 
     async def fill(self, sandbox_id: str, volume: str, image_id: str) -> None:
         store = await self._sandboxes.store(sandbox_id)
@@ -128,7 +105,7 @@ class Volumes:
         link = self._connection.link
         mark = f"{_MARKS}/{volume}"
         with meant():
-            said = await self._file(sandbox_id, posixpath.join(POD_DIRECTORY, mark), _LONGEST_MARK)
+            said = await read_head(link, sandbox_id, f"{POD_DIRECTORY}/{mark}", _LONGEST_MARK)
             state, _, image = (said or b"").decode(errors="replace").partition(" ")
             if (state, image) != (_FILLED, image_id):
                 if image and image != image_id:

@@ -1,0 +1,30 @@
+"""Files of the engine's on this machine, where others may have put links and devices."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO, Final
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def open_below(folder: str, path: str) -> BinaryIO:
+    """A regular file below a folder. Follows no link and waits for no pipe; raises OSError for
+    those and for anything else."""
+    directory = os.open(folder, _FLAGS | os.O_DIRECTORY)
+    try:
+        *parents, name = path.split("/")
+        for parent in parents:
+            inner = os.open(parent, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+            os.close(directory)
+            directory = inner
+        file = os.open(name, _FLAGS, dir_fd=directory)
+    finally:
+        os.close(directory)
+    opened = os.fdopen(file, "rb")
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return opened
