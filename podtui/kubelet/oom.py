@@ -16,7 +16,7 @@ from podtui.kubelet.events import WARNING, EventRecorder
 _LOG = logging.getLogger(__name__)
 _BEGIN: Final = "invoked oom-killer:"
 _IN_GROUP: Final = re.compile(r"oom-kill:constraint=[^,]*,.*\boom_memcg=|^Task in /\S* killed as a")
-_KILLED: Final = re.compile(r"Killed process ([0-9]+),? \((.+?)\)")
+_KILLED: Final = re.compile(r"Killed process ([0-9]+) \((.+)\)")
 _RECORD_LIMIT: Final = 8192
 
 
