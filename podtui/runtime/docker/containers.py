@@ -15,6 +15,7 @@ from podtui.errors import (
     ContainerStartError,
     EngineError,
     EngineNotFound,
+    EngineUnavailable,
 )
 from podtui.runtime.docker.accounts import ImageAccounts
 from podtui.runtime.docker.client import Client
@@ -243,7 +244,7 @@ class Containers:
             except ValueError as error:
                 raise ContainerCreateError(str(error)) from error
             if mount.host_path_create == "File":
-                await self._host_files.kind(source.path, "File")
+                await self._make_file(source.path)
             return source
         place = store.places.get(mount.volume)
         if place is None or not store.mountpoint:
@@ -270,6 +271,14 @@ class Containers:
             found = await link.calls.run(lambda client: client.inspect_volume(memory))
             base = str(found["Mountpoint"])
         return Source(path=posixpath.join(base, path), must_exist=True)
+
+    async def _make_file(self, path: str) -> None:
+        try:
+            await self._host_files.kind(path, "File")
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            raise ContainerCreateError(str(error)) from error
 
     async def _termination_file(
         self, link: Link, sandbox_id: str, store: SandboxStore, config: ContainerConfig
