@@ -12,7 +12,17 @@ from msgspec import structs
 from virtual_time import VirtualClock, settle
 
 from podtui.api.names import CONFIG_HASH
-from podtui.api.v1 import Container, Event, Node, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.api.v1 import (
+    ConfigMap,
+    Container,
+    Event,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Secret,
+)
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.kubelet import Kubelet
@@ -113,6 +123,8 @@ class World:
         self._probes = probes
         self._hooks = hooks
         self.pods: dict[str, Pod] = {}
+        self.config_maps: dict[tuple[str, str], ConfigMap] = {}
+        self.secrets: dict[tuple[str, str], Secret] = {}
         self._changed = asyncio.Event()
         self.kubelet = self._new_kubelet()
         self._task: asyncio.Task[None] | None = None
@@ -137,7 +149,11 @@ class World:
     async def _folders(self) -> AsyncIterator[Folder]:
         while True:
             self._changed.clear()
-            yield Folder(pods=dict(self.pods))
+            yield Folder(
+                pods=dict(self.pods),
+                config_maps=dict(self.config_maps),
+                secrets=dict(self.secrets),
+            )
             await self._changed.wait()
 
     # --- life
@@ -172,6 +188,15 @@ class World:
     def remove(self, *uids: str) -> None:
         for uid in uids:
             del self.pods[uid]
+        self._changed.set()
+
+    def config_map(self, name: str, immutable: bool | None = None, **data: str) -> None:
+        """A document beside the pods; without data, it goes."""
+        meta = ObjectMeta(name=name, namespace="default")
+        self.config_maps.pop(("default", name), None)
+        if data:
+            made = ConfigMap(metadata=meta, data=data, immutable=immutable)
+            self.config_maps["default", name] = made
         self._changed.set()
 
     def replace(self, uid: str, new: Pod) -> None:

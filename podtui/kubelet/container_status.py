@@ -21,9 +21,12 @@ from podtui.api.v1 import (
     Pod,
     PodStatus,
     ResourceRequirements,
+    VolumeMount,
     VolumeMountStatus,
 )
 from podtui.kubelet.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.mounts import is_recursive_read_only
 from podtui.kubelet.phase import RESTARTING_ALL
 from podtui.kubelet.resource_status import canonical_resources, container_resources_status
 from podtui.kubelet.restart import init_failed, init_restarts_after, should_restart
@@ -62,6 +65,7 @@ class _View:
     restarting_all: bool
     waiting: Mapping[str, tuple[str, str]]
     runtime_name: str
+    recursive_read_only: bool
     initialized: bool
     actuated: Mapping[str, ResourceRequirements]
 
@@ -70,16 +74,25 @@ def _waiting(reason: str = "", message: str = "") -> ContainerState:
     return ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
 
 
-def _mounts(container: Container) -> tuple[VolumeMountStatus, ...]:
+def _mounts(container: Container, *, recursive: bool) -> tuple[VolumeMountStatus, ...]:
     return tuple(
         VolumeMountStatus(
             name=mount.name,
             mountPath=mount.mountPath,
             readOnly=mount.readOnly or None,
-            recursiveReadOnly="Disabled" if mount.readOnly else "",
+            recursiveReadOnly=_read_only_mode(mount, recursive) if mount.readOnly else "",
         )
         for mount in container.volumeMounts
     )
+
+
+def _read_only_mode(mount: VolumeMount, supported: bool) -> str:
+    try:
+        recursive = is_recursive_read_only(mount, supported=supported)
+    except ConfigError:
+        # Its container waits, and says why.
+        recursive = False
+    return "Enabled" if recursive else "Disabled"
 
 
 def _user(one: ObservedContainer) -> ContainerUser | None:
@@ -242,7 +255,10 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
         started = _started(container, newest, view)
         ready = _ready(container, newest, started, view)
     return msgspec.structs.replace(
-        status, started=started, ready=ready, volumeMounts=_mounts(container)
+        status,
+        started=started,
+        ready=ready,
+        volumeMounts=_mounts(container, recursive=view.recursive_read_only),
     )
 
 
@@ -263,6 +279,7 @@ def container_statuses(
     previous: PodStatus | None,
     waiting: Mapping[str, tuple[str, str]],
     runtime_name: str,
+    recursive_read_only: bool,
     initialized: bool,
     actuated: Mapping[str, ResourceRequirements] | None = None,
 ) -> tuple[Statuses, Statuses, Statuses]:
@@ -271,6 +288,7 @@ def container_statuses(
 
     The newest instance gives the state, the one before it ``lastState``. ``waiting`` has, by
     container, why its last start failed. ``initialized``: a regular container was created.
+    ``recursive_read_only``: the engine has such mounts.
     ``actuated`` has, by container, what the engine was last told.
     """
     known = previous or PodStatus()
@@ -292,6 +310,7 @@ def container_statuses(
         ),
         waiting=waiting,
         runtime_name=runtime_name,
+        recursive_read_only=recursive_read_only,
         initialized=initialized,
         actuated=actuated or {},
     )

@@ -104,6 +104,7 @@ def pod_status(
     waiting: Mapping[str, tuple[str, str]],
     host_ips: tuple[str, ...] = (),
     runtime_name: str = "docker",
+    recursive_read_only: bool = False,
     terminal: bool = False,
     strict: bool = False,
     resize: tuple[PodCondition, ...] = (),
@@ -115,7 +116,8 @@ def pod_status(
     terminal phase in it stays. ``waiting`` has why each container's last start failed: (reason,
     message). ``terminal`` is for the last status of a pod that was torn down. ``host_ips`` are the
     node's, primary first; ``strict`` leaves them out as a standalone kubelet does. ``resize`` are
-    the conditions of a resize, ``actuated`` what the engine was last told.
+    the conditions of a resize, ``actuated`` what the engine was last told; ``recursive_read_only``:
+    the engine has such mounts.
     """
     node_ips = () if strict else host_ips
     regular_known = _any_regular(pod, observed)
@@ -126,6 +128,7 @@ def pod_status(
         previous=previous,
         waiting=waiting,
         runtime_name=runtime_name,
+        recursive_read_only=recursive_read_only,
         initialized=regular_known,
         actuated=None if actuated is None else actuated.containers,
     )

@@ -172,6 +172,7 @@ class Syncer:
             waiting=self._reasons.of(uid),
             host_ips=self._node.host_ips,
             runtime_name=self._link.info.name if self._link.info else "docker",
+            recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
             terminal=terminal,
             strict=self._config.strict,
             resize=self._resizes.conditions(uid, terminal=terminal),

@@ -232,6 +232,24 @@ def test_golden_mounts_of_a_reader():
     ]
 
 
+@pytest.mark.field("spec.containers.volumeMounts.recursiveReadOnly", answer="honoured")
+@pytest.mark.parametrize(
+    ("mode", "supported", "shown"),
+    [
+        ("", True, "Disabled"),
+        ("Disabled", True, "Disabled"),
+        ("IfPossible", True, "Enabled"),
+        ("IfPossible", False, "Disabled"),
+        ("Enabled", True, "Enabled"),
+        ("Enabled", False, "Disabled"),
+    ],
+)
+def test_how_far_a_mount_is_read_only(mode, supported, shown):
+    mount = {"name": "d", "mountPath": "/d", "readOnly": True, "recursiveReadOnly": mode}
+    found = status(make_pod(ctr(volumeMounts=[mount])), seen(up()), recursive_read_only=supported)
+    assert one_of(found).volumeMounts[0].recursiveReadOnly == shown
+
+
 def test_golden_nonroot():
     waiting = {"c": ("CreateContainerConfigError", "container has runAsNonRoot and …")}
     found = status(make_pod(), seen(), waiting=waiting)

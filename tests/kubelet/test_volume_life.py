@@ -1,0 +1,470 @@
+"""Volumes over the life of a pod: what it waits for, what is tried again, what is kept current."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from kubelet_world import World, container, pod
+from msgspec import convert, structs
+
+from podtui.api.v1 import EnvVar, Event, Pod, Volume, VolumeMount
+from podtui.errors import EngineError
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.protocol import HostPathKind
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+
+
+def volume(name: str, **source: object) -> Volume:
+    return convert({"name": name, **source}, Volume)
+
+
+def mounting(*names: str, **fields: object):
+    mounts = tuple(VolumeMount(name=name, mountPath=f"/{name}") for name in names)
+    return container(**{"volumeMounts": mounts, **fields})  # type: ignore[arg-type]
+
+
+def pod_with(*volumes: Volume, **fields: object) -> Pod:
+    """A pod that mounts all of them."""
+    return pod("web-n1", "", mounting(*(one.name for one in volumes)), volumes=volumes, **fields)
+
+
+def configured(**fields: object) -> Pod:
+    return pod_with(volume("cfg", configMap={"name": "m"}), **fields)
+
+
+async def warnings(world: World) -> list[Event]:
+    return await world.events("web-n1", "FailedMount")
+
+
+async def messages(world: World) -> list[str]:
+    return [event.message for event in await warnings(world)]
+
+
+def failed(name: str, why: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {why}'
+
+
+async def content(world: World, path: str, name: str = "cfg") -> bytes | None:
+    (box,) = world.sandboxes(UID)
+    return await world.runtime.read_volume(box.id, name, path, 1000)
+
+
+async def times_of(world: World, verb: str, count: int) -> list[float]:
+    """When each of the first calls of a verb was made, in virtual seconds."""
+    found: list[float] = []
+    while len(found) < count:
+        found += [world.clock.monotonic()] * (world.calls.get(verb, 0) - len(found))
+        await world.sleep(0.01)
+    return found
+
+
+def gaps(moments: list[float]) -> list[float]:
+    return [round(later - earlier, 1) for earlier, later in itertools.pairwise(moments)]
+
+
+# --- host paths
+
+
+@pytest.mark.case(75)
+@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
+async def test_a_pod_waits_for_its_host_path_and_goes_on_by_itself() -> None:
+    world = World(jitter=1.0)
+    async with world.running():
+        world.add(pod_with(volume("d", hostPath={"path": "/etc/hostname", "type": "Directory"})))
+        moments = await times_of(world, "host_path", 7)
+        assert gaps(moments) == [0.5, 1, 2, 4, 8, 16]
+        (event,) = await warnings(world)
+        why = "hostPath type check failed: /etc/hostname is not a directory"
+        assert (event.message, event.type) == (failed("d", why), "Warning")
+        assert event.count == 7
+        assert event.involvedObject.fieldPath == ""
+        assert world.calls.get("run_sandbox", 0) == 0
+        status = await world.status()
+        assert status.phase == "Pending"
+        waiting = status.containerStatuses[0].state.waiting
+        assert waiting is not None
+        assert (waiting.reason, waiting.message) == ("ContainerCreating", "")
+        conditions = {one.type: one.status for one in status.conditions}
+        assert conditions["PodReadyToStartContainers"] == "False"
+        assert await world.events("web-n1", "FailedCreatePodSandBox", "Failed") == []
+        world.engine.host.put("/etc/hostname", HostPathKind.DIRECTORY)
+        await world.until(world.runs(UID), limit=33)
+        calls = world.calls["host_path"]
+        world.engine.host.put("/etc/hostname", HostPathKind.MISSING)
+        await world.sleep(300)
+        assert world.calls["host_path"] == calls, "asked again what had been found right"
+
+
+async def test_tries_are_never_more_than_two_minutes_and_two_seconds_apart() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod_with(volume("d", hostPath={"path": "/none", "type": "Directory"})))
+        assert gaps(await times_of(world, "host_path", 11))[-3:] == [64, 122, 122]
+
+
+async def test_a_new_kubelet_asks_again() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod_with(volume("d", hostPath={"path": "/tmp", "type": "Directory"})))
+        await world.until(world.runs(UID))
+        await world.stop_kubelet()
+        world.engine.host.put("/tmp", HostPathKind.MISSING)
+        await world.start_kubelet()
+        await world.sleep(5)
+        why = "hostPath type check failed: /tmp is not a directory"
+        assert await messages(world) == [failed("d", why)]
+        assert world.runs(UID)(), "what runs is not stopped for it"
+
+
+@pytest.mark.case(76)
+@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
+async def test_missing_host_paths_are_made_where_the_type_says_so() -> None:
+    world = World()
+    async with world.running():
+        world.add(
+            pod_with(
+                volume("d", hostPath={"path": "/srv/a/b", "type": "DirectoryOrCreate"}),
+                volume("f", hostPath={"path": "/srv/f", "type": "FileOrCreate"}),
+            )
+        )
+        await world.until(world.runs(UID))
+        assert world.engine.host.kind("/srv/a/b") is HostPathKind.DIRECTORY
+        assert world.engine.host.kind("/srv/f") is HostPathKind.FILE
+
+
+async def test_a_file_is_not_made_with_its_parents() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod_with(volume("f", hostPath={"path": "/srv/no/f", "type": "FileOrCreate"})))
+        await world.sleep(0.3)
+        assert await messages(world) == [failed("f", "open /srv/no/f: no such file or directory")]
+
+
+# --- what cannot be set up
+
+
+@pytest.mark.case(102)
+async def test_strict_has_no_projected_volume() -> None:
+    item = {"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}
+    projected = volume("p", projected={"sources": [{"downwardAPI": {"items": [item]}}]})
+    world = World(strict=True)
+    async with world.running():
+        world.add(pod_with(projected))
+        await world.sleep(4)
+        why = "cannot setup projected volume p because kube client is not configured"
+        (event,) = await warnings(world)
+        assert event.message == failed("p", why)
+        assert event.count == 4, "after 0, 0.5, 1.5 and 3.5 seconds"
+        assert (await world.status()).phase == "Pending"
+        assert world.calls.get("run_sandbox", 0) == 0
+
+
+async def test_a_volume_of_a_type_that_nobody_mounts_keeps_its_pod_waiting() -> None:
+    world = World()
+    async with world.running():
+        world.add(
+            pod_with(
+                volume("data", nfs={"server": "s", "path": "/"}),
+                volume("e", emptyDir={}),
+                volume("old", rbd={"monitors": ["m"], "image": "i"}),
+            )
+        )
+        await world.sleep(25)
+        (event,) = await warnings(world)
+        assert event.message == (
+            "Unable to attach or mount volumes: unmounted volumes=[data old],"
+            " unattached volumes=[], failed to process volumes=[data old]:"
+            ' failed to get Plugin from volumeSpec for volume "data" err=no volume plugin matched;'
+            ' failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched'
+        )
+        assert event.count == 3, "once in each pass, ten seconds apart"
+        said = [one.message for one in await world.events("web-n1", "NotSupported")]
+        assert said == [
+            'volumes of type nfs are not supported: the pod waits for "data"',
+            'volumes of type rbd are not supported: the pod waits for "old"',
+        ]
+        assert world.calls.get("run_sandbox", 0) == 0
+        assert (await world.status()).phase == "Pending"
+
+
+async def test_a_document_that_comes_later_is_seen_at_once() -> None:
+    world = World()
+    async with world.running():
+        world.add(configured())
+        await world.sleep(130)
+        assert await messages(world) == [failed("cfg", 'configmap "m" not found')]
+        assert world.calls.get("run_sandbox", 0) == 0
+        world.config_map("m", key="value")
+        assert await world.until(world.runs(UID)) < 0.2
+        assert await content(world, "key") == b"value"
+
+
+async def test_a_key_that_comes_later_starts_a_container_at_once() -> None:
+    world = World()
+    ref = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
+    async with world.running():
+        world.config_map("m", other="1")
+        world.add(pod("web-n1", "", container(env=convert((ref,), tuple[EnvVar, ...]))))
+        await world.sleep(3)
+        waiting = (await world.status()).containerStatuses[0].state.waiting
+        assert waiting is not None
+        assert (waiting.reason, waiting.message) == (
+            "CreateContainerConfigError",
+            "couldn't find key k in ConfigMap default/m",
+        )
+        world.config_map("m", k="v")
+        assert await world.until(world.runs(UID)) < 0.2
+
+
+# --- files that change
+
+
+@pytest.mark.field("spec.volumes.configMap", answer="honoured")
+async def test_files_follow_a_document_at_once_and_are_written_only_then() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        assert await content(world, "key") == b"one"
+        await world.sleep(200)
+        assert world.calls.get("write_volume", 0) == 0, "the sandbox was made with them"
+        world.config_map("m", key="two", more="x")
+        assert await world.until(lambda: world.calls.get("write_volume", 0) == 1) < 0.2
+        assert await content(world, "key") == b"two"
+        assert await content(world, "more") == b"x"
+        world.config_map("other", key="x")
+        await world.sleep(200)
+        assert world.calls["write_volume"] == 1
+        assert len(world.containers(UID)) == 1
+
+
+@pytest.mark.case(81)
+async def test_labels_change_under_a_fixed_uid() -> None:
+    item = {"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}
+    world = World()
+    async with world.running():
+        made = pod_with(volume("cfg", downwardAPI={"items": [item]}))
+        world.add(made)
+        await world.until(world.runs(UID))
+        assert await content(world, "l") == b""
+        meta = structs.replace(made.metadata, labels={"a": "1"})
+        world.add(structs.replace(made, metadata=meta))
+        await world.until(lambda: world.calls.get("write_volume", 0) == 1, limit=1)
+        assert await content(world, "l") == b'a="1"'
+        assert len(world.containers(UID)) == 1
+
+
+async def test_a_new_kubelet_writes_once() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        await world.stop_kubelet()
+        world.config_map("m", key="two")
+        await world.start_kubelet()
+        await world.until(lambda: world.calls.get("write_volume", 0) == 1, limit=2)
+        assert await content(world, "key") == b"two"
+        await world.sleep(200)
+        assert world.calls["write_volume"] == 1
+
+
+async def test_files_stay_when_their_document_goes() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(exit_after=5.0, exit_code=1)
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        world.config_map("m")
+        await world.sleep(1)
+        assert await messages(world) == [failed("cfg", 'configmap "m" not found')]
+        await world.sleep(60)
+        assert world.containers(UID, "c")[-1].attempt > 1, "it is restarted all the same"
+        assert await content(world, "key") == b"one"
+        world.config_map("m", key="three")
+        await world.until(lambda: world.calls.get("write_volume", 0) == 1, limit=1)
+        assert await content(world, "key") == b"three"
+
+
+async def test_files_are_kept_for_a_sandbox_that_is_made_again() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        (box,) = world.sandboxes(UID)
+        world.config_map("m")
+        await world.sleep(1)
+        await world.runtime.stop_sandbox(box.id)
+        await world.until(lambda: world.runs(UID)() and world.sandboxes(UID)[0].attempt == 1)
+        assert await content(world, "key") == b"one"
+
+
+async def test_an_immutable_document_stays_as_it_was_first_seen() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", immutable=True, key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        world.config_map("m", immutable=True, key="two")
+        await world.sleep(100)
+        assert await content(world, "key") == b"one"
+        assert world.calls.get("write_volume", 0) == 0
+        world.config_map("m")
+        await world.sleep(1)
+        world.config_map("m", key="three")
+        await world.until(lambda: world.calls.get("write_volume", 0) == 1, limit=1)
+        assert await content(world, "key") == b"three"
+
+
+async def test_files_that_the_engine_did_not_write_are_tried_again() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        world.engine.faults.fail("write_volume", EngineError("no space left on device"), times=2)
+        world.config_map("m", key="two")
+        await world.until(lambda: world.calls.get("write_volume", 0) == 3, limit=3)
+        assert await content(world, "key") == b"two"
+        (event,) = await warnings(world)
+        assert (event.message, event.count) == (failed("cfg", "no space left on device"), 2)
+
+
+# --- images
+
+
+IMAGE = volume("img", image={"reference": "data:1", "pullPolicy": "IfNotPresent"})
+ABSENT = volume("img", image={"reference": "nosuch:1", "pullPolicy": "IfNotPresent"})
+
+
+@pytest.mark.field("spec.volumes.image", answer="honoured")
+async def test_an_image_is_pulled_once_and_its_files_are_there() -> None:
+    world = World()
+    async with world.running():
+        users = (mounting("img", name="a"), mounting("img", name="b"))
+        world.add(pod("web-n1", "", *users, volumes=(IMAGE,)))
+        await world.until(world.runs(UID, 2))
+        assert await content(world, "etc/group", "img") == b"root:x:0:\n"
+        pulls = await world.events("web-n1", "Pulling")
+        assert [(one.message, one.involvedObject.fieldPath) for one in pulls] == [
+            ('Pulling image "data:1"', "")
+        ]
+        assert world.calls["fill_volume"] == 1
+        await world.sleep(200)
+        assert (world.calls["pull_image"], world.calls["fill_volume"]) == (1, 1)
+
+
+@pytest.mark.case(107)
+@pytest.mark.field(
+    "spec.volumes.image.reference", "spec.volumes.image.pullPolicy", answer="honoured"
+)
+async def test_a_bad_image_stops_those_that_mount_it_and_no_other() -> None:
+    world = World()
+    async with world.running():
+        users = (mounting("img", name="a"), container("b"))
+        world.add(pod("web-n1", "", *users, volumes=(ABSENT,)))
+        await world.until(world.runs(UID))
+        assert [one.name for one in world.running_containers(UID)] == ["b"]
+        texts: dict[str, str] = {}
+        for _ in range(400):
+            waiting = (await world.status()).containerStatuses[0].state.waiting
+            assert waiting is not None
+            texts[waiting.reason] = waiting.message
+            await world.sleep(0.1)
+        assert texts.keys() - {"ContainerCreating"} == {"ErrImagePull", "ImagePullBackOff"}
+        assert texts["ImagePullBackOff"] == (
+            f'Back-off pulling image "nosuch:1": ErrImagePull: {texts["ErrImagePull"]}'
+        )
+        said = {
+            (one.type, one.reason, one.message, one.involvedObject.fieldPath)
+            for one in await world.events("web-n1", "Failed", "BackOff")
+        }
+        assert said == {
+            ("Warning", "Failed", f'Failed to pull image "nosuch:1": {texts["ErrImagePull"]}', ""),
+            ("Normal", "BackOff", 'Back-off pulling image "nosuch:1"', ""),
+            ("Warning", "Failed", "Error: ErrImagePull", "spec.containers{a}"),
+            ("Warning", "Failed", "Error: ImagePullBackOff", "spec.containers{a}"),
+        }
+        assert (await world.status()).phase == "Pending"
+
+
+async def test_an_image_that_cannot_be_unpacked() -> None:
+    world = World()
+    async with world.running():
+        world.engine.faults.fail("fill_volume", EngineError("no space left on device"), times=1)
+        world.add(pod("web-n1", "", mounting("img"), volumes=(IMAGE,)))
+        await world.until(world.runs(UID), limit=16)
+        text = "ImageVolumeMountFailed: no space left on device"
+        (event,) = await world.events("web-n1", "Failed")
+        assert event.message == f"Error: {text}"
+        assert event.involvedObject.fieldPath == "spec.containers{c}"
+
+
+@pytest.mark.parametrize(("strict", "looks"), [(False, 1), (True, 4)])
+async def test_only_strict_looks_for_images_in_every_pass(strict: bool, looks: int) -> None:
+    world = World(strict=strict)
+    async with world.running():
+        world.add(pod("web-n1", "", mounting("img"), volumes=(IMAGE,)))
+        await world.until(world.runs(UID))
+        await world.sleep(1)
+        before = world.calls["image_status"]
+        await world.sleep(185)
+        assert world.calls["image_status"] - before == looks - 1
+
+
+# --- variables from files
+
+
+def from_file(**more: object) -> Pod:
+    ref = {"volumeName": "shared", "path": "vars.env", "key": "TOKEN", **more}
+    variable = {"name": "T", "valueFrom": {"fileKeyRef": ref}}
+    return pod(
+        "web-n1",
+        "",
+        container("app", env=convert((variable,), tuple[EnvVar, ...])),
+        init=(
+            mounting(
+                "shared",
+                name="write",
+                command=("sh", "-c", "echo \"TOKEN='abc'\" > /shared/vars.env"),
+            ),
+        ),
+        volumes=(volume("shared", emptyDir={}),),
+    )
+
+
+def env_of(world: World, name: str) -> Callable[[str], str | None]:
+    (record,) = world.containers(UID, name)
+    return dict(world.engine._containers[record.id].config.env).get
+
+
+@pytest.mark.case(82)
+@pytest.mark.field("spec.containers.env.valueFrom.fileKeyRef", answer="honoured")
+async def test_a_variable_comes_from_a_file_that_an_init_container_wrote() -> None:
+    world = World()
+    async with world.running():
+        world.add(from_file())
+        await world.until(lambda: bool(world.containers(UID, "app")), limit=30)
+        assert env_of(world, "app")("T") == "abc"
+
+
+async def test_a_variable_whose_file_is_missing() -> None:
+    world = World()
+    async with world.running():
+        world.add(from_file(path="none.env", optional=True))
+        await world.sleep(30)
+        waiting = (await world.status()).containerStatuses[0].state.waiting
+        assert waiting is not None
+        assert (waiting.reason, waiting.message) == (
+            "CreateContainerConfigError",
+            "couldn't parse env file",
+        )
+        (event,) = await world.events("web-n1", "Failed")
+        assert event.message == "Error: couldn't parse env file"
