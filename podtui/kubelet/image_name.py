@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
-_COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
-_DOMAIN: Final = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
-_REFERENCE: Final = re.compile(
-    rf"(?P<name>(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*)"
-    r"(?P<tag>:[\w][\w.-]{0,127})?"
-    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
-    re.ASCII,
-)
-_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
-_LONGEST: Final = 255
+from podtui.api.image_reference import parse_image_reference
 
 
 class InvalidImageName(ValueError):
@@ -27,13 +16,26 @@ def with_default_tag(image: str) -> str:
 
     Raises `InvalidImageName`.
     """
-    match = _REFERENCE.fullmatch(image)
-    if match is None:
-        lower = _REFERENCE.fullmatch(image.lower())
-        problem = "invalid reference format"
-        if lower is not None and image != image.lower():
-            problem += f": repository name ({image.rpartition(':')[0] or image}) must be lowercase"
-        raise InvalidImageName(f'couldn\'t parse image name "{image}": {problem}')
-    if len(match["name"]) > _LONGEST or _IDENTIFIER.fullmatch(image):
-        raise InvalidImageName(f'couldn\'t parse image name "{image}": invalid reference format')
-    return image if match["tag"] or match["digest"] else f"{image}:latest"
+    reference = parse_image_reference(image)
+    if reference is not None:
+        return image if reference.tag or reference.digest else f"{image}:latest"
+    raise InvalidImageName(f'couldn\'t parse image name "{image}": {_problem(image)}')
+
+
+def _problem(image: str) -> str:
+    """What the reference parser complains of first."""
+    if re.fullmatch(r"[a-f0-9]{64}", image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    repository = _path(image).partition(":")[0]
+    if repository != repository.lower():
+        return f"invalid reference format: repository name ({repository}) must be lowercase"
+    return "invalid reference format"
+
+
+def _path(image: str) -> str:
+    """The name without its registry, as the default registry would file it."""
+    first, slash, rest = image.partition("/")
+    if not slash:
+        return f"library/{image}"
+    elsewhere = first == "localhost" or "." in first or ":" in first or first != first.lower()
+    return rest if elsewhere else image

@@ -12,7 +12,6 @@ from virtual_time import VirtualClock, settle, virtual
 
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
-from podtui.kubelet.image_name import InvalidImageName, with_default_tag
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.restart_counts import RestartCounts
@@ -175,32 +174,6 @@ def test_counts_go_on_from_the_records() -> None:
     shown = counts.show("a", status_of(0, container_id=""), seed=status_of(5))
     assert shown.containerStatuses[0].restartCount == 5
     assert counts.next("a", "c") == 6
-
-
-# --- image names
-
-
-@pytest.mark.parametrize(
-    ("image", "full"),
-    [
-        ("busybox", "busybox:latest"),
-        ("busybox:1.36", "busybox:1.36"),
-        ("localhost:5000/a/b", "localhost:5000/a/b:latest"),
-        ("Registry.example:5000/a/b:T", "Registry.example:5000/a/b:T"),
-        ("a@sha256:" + "0" * 64, "a@sha256:" + "0" * 64),
-        ("a:1@sha256:" + "0" * 64, "a:1@sha256:" + "0" * 64),
-    ],
-)
-def test_images_get_a_tag(image: str, full: str) -> None:
-    assert with_default_tag(image) == full
-
-
-@pytest.mark.parametrize(
-    "image", ["", "UPPER CASE", "Upper", "a:", "a//b", "-a", "a:b c", "0" * 64]
-)
-def test_what_is_no_image(image: str) -> None:
-    with pytest.raises(InvalidImageName, match="invalid reference format"):
-        with_default_tag(image)
 
 
 # --- calls side by side

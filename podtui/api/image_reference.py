@@ -1,0 +1,36 @@
+"""What an image reference is made of: name, tag and digest (reference §1.5, §6.7)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN: Final = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_REFERENCE: Final = re.compile(
+    rf"(?P<name>(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*)"
+    r"(?::(?P<tag>[\w][\w.-]{0,127}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
+_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
+_LONGEST_NAME: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReference:
+    """``tag`` and ``digest`` are empty where the reference has none."""
+
+    name: str
+    tag: str
+    digest: str
+
+
+def parse_image_reference(image: str) -> ImageReference | None:
+    """The parts of a reference; None for a text that is none, an image's bare id among them."""
+    match = _REFERENCE.fullmatch(image)
+    if match is None or len(match["name"]) > _LONGEST_NAME or _IDENTIFIER.fullmatch(image):
+        return None
+    return ImageReference(match["name"], match["tag"] or "", match["digest"] or "")

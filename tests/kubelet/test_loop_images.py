@@ -1,0 +1,297 @@
+"""Images that come, that come late, that come with a password, and that do not come."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from kubelet_world import World, container, pod
+
+from podtui.api.v1 import LocalObjectReference, ObjectMeta, Pod, PodStatus, Secret
+from podtui.errors import EngineError, ImagePullError
+from podtui.manifest.types import Folder
+from podtui.runtime.protocol import RegistryAuth
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+ABSENT = "manifest for nosuch:1 not found: manifest unknown: nosuch:1"
+
+
+async def waitings(world: World, seconds: float) -> list[tuple[str, str]]:
+    """The reasons and messages that the one container waits for, one after the other, in every
+    status that is set: records may leave out those that last no time."""
+    found: list[tuple[str, str]] = []
+    statuses = world.kubelet._statuses
+    put = statuses.set
+
+    def noted(pod: Pod, status: PodStatus) -> None:
+        for one in status.containerStatuses:
+            waiting = one.state.waiting
+            if waiting is not None and (waiting.reason, waiting.message) not in found:
+                found.append((waiting.reason, waiting.message))
+        put(pod, status)
+
+    statuses.set = noted  # type: ignore[method-assign]
+    await world.sleep(seconds)
+    return found
+
+
+async def told(world: World) -> list[tuple[str, str, str]]:
+    """What was said of the container, in the order in which it was said first."""
+    return [
+        (event.type, event.reason, event.message)
+        for event in await world.events()
+        if event.involvedObject.fieldPath == "spec.containers{c}"
+    ]
+
+
+@pytest.mark.case(40)
+@pytest.mark.field("spec.containers.image", "spec.containers.imagePullPolicy", answer="honoured")
+@pytest.mark.parametrize("strict", [False, True])
+async def test_an_image_that_does_not_come(strict: bool) -> None:
+    world = World(strict=strict)
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="nosuch:1")))
+        seen = await waitings(world, 20.0)
+        back_off = 'Back-off pulling image "nosuch:1"'
+        expected = [
+            ("ContainerCreating", ""),
+            ("ErrImagePull", ABSENT),
+            ("ImagePullBackOff", f"{back_off}: ErrImagePull: {ABSENT}"),
+        ]
+        assert seen == expected
+        assert (await world.status()).phase == "Pending"
+        first = (await world.events())[:5]
+        assert [(e.type, e.reason, e.message) for e in first] == [
+            ("Normal", "Pulling", 'Pulling image "nosuch:1"'),
+            ("Warning", "Failed", f'Failed to pull image "nosuch:1": {ABSENT}'),
+            ("Warning", "Failed", "Error: ErrImagePull"),
+            ("Normal", "BackOff", back_off),
+            ("Warning", "Failed", "Error: ImagePullBackOff"),
+        ]
+        assert {e.involvedObject.fieldPath for e in first} == {"spec.containers{c}"}
+
+
+async def test_pulls_back_off_up_to_five_minutes_and_begin_anew_after_ten() -> None:
+    world = World()
+    pulls: list[float] = []
+    begun = world.runtime.pull_image
+
+    async def noted(image: str, **how: object):
+        pulls.append(world.clock.monotonic())
+        return await begun(image, **how)  # type: ignore[arg-type]
+
+    world.runtime.pull_image = noted  # type: ignore[method-assign]
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="nosuch:1")))
+        await world.sleep(1500.0)
+    waits = [later - earlier for earlier, later in itertools.pairwise(pulls)]
+    # The worker asks every ten seconds; so a wait is the back-off, up to the next time it asks.
+    for wait, back_off in zip(waits, [10, 20, 40, 80, 160, 300, 300], strict=False):
+        assert back_off <= wait <= back_off + 10.5
+
+
+@pytest.mark.case(42)
+@pytest.mark.field("spec.containers.imagePullPolicy", answer="honoured")
+async def test_never_is_never_pulled() -> None:
+    world = World()
+    text = 'Container image "nosuch:1" is not present with pull policy of Never'
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="nosuch:1", imagePullPolicy="Never")))
+        assert await waitings(world, 25.0) == [
+            ("ContainerCreating", ""),
+            ("ErrImageNeverPull", text),
+        ]
+        assert "pull_image" not in world.calls
+        assert await told(world) == [
+            ("Warning", "ErrImageNeverPull", text),
+            ("Warning", "Failed", "Error: ErrImageNeverPull"),
+        ]
+        (again,) = await world.events("web-n1", "ErrImageNeverPull")
+        assert (again.count or 0) >= 3, "it is looked for every ten seconds"
+
+
+@pytest.mark.case(43)
+async def test_a_name_that_is_no_image_and_one_without_a_tag() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="UPPER CASE")))
+        text = (
+            'Failed to apply default image tag "UPPER CASE": couldn\'t parse image name '
+            '"UPPER CASE": invalid reference format: repository name (library/UPPER CASE) '
+            "must be lowercase"
+        )
+        assert await waitings(world, 5.0) == [
+            ("ContainerCreating", ""),
+            ("InvalidImageName", text),
+        ]
+        assert await told(world) == [
+            ("Warning", "InspectFailed", text),
+            ("Warning", "Failed", "Error: InvalidImageName"),
+        ]
+        world.add(pod("plain", "", container(image="elsewhere", imagePullPolicy="Always")))
+        await world.until(world.runs("uid-plain"))
+        assert world.engine.images.find("elsewhere:latest") is not None
+        assert world.calls["pull_image"] == 1
+
+
+async def test_an_image_that_cannot_be_looked_at() -> None:
+    world = World()
+    async with world.running():
+        world.engine.faults.fail("image_status", EngineError("disk on fire"), times=None)
+        world.add(pod())
+        text = 'Failed to inspect image "busybox:1": disk on fire'
+        assert await waitings(world, 5.0) == [
+            ("ContainerCreating", ""),
+            ("ImageInspectError", text),
+        ]
+        assert await told(world) == [
+            ("Warning", "InspectFailed", text),
+            ("Warning", "Failed", "Error: ImageInspectError"),
+        ]
+        world.engine.faults.clear()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("RegistryUnavailable", "the registry is unavailable"),
+        ("SignatureValidationFailed", "the signature validation failed"),
+    ],
+)
+async def test_some_failures_have_names_of_their_own(reason: str, words: str) -> None:
+    world = World()
+    async with world.running():
+        world.engine.faults.fail("pull_image", ImagePullError(f"{reason}: try later"), times=None)
+        world.add(pod("web-n1", "", container(image="elsewhere:1")))
+        text = f"image pull failed for elsewhere:1 because {words}: try later"
+        assert await waitings(world, 5.0) == [
+            ("ContainerCreating", ""),
+            (reason, text),
+            (
+                "ImagePullBackOff",
+                f'Back-off pulling image "elsewhere:1": {reason}: {text}',
+            ),
+        ]
+        events = await told(world)
+        assert events[1:3] == [
+            ("Warning", "Failed", f'Failed to pull image "elsewhere:1": {reason}: try later'),
+            ("Warning", "Failed", f"Error: {reason}"),
+        ]
+        world.engine.faults.clear()
+
+
+async def test_more_pulls_than_are_allowed_fail_and_come_later() -> None:
+    world = World(registry_pull_qps=5, registry_burst=3, serialize_image_pulls=False)
+    async with world.running():
+        world.add(*[pod(f"p{i}", "", container(image=f"i{i}:1")) for i in range(5)])
+        await world.sleep(1.0)
+        assert len(world.running_containers()) == 3
+        failed = [e for i in range(5) for e in await world.events(f"p{i}", "Failed")]
+        pulls = [e.message for e in failed if e.message.startswith("Failed to pull")]
+        assert len(pulls) == 2
+        assert all(text.endswith(": pull QPS exceeded") for text in pulls)
+        await world.until(lambda: len(world.running_containers()) == 5, 30.0)
+
+
+# --- pull secrets
+
+
+def login_secret(name: str, user: str) -> Secret:
+    auth = base64.b64encode(f"{user}:hunter2".encode()).decode()
+    document = {"auths": {"registry.example": {"auth": auth}}}
+    return Secret(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        type="kubernetes.io/dockerconfigjson",
+        data={".dockerconfigjson": base64.b64encode(json.dumps(document).encode()).decode()},
+    )
+
+
+class SecretWorld(World):
+    """With Secret documents in the folder, and a registry that knows one user."""
+
+    def __init__(self, *names: str, knows: str = "") -> None:
+        self.held = {("default", name): login_secret(name, name) for name in names}
+        super().__init__()
+        self.tried: list[RegistryAuth | None] = []
+        pull = self.runtime.pull_image
+
+        async def guarded(image: str, *, auth: RegistryAuth | None = None, **how: object):
+            self.tried.append(auth)
+            if knows and (auth is None or auth.username != knows):
+                raise ImagePullError("no basic auth credentials")
+            return await pull(image, auth=auth, **how)  # type: ignore[arg-type]
+
+        self.runtime.pull_image = guarded  # type: ignore[method-assign]
+
+    async def _folders(self) -> AsyncIterator[Folder]:
+        async for folder in super()._folders():
+            yield Folder(pods=folder.pods, secrets=self.held)
+
+
+def asking(*names: str):
+    references = tuple(LocalObjectReference(name=name) for name in names)
+    image = container(image="registry.example/team/web:1")
+    return pod("web-n1", "", image, imagePullSecrets=references)
+
+
+@pytest.mark.field("spec.imagePullSecrets", answer="honoured")
+async def test_every_secret_is_tried_until_one_opens_the_registry(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    world = SecretWorld("ann", "bob", knows="bob")
+    async with world.running():
+        world.add(asking("ann", "bob"))
+        await world.until(world.runs(UID), 5.0)
+        assert [one and one.username for one in world.tried] == ["ann", "bob"]
+        assert not await world.events("web-n1", "FailedToRetrieveImagePullSecret", "Failed")
+        said = [event.message for event in await world.events()]
+    assert "hunter2" not in caplog.text + "".join(said)
+
+
+async def test_all_refusals_are_told() -> None:
+    world = SecretWorld("ann", "bob", knows="eve")
+    async with world.running():
+        world.add(asking("ann", "bob"))
+        await world.sleep(1.0)
+        failed = (await world.events("web-n1", "Failed"))[0]
+        assert failed.message == (
+            'Failed to pull image "registry.example/team/web:1": no basic auth credentials'
+        )
+
+
+async def test_a_secret_that_is_not_there_is_said_and_the_pull_is_tried() -> None:
+    world = SecretWorld("ann")
+    async with world.running():
+        world.add(asking("gone", "ann", "lost"))
+        await world.until(world.runs(UID), 5.0)
+        events = await world.events()
+        assert (events[0].type, events[0].reason) == ("Warning", "FailedToRetrieveImagePullSecret")
+        assert events[0].message == (
+            "Unable to retrieve some image pull secrets (gone, lost); "
+            "attempting to pull the image may not succeed."
+        )
+        assert events[0].involvedObject.fieldPath == ""
+        assert events[1].reason == "Pulling"
+
+
+async def test_a_broken_secret_fails_the_pull_without_a_word_of_its_text() -> None:
+    world = SecretWorld()
+    broken = Secret(
+        metadata=ObjectMeta(name="ann", namespace="default"),
+        type="kubernetes.io/dockerconfigjson",
+        stringData={".dockerconfigjson": "hunter2"},
+    )
+    world.held = {("default", "ann"): broken}
+    async with world.running():
+        world.add(asking("ann"))
+        await world.sleep(1.0)
+        failed = (await world.events("web-n1", "Failed"))[0]
+        assert failed.message == (
+            'Failed to pull image "registry.example/team/web:1": '
+            'secret "ann": .dockerconfigjson is no registry configuration'
+        )
