@@ -12,10 +12,13 @@ from typing import Final
 
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.go_duration import go_duration
 
 INITIAL: Final = 10.0
 MAXIMUM: Final = 300.0
+REDUCED_INITIAL: Final = 1.0
+REDUCED_MAXIMUM: Final = 60.0
 RESET_AFTER: Final = 600.0
 ROUNDING: Final = 0.001
 
@@ -91,6 +94,18 @@ class Backoff:
     def collect(self, now: float) -> None:
         """Drop the keys that would start over anyway."""
         self.discard(lambda key: now - self._entries[key].updated > self._reset_after)
+
+
+def crash_limits(config: KubeletConfig) -> tuple[float, float]:
+    """The first and the longest pause of a crash loop, as settings and feature gates have them. A
+    ``maxContainerRestartPeriod`` of 300 s counts as not set."""
+    initial, maximum = INITIAL, MAXIMUM
+    if config.gate("ReduceDefaultCrashLoopBackOffDecay"):
+        initial, maximum = REDUCED_INITIAL, REDUCED_MAXIMUM
+    period = config.max_container_restart_period
+    if period != MAXIMUM and config.gate("KubeletCrashLoopBackOffMax", default=True):
+        maximum = period
+    return min(initial, maximum), maximum
 
 
 CrashKey = tuple[str, str, str, str, str, str]

@@ -37,6 +37,7 @@ from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
+from podtui.kubelet.prober.state import ProbeKind
 from podtui.kubelet.probing import Probes
 from podtui.kubelet.pulled_images import PulledImages
 from podtui.kubelet.reasons import ReasonCache
@@ -48,7 +49,7 @@ from podtui.kubelet.starter import ContainerStarter
 from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.supervise import keep_running
 from podtui.kubelet.sync import Syncer
-from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
+from podtui.kubelet.types import PodOperation, PodUpdate, ProbeResult, WorkerState
 from podtui.kubelet.volume_manager import VolumeManager
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.types import Folder
@@ -153,7 +154,7 @@ class Kubelet:
             handlers=Handlers(runtime, addresses, simulated=config.simulated),
             observe=self._cache.get,
             recorded=self._statuses.seed,
-            turned=self._on_observed,
+            turned=self._on_probe,
             events=self._events,
             clock=clock,
             jitter=jitter,
@@ -524,6 +525,13 @@ class Kubelet:
         ):
             # The pass may wait for another container's image; what runs by now need not.
             self._syncer.publish(pod)
+
+    def _on_probe(self, uid: str, container_id: str, kind: ProbeKind, result: ProbeResult) -> None:
+        pod = self._manager.get(uid)
+        if pod is not None and kind is ProbeKind.READINESS:
+            # Whatever the pod's worker waits for just now.
+            self._syncer.show_readiness(pod, container_id, ready=result is ProbeResult.SUCCESS)
+        self._on_observed(uid)
 
     def _on_pull_progress(self, uid: str, text: str | None) -> None:
         self._statuses.annotate(uid, PULL_PROGRESS, text)

@@ -13,7 +13,14 @@ from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet import env_file
-from podtui.kubelet.backoff import Backoff, CrashKey, crash_event, crash_key, crash_message
+from podtui.kubelet.backoff import (
+    Backoff,
+    CrashKey,
+    crash_event,
+    crash_key,
+    crash_limits,
+    crash_message,
+)
 from podtui.kubelet.cgroups import cgroup_rules
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.config_error import ConfigError
@@ -79,7 +86,7 @@ class ContainerStarter:
         self._documents = documents
         self._clock = clock
         self._config = config
-        self._backoff = Backoff(maximum=config.max_container_restart_period)
+        self._backoff = Backoff(*crash_limits(config))
 
     def crash_backoff(
         self, pod: Pod, container: Container, newest: ObservedContainer | None

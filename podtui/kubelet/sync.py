@@ -43,6 +43,7 @@ from podtui.kubelet.status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     deadline,
+    merge_readiness,
     past_deadline,
     pod_status,
     terminated_status,
@@ -171,7 +172,7 @@ class Syncer:
             previous=self._statuses.get(uid),
             waiting=self._reasons.of(uid),
             host_ips=self._node.host_ips,
-            runtime_name=self._link.info.name if self._link.info else "docker",
+            runtime_name=self._runtime_name,
             recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
             terminal=terminal,
             strict=self._config.strict,
@@ -183,6 +184,18 @@ class Syncer:
             status = decorate(status)
         self._statuses.set(pod, status)
         return status
+
+    def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
+        """A readiness result shows at once, without a pass (reference §7.3)."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is not None:
+            name = f"{self._runtime_name}://{container_id}"
+            merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
+            self._statuses.set(pod, merged)
+
+    @property
+    def _runtime_name(self) -> str:
+        return self._link.info.name if self._link.info else "docker"
 
     def _pass_status(
         self,

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.backoff import Backoff, crash_event, crash_key, crash_message, image_key
+from podtui.kubelet.backoff import (
+    Backoff,
+    crash_event,
+    crash_key,
+    crash_limits,
+    crash_message,
+    image_key,
+)
+from podtui.kubelet.config import KubeletConfig
 
 
 def starts(backoff: Backoff, runs: int, lasting: float = 0.0) -> list[float]:
@@ -55,6 +63,22 @@ def test_a_run_of_just_ten_minutes_does_not():
 def test_case_39_a_lower_maximum_lowers_the_first_pause_too():
     assert pauses(starts(Backoff(maximum=2), 4)) == [0, 2, 2, 2]
     assert pauses(starts(Backoff(maximum=15), 4)) == [0, 10, 15, 15]
+
+
+@pytest.mark.parametrize(
+    ("gates", "period", "limits"),
+    [
+        ({}, 300.0, (10.0, 300.0)),
+        ({}, 40.0, (10.0, 40.0)),
+        ({}, 2.0, (2.0, 2.0)),
+        ({"ReduceDefaultCrashLoopBackOffDecay": True}, 300.0, (1.0, 60.0)),
+        ({"ReduceDefaultCrashLoopBackOffDecay": True}, 90.0, (1.0, 90.0)),
+        ({"KubeletCrashLoopBackOffMax": False}, 2.0, (10.0, 300.0)),
+    ],
+)
+def test_limits_of_crash_loops(gates, period, limits):
+    config = KubeletConfig(node_name="n1", max_container_restart_period=period, feature_gates=gates)
+    assert crash_limits(config) == limits
 
 
 def test_pulls_count_from_the_last_failure():

@@ -170,6 +170,28 @@ async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
         assert handlers.count(ProbeKind.READINESS) - before >= 3
 
 
+@pytest.mark.parametrize("strict", [False, True])
+async def test_readiness_shows_while_the_pods_worker_waits(strict: bool) -> None:
+    """The second container's image comes for a minute: the first one's readiness need not wait."""
+    world = World(pull_delay=60.0, strict=strict)
+    handlers = scripted(world)
+    handlers.outcomes["c", ProbeKind.READINESS] = failure("no")
+    async with world.running():
+        await world.sleep(100.0)
+        probe = cat("/", periodSeconds=1, failureThreshold=1)
+        world.add(pod("web-n1", "", container(readinessProbe=probe)))
+        await world.until(world.runs(UID))
+        await world.sleep(3.0)
+        both = (container(readinessProbe=probe), container("d", image="big:1"))
+        world.replace(UID, pod("web-n1", UID, *both))
+        await world.sleep(5.0)
+        assert not (await status(world)).ready
+        handlers.outcomes.clear()
+        await world.sleep(1.1)
+        assert (await status(world)).ready
+        assert not world.containers(UID, "d")
+
+
 async def test_readiness_goes_on_while_the_pod_ends() -> None:
     world = World()
     handlers = scripted(world)

@@ -13,7 +13,7 @@ from podtui.clock import Clock
 from podtui.kubelet.events import EventRecorder
 from podtui.kubelet.killer import container_spec
 from podtui.kubelet.prober.handlers import ProbeHandlers
-from podtui.kubelet.prober.state import ProbeKind, ProbeState, probe_of, rules_of
+from podtui.kubelet.prober.state import ProbeKind, ProbeState, Turned, probe_of, rules_of
 from podtui.kubelet.prober.worker import ProbeWorker, Ticker
 from podtui.kubelet.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.runtime.protocol import ContainerState
@@ -45,8 +45,7 @@ class Prober:
     """Implements `podtui.kubelet.probing.Probes`; `run` must run beside it.
 
     ``observe`` gives what is seen of a pod by its UID; ``recorded`` its record from an earlier
-    kubelet, whose findings stand until there are newer ones; ``turned`` hears of a pod of which a
-    result has changed; ``jitter`` gives numbers in [0, 1).
+    kubelet, whose findings stand until there are newer ones; ``jitter`` gives numbers in [0, 1).
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Prober:
         *,
         handlers: ProbeHandlers,
         observe: Callable[[str], ObservedPod | None],
-        turned: Callable[[str], None],
+        turned: Turned,
         events: EventRecorder,
         clock: Clock,
         recorded: Callable[[str], Pod | None] = lambda uid: None,

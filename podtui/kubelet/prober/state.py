@@ -6,6 +6,7 @@ run's result in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -21,6 +22,9 @@ class ProbeKind(StrEnum):
     LIVENESS = "Liveness"
     READINESS = "Readiness"
 
+
+Turned = Callable[[str, str, ProbeKind, ProbeResult], None]
+"""Hears of a result that turned: pod UID, container id, kind, result."""
 
 INITIAL: Final = {
     ProbeKind.STARTUP: ProbeResult.UNKNOWN,

@@ -16,7 +16,7 @@ from podtui.kubelet.events import WARNING, EventRecorder
 from podtui.kubelet.killer import container_spec, field_path
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.outcome import Outcome, Verdict
-from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, probe_of, rules_of
+from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
 from podtui.kubelet.types import ObservedContainer, ProbeResult
 from podtui.runtime.protocol import ContainerState
 
@@ -59,7 +59,7 @@ class ProbeWorker:
 class Ticker:
     """Runs workers. ``newest`` gives a container's newest instance by pod UID and name; ``started``
     whether this instance is past its startup probe; ``known_good`` what an earlier kubelet had
-    found of it; ``turned`` hears of a pod of which a result has changed."""
+    found of it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Ticker:
         newest: Callable[[str, str], ObservedContainer | None],
         started: Callable[[Pod, str, str], bool],
         known_good: Callable[[ProbeKind, str, str], bool],
-        turned: Callable[[str], None],
+        turned: Turned,
         events: EventRecorder,
         clock: Clock,
     ) -> None:
@@ -167,7 +167,7 @@ class Ticker:
         before = worker.state
         worker.state = before.observe(result, rules)
         if worker.state.result is not before.result:
-            self._turned(worker.uid)
+            self._turned(worker.uid, container_id, kind, result)
 
     def _tell(self, worker: ProbeWorker, container: Container, reason: str, text: str) -> None:
         path = field_path(worker.pod, container.name)
