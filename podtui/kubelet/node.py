@@ -160,7 +160,7 @@ class NodeManager:
             },
             resources=resources,
             os=engine.os or "linux",
-            kernel=engine.kernel,
+            kernel="" if self._config.simulated else engine.kernel,
             apparmor=engine.apparmor,
             supplemental_groups_policy=engine.supplemental_groups_policy,
         )

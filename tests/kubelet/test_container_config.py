@@ -1,46 +1,27 @@
-"""Container configurations: security, mounts, identity."""
+"""Container configurations: identity, commands, what is passed on."""
 
 from __future__ import annotations
 
 import json
 
-import pytest
 from pod_builders import GI, ctr, make_pod, node
 
 from podtui.kubelet.actions import container_hash
-from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
-from podtui.runtime.protocol import ImageRecord, NamespaceMode, SecurityContext
-
-WHERE = '(pod: "web-n1_default(u1)", container: c)'
-
-NOT_NUMERIC = (
-    "container has runAsNonRoot and image has non-numeric user (nobody),"
-    f" cannot verify user is non-root {WHERE}"
-)
+from podtui.runtime.protocol import ImageRecord, NamespaceMode
 
 
-def config(container=None, *, image_user="", pod=None, **fields):
-    pod = pod or make_pod(container or ctr(), **fields)
+def config(container=None, **fields):
+    pod = make_pod(container or ctr(), **fields)
     return container_config(
         pod,
         pod.spec.containers[0],
         node(),
-        image=ImageRecord(id="sha256:1", user=image_user),
+        image=ImageRecord(id="sha256:1"),
         restart_count=2,
         pod_ips=("10.0.0.7",),
         host_ips=("192.0.2.2",),
     )
-
-
-def security(own=None, shared=None, **fields) -> SecurityContext:
-    return config(ctr(securityContext=own or {}), securityContext=shared or {}, **fields).security
-
-
-def refused(**fields) -> str:
-    with pytest.raises(ConfigError) as caught:
-        config(**fields)
-    return str(caught.value)
 
 
 def test_identity():
@@ -113,137 +94,3 @@ def test_the_plain_rest():
     assert config(hostPID=True).pid is NamespaceMode.NODE
     limits = {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}
     assert config(ctr(resources=limits)).resources.memory == GI
-
-
-# --- security
-
-
-def test_nothing_said():
-    assert security() == SecurityContext()
-    assert security().seccomp == "unconfined"
-
-
-@pytest.mark.parametrize(
-    ("own", "shared", "image_user", "expected"),
-    [
-        ({}, {}, "nobody", ""),
-        ({"runAsUser": 5}, {}, "", "5"),
-        ({}, {"runAsUser": 6}, "", "6"),
-        ({"runAsUser": 5}, {"runAsUser": 6}, "", "5"),
-        ({"runAsUser": 5, "runAsGroup": 7}, {}, "", "5:7"),
-        ({"runAsUser": 5}, {"runAsGroup": 8}, "", "5:8"),
-        ({"runAsGroup": 7}, {}, "", "0:7"),
-        ({"runAsGroup": 7}, {}, "nobody", "nobody:7"),
-        ({"runAsGroup": 7}, {}, "9:9", "9:7"),
-        ({"runAsUser": 0}, {"runAsUser": 6}, "", "0"),
-    ],
-)
-def test_users(own, shared, image_user, expected):
-    assert security(own, shared, image_user=image_user).user == expected
-
-
-def test_groups():
-    found = security(shared={"fsGroup": 5, "supplementalGroups": [7, 5, 8]})
-    assert found.groups == (5, 7, 8)
-
-
-@pytest.mark.parametrize(
-    ("own", "shared", "image_user", "message"),
-    [
-        (
-            {"runAsNonRoot": True, "runAsUser": 0},
-            {},
-            "",
-            f"container's runAsUser breaks non-root policy {WHERE}",
-        ),
-        (
-            {"runAsNonRoot": True},
-            {},
-            "nobody",
-            NOT_NUMERIC,
-        ),
-        (
-            {},
-            {"runAsNonRoot": True},
-            "",
-            f"container has runAsNonRoot and image will run as root {WHERE}",
-        ),
-        (
-            {"runAsNonRoot": True},
-            {},
-            "0:5",
-            f"container has runAsNonRoot and image will run as root {WHERE}",
-        ),
-    ],
-)
-def test_case_45_run_as_non_root(own, shared, image_user, message):
-    text = refused(
-        container=ctr(securityContext=own), securityContext=shared, image_user=image_user
-    )
-    assert text == message
-
-
-@pytest.mark.parametrize(
-    ("own", "shared", "image_user"),
-    [
-        ({"runAsNonRoot": True, "runAsUser": 5}, {}, ""),
-        ({"runAsNonRoot": True}, {"runAsUser": 5}, ""),
-        ({"runAsNonRoot": True}, {}, "1000"),
-        ({"runAsNonRoot": False}, {"runAsNonRoot": True}, ""),
-    ],
-)
-def test_non_root_that_is_kept(own, shared, image_user):
-    security(own, shared, image_user=image_user)
-
-
-@pytest.mark.parametrize(
-    ("own", "shared", "expected"),
-    [
-        ({}, {}, "unconfined"),
-        ({"seccompProfile": {"type": "RuntimeDefault"}}, {}, "runtime/default"),
-        ({}, {"seccompProfile": {"type": "RuntimeDefault"}}, "runtime/default"),
-        (
-            {"seccompProfile": {"type": "Unconfined"}},
-            {"seccompProfile": {"type": "RuntimeDefault"}},
-            "unconfined",
-        ),
-        (
-            {"seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"}},
-            {},
-            "localhost/a/b.json",
-        ),
-        (
-            {"privileged": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            {},
-            "unconfined",
-        ),
-    ],
-)
-def test_seccomp(own, shared, expected):
-    assert security(own, shared).seccomp == expected
-
-
-def test_what_a_container_may_do():
-    found = security(
-        {
-            "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "allowPrivilegeEscalation": False,
-            "procMount": "Unmasked",
-        }
-    )
-    assert (found.add_capabilities, found.drop_capabilities) == (("NET_ADMIN",), ("ALL",))
-    assert found.read_only_rootfs
-    assert found.no_new_privileges
-    assert found.unmasked_proc
-    assert not security({"allowPrivilegeEscalation": True}).no_new_privileges
-    assert security({"privileged": True}).privileged
-
-
-def test_apparmor():
-    profile = {"appArmorProfile": {"type": "Localhost", "localhostProfile": "mine"}}
-    assert security(profile).apparmor == "localhost/mine"
-    assert security({}, {"appArmorProfile": {"type": "RuntimeDefault"}}).apparmor == (
-        "runtime/default"
-    )
-    assert security().apparmor == ""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from pod_builders import ctr, make_pod
+from pod_builders import at, box, ctr, engine, make_pod, seen, up
 
+from podtui.api.v1 import LinuxContainerUser
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.hostname import host_and_domain, sandbox_hostname
 from podtui.kubelet.hosts import managed_hosts, mounts_own_hosts, node_hosts
 from podtui.kubelet.pod_ips import sorted_pod_ips
+from podtui.kubelet.prober.address import Address, PodAddresses
+from podtui.kubelet.status import pod_status
+from podtui.kubelet.types import ProbeView
 
 MANAGED = """\
 # Kubernetes-managed hosts file.
@@ -133,3 +137,38 @@ def test_who_mounts_a_hosts_file_keeps_it(path, own):
 )
 def test_the_node_s_family_comes_first(ips, node, expected):
     assert sorted_pod_ips(ips, node) == expected
+
+
+def test_a_status_has_the_addresses_in_the_node_s_order():
+    sandbox = box(ips=("fd00::7", "10.0.0.7", "10.0.0.8"))
+    for node, expected in (
+        (("192.0.2.1", "2001:db8::1"), ["10.0.0.7", "fd00::7"]),
+        (("2001:db8::1",), ["fd00::7", "10.0.0.7"]),
+    ):
+        status = status_of(make_pod(), seen(up(), sandboxes=(sandbox,)), host_ips=node)
+        assert status.podIP == expected[0]
+        assert [one.ip for one in status.podIPs] == expected
+        assert [one.ip for one in status.hostIPs] == list(node)
+
+
+@pytest.mark.case(101)
+def test_case_101_on_the_node_s_network_without_an_api_server():
+    probe = {"httpGet": {"path": "/", "port": 8080}}
+    pod = make_pod(ctr(readinessProbe=probe), hostNetwork=True)
+    observed = seen(up(), sandboxes=(box(host_network=True),))
+    status = status_of(pod, observed, host_ips=("192.0.2.1",), strict=True)
+    assert (status.podIP, status.podIPs, status.hostIP, status.hostIPs) == ("", (), "", ())
+    addresses = PodAddresses(lambda _: observed, engine)
+    assert addresses.find(pod, 8080) == Address("127.0.0.1", 8080)
+
+
+def status_of(pod, observed, **options):
+    return pod_status(pod, observed, ProbeView(), now=at(9), previous=None, waiting={}, **options)
+
+
+def test_who_the_first_process_is_as_far_as_the_runtime_tells():
+    status = status_of(make_pod(), seen(up(user=(1000, 0, (0, 7)))))
+    user = status.containerStatuses[0].user
+    assert user is not None
+    assert user.linux == LinuxContainerUser(uid=1000, gid=0, supplementalGroups=(0, 7))
+    assert status_of(make_pod(), seen(up())).containerStatuses[0].user is None

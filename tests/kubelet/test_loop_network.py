@@ -1,0 +1,513 @@
+"""Names, addresses and namespaces of pods that really live: on the simulated engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kubelet_world import World, container, pod
+from msgspec import structs
+
+from podtui.api.v1 import (
+    ContainerPort,
+    HostAlias,
+    Pod,
+    PodDNSConfig,
+    PodSecurityContext,
+    SecurityContext,
+    Sysctl,
+    Volume,
+    VolumeMount,
+)
+from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
+
+pytestmark = pytest.mark.virtual_time
+
+NODE_HOSTS = Path("/etc/hosts").read_text()
+
+MISSING = (
+    "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
+    ' "ClusterFirst" policy. Falling back to "Default" policy.'
+)
+
+
+def asking(policy: str, name: str = "web-n1", **fields: object) -> Pod:
+    made = pod(name, f"uid-{name}", **fields)  # type: ignore[arg-type]
+    return structs.replace(made, spec=structs.replace(made.spec, dnsPolicy=policy))
+
+
+def here(world: World) -> World:
+    """The engine's host is this machine."""
+    world.engine.info = replace(world.engine.info, local=True)
+    return world
+
+
+def asked(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
+    """What the newest sandbox was made with."""
+    found = [cell.config for cell in world.engine._sandboxes.values() if cell.record.uid == uid]
+    return found[-1]
+
+
+def hosts(world: World, name: str = "c") -> str:
+    """The hosts file that the newest container of that name sees."""
+    cells = [c for c in world.engine._containers.values() if c.config.name == name]
+    return (cells[-1].files.read("/etc/hosts") or b"").decode()
+
+
+def own_lines(text: str) -> list[str]:
+    """What a managed file says of this pod alone."""
+    return text.split("ip6-allrouters\n", 1)[1].splitlines()
+
+
+# --- resolvers
+
+
+@pytest.mark.case(85)
+async def test_case_85_a_missing_cluster_is_said_on_the_node_once_and_not_on_every_pod() -> None:
+    world = World()
+    async with world.running():
+        world.add(asking("ClusterFirst", "a-n1"), asking("ClusterFirst", "b-n1"))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        (said,) = await world.events("n1", "MissingClusterDNS")
+        assert (said.type, said.message, said.count) == ("Warning", MISSING, 1)
+        assert await world.events("a-n1", "MissingClusterDNS") == []
+        world.add(asking("ClusterFirstWithHostNet", "c-n1", hostNetwork=True))
+        await world.until(lambda: len(world.running_containers()) == 3)
+        (told,) = await world.events("c-n1", "MissingClusterDNS")
+        assert told.message == f'pod: "c-n1_default(uid-c-n1)". {MISSING}'
+
+
+@pytest.mark.case(85)
+async def test_case_85_a_kubelet_says_it_of_each_pod_in_each_pass(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver 127.0.0.53\nsearch lan\n")
+    world = here(World(strict=True, resolv_conf=str(path)))
+    async with world.running():
+        world.add(asking("ClusterFirst"))
+        await world.until(world.runs("uid-web-n1"))
+        reasons = [e.reason for e in await world.events("web-n1")]
+        assert reasons[0] == "MissingClusterDNS"
+        (first,) = await world.events("web-n1", "MissingClusterDNS")
+        assert first.message == f'pod: "web-n1_default(uid-web-n1)". {MISSING}'
+        assert asked(world).dns == DnsConfig(servers=("127.0.0.53",), searches=("lan",))
+        await world.sleep(200)
+        (later,) = await world.events("web-n1", "MissingClusterDNS")
+        (on_node,) = await world.events("n1", "MissingClusterDNS")
+        assert later.count > first.count
+        assert on_node.message == MISSING
+
+
+async def test_with_a_cluster_nothing_is_missing() -> None:
+    world = World(cluster_dns=("10.96.0.10",), cluster_domain="c.l", strict=True)
+    async with world.running():
+        world.add(asking("ClusterFirst"))
+        await world.until(world.runs("uid-web-n1"))
+        assert asked(world).dns == DnsConfig(
+            servers=("10.96.0.10",),
+            searches=("default.svc.c.l", "svc.c.l", "c.l"),
+            options=("ndots:5",),
+        )
+        assert await world.events("web-n1", "MissingClusterDNS") == []
+        assert await world.events("n1", "MissingClusterDNS") == []
+
+
+async def test_servers_on_loopback_stay_where_the_pod_can_reach_them(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver 127.0.0.1\nnameserver 9.9.9.9\n")
+    world = here(World(resolv_conf=str(path)))
+    async with world.running():
+        world.add(asking("Default", "a-n1"), asking("Default", "b-n1", hostNetwork=True))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        assert asked(world, "uid-a-n1").dns == DnsConfig(servers=("9.9.9.9",))
+        assert asked(world, "uid-b-n1").dns == DnsConfig(servers=("127.0.0.1", "9.9.9.9"))
+        path.write_text("nameserver 8.8.8.8\n")
+        world.add(asking("Default", "c-n1"))
+        await world.until(lambda: len(world.running_containers()) == 3)
+        assert asked(world, "uid-c-n1").dns == DnsConfig(servers=("8.8.8.8",))
+
+
+async def test_another_machine_s_engine_has_a_resolver_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver 9.9.9.9\n")
+    world = World(resolv_conf=str(path))
+    async with world.running():
+        world.add(asking("Default"))
+        await world.until(world.runs("uid-web-n1"))
+        assert asked(world).dns is None
+
+
+async def test_without_a_file_a_strict_pod_asks_nobody() -> None:
+    world = here(World(strict=True))
+    async with world.running():
+        world.add(asking("Default"))
+        await world.until(world.runs("uid-web-n1"))
+        assert asked(world).dns == DnsConfig(servers=("127.0.0.1",), searches=(".",))
+
+
+async def test_a_resolver_file_that_is_not_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "nosuch")
+    text = f"open {path}: no such file or directory"
+    world = here(World(resolv_conf=path))
+    async with world.running():
+        world.add(asking("Default"))
+        await world.until(world.runs("uid-web-n1"))
+        assert asked(world).dns is None
+        (said,) = await world.events("n1", "CheckLimitsForResolvConf")
+        assert (said.type, said.message) == ("Warning", text)
+
+
+async def test_a_strict_pod_waits_for_the_resolver_file(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    world = here(World(strict=True, resolv_conf=str(path)))
+    async with world.running():
+        world.add(asking("Default"))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        failed = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert failed[0].message == (
+            f"Failed to create pod sandbox: open {path}: no such file or directory"
+        )
+        path.write_text("nameserver 9.9.9.9\n")
+        await world.until(world.runs("uid-web-n1"))
+
+
+async def test_the_node_s_search_list_is_looked_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text("search " + " ".join(f"s{n}" for n in range(30)) + "\n")
+    world = here(World(resolv_conf=str(path), cluster_domain="c.l"))
+    async with world.running():
+        await world.sleep(1)
+        world.engine.stop()
+        await world.sleep(60)
+        world.engine.start()
+        await world.sleep(60)
+        (said,) = await world.events("n1", "CheckLimitsForResolvConf")
+        assert said.count == 1
+        assert said.message == (
+            f"Resolv.conf file '{path}' contains search line consisting of more than 29 domains!"
+        )
+
+
+@pytest.mark.case(86)
+async def test_case_86_what_was_cut_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver 1.1.1.1\nnameserver 1.1.1.2\n")
+    world = here(World(resolv_conf=str(path)))
+    given = PodDNSConfig(nameservers=("8.8.8.8", "8.8.4.4"))
+    async with world.running():
+        world.add(asking("Default", dnsConfig=given))
+        await world.until(world.runs("uid-web-n1"))
+        (said,) = await world.events("web-n1", "DNSConfigForming")
+        assert said.type == "Warning"
+        assert said.message.endswith("the applied nameserver line is: 1.1.1.1 1.1.1.2 8.8.8.8")
+
+
+# --- the hosts file
+
+
+@pytest.mark.case(84)
+async def test_case_84_the_hosts_file_follows_the_pod_s_address() -> None:
+    world = World(cluster_domain="c.l")
+    alias = HostAlias(ip="10.9.9.9", hostnames=("db", "db2"))
+    async with world.running():
+        world.add(pod(hostAliases=(alias,), hostname="h", subdomain="s"))
+        await world.until(world.runs("uid-web-n1"))
+        before = (await world.status()).podIP
+        assert own_lines(hosts(world)) == [
+            f"{before}\th.s.default.svc.c.l\th",
+            "",
+            "# Entries added by HostAliases.",
+            "10.9.9.9\tdb\tdb2",
+        ]
+        (sandbox,) = world.sandboxes()
+        await world.runtime.stop_sandbox(sandbox.id)
+        await world.until(lambda: bool(world.sandboxes()))
+        await world.until(world.runs("uid-web-n1"))
+        await world.sleep(10)
+        after = (await world.status()).podIP
+        assert before != after
+        assert own_lines(hosts(world))[0] == f"{after}\th.s.default.svc.c.l\th"
+
+
+async def test_a_container_that_brings_a_hosts_file_keeps_it() -> None:
+    mount = VolumeMount(name="v", mountPath="/etc/hosts")
+    world = World()
+    async with world.running():
+        world.add(
+            pod(
+                "web-n1",
+                "",
+                container("own", volumeMounts=(mount,)),
+                container("managed"),
+                volumes=(Volume(name="v", emptyDir=None),),
+            )
+        )
+        await world.until(world.runs("uid-web-n1", 2))
+        assert hosts(world, "managed").startswith("# Kubernetes-managed hosts file.\n")
+        assert hosts(world, "own") == ""
+
+
+async def test_on_the_node_s_network_the_node_s_own_file_is_told() -> None:
+    world = here(World())
+    async with world.running():
+        world.add(pod(hostNetwork=True))
+        await world.until(world.runs("uid-web-n1"))
+        assert hosts(world) == f"# Kubernetes-managed hosts file (host network).\n{NODE_HOSTS}"
+
+
+async def test_another_machine_s_hosts_file_is_the_engine_s_to_give() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod(hostNetwork=True))
+        await world.until(world.runs("uid-web-n1"))
+        assert hosts(world) == ""
+
+
+# --- names and namespaces
+
+
+async def test_a_full_name_that_is_too_long_makes_no_sandbox() -> None:
+    world = World(cluster_domain="cluster.local")
+    async with world.running():
+        world.add(pod(hostname="h" * 50, subdomain="s", setHostnameAsFQDN=True))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        failed = await world.events("web-n1", "FailedCreatePodSandBox")
+        full = "h" * 50 + ".s.default.svc.cluster.local"
+        assert failed[0].message == (
+            "Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster"
+            f" domain, FQDN {full} is too long (64 characters is the max,"
+            " 78 characters requested)"
+        )
+        assert world.sandboxes(ready=False) == []
+
+
+@pytest.mark.field(
+    "spec.hostNetwork",
+    "spec.hostPID",
+    "spec.hostIPC",
+    "spec.shareProcessNamespace",
+    answer="honoured",
+)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ("pod", "pod", "container")),
+        ({"hostNetwork": True}, ("node", "pod", "container")),
+        ({"hostIPC": True}, ("pod", "node", "container")),
+        ({"hostPID": True}, ("pod", "pod", "node")),
+        ({"shareProcessNamespace": True}, ("pod", "pod", "pod")),
+    ],
+)
+async def test_namespaces(fields: dict[str, object], expected: tuple[str, str, str]) -> None:
+    world = World()
+    async with world.running():
+        world.add(pod(**fields))  # type: ignore[arg-type]
+        await world.until(world.runs("uid-web-n1"))
+        made = asked(world)
+        assert (made.network, made.ipc, made.pid) == expected
+        (cell,) = world.engine._containers.values()
+        assert cell.config.pid is NamespaceMode(expected[2])
+
+
+@pytest.mark.field("spec.hostUsers", answer="honoured")
+async def test_users_of_its_own_where_the_engine_has_them() -> None:
+    world = World()
+    world.engine.info = replace(world.engine.info, user_namespaces=True)
+    async with world.running():
+        world.add(pod(hostUsers=False))
+        await world.until(world.runs("uid-web-n1"))
+        assert not asked(world).host_users
+        world.add(pod("b-n1", "b", hostUsers=True), pod("c-n1", "c"))
+        await world.until(lambda: len(world.running_containers()) == 3)
+        assert asked(world, "b").host_users
+        assert asked(world, "c").host_users
+
+
+async def test_users_of_its_own_where_the_engine_has_none() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod(hostUsers=False))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        failed = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert failed[0].type == "Warning"
+        assert failed[0].message == (
+            "Failed to create pod sandbox: can't set `spec.hostUsers: false`,"
+            " runtime does not support user namespaces"
+        )
+        status = await world.status()
+        waiting = status.containerStatuses[0].state.waiting
+        assert waiting is not None
+        assert waiting.reason == "ContainerCreating"
+
+
+# --- ports
+
+
+@pytest.mark.field(
+    "spec.containers.ports.containerPort",
+    "spec.containers.ports.hostPort",
+    "spec.containers.ports.hostIP",
+    "spec.containers.ports.protocol",
+    answer="honoured",
+)
+async def test_ports_of_the_regular_containers_are_published() -> None:
+    ports = (
+        ContainerPort(containerPort=80, hostPort=8080, protocol="TCP"),
+        ContainerPort(containerPort=53, hostPort=53, protocol="UDP", hostIP="10.0.0.1"),
+        ContainerPort(containerPort=9, hostPort=99, protocol="SCTP"),
+        ContainerPort(containerPort=81),
+    )
+    init = container(
+        "side", restartPolicy="Always", ports=(ContainerPort(containerPort=7, hostPort=7),)
+    )
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", container(ports=ports), init=(init,)))
+        await world.until(world.runs("uid-web-n1", 2))
+        assert asked(world).ports == (
+            PortMapping(container_port=80, host_port=8080),
+            PortMapping(container_port=53, host_port=53, protocol="UDP", host_ip="10.0.0.1"),
+            PortMapping(container_port=9, host_port=99, protocol="SCTP"),
+        )
+
+
+async def test_a_port_that_somebody_else_holds_is_tried_again() -> None:
+    world = World()
+    foreign = SandboxConfig(
+        name="x",
+        namespace="x",
+        uid="x",
+        attempt=0,
+        ports=(PortMapping(container_port=1, host_port=8080),),
+    )
+    taken = world.engine.run_sandbox("somebody else", foreign)
+    ports = (ContainerPort(containerPort=80, hostPort=8080),)
+    async with world.running():
+        world.add(pod("web-n1", "", container(ports=ports)))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        failed = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert failed[0].message == (
+            "Failed to create pod sandbox: Bind for 0.0.0.0:8080 failed: port is already allocated"
+        )
+        world.engine.remove_sandbox(taken)
+        assert await world.until(world.runs("uid-web-n1")) <= 15
+
+
+# --- who may run
+
+
+@pytest.mark.case(45)
+@pytest.mark.field(
+    "spec.securityContext.runAsNonRoot",
+    "spec.containers.securityContext.runAsNonRoot",
+    answer="honoured",
+)
+async def test_case_45_a_root_image_is_tried_again_and_never_counted() -> None:
+    world = World()
+    asks = PodSecurityContext(runAsNonRoot=True)
+    text = (
+        "container has runAsNonRoot and image will run as root"
+        ' (pod: "web-n1_default(uid-web-n1)", container: c)'
+    )
+    async with world.running():
+        world.add(pod(securityContext=asks))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(35)
+        status = (await world.status()).containerStatuses[0]
+        assert status.state.waiting is not None
+        assert status.state.waiting.reason == "CreateContainerConfigError"
+        assert status.state.waiting.message == text
+        assert (status.restartCount, status.containerID) == (0, "")
+        events = await world.events("web-n1", "Failed")
+        assert [(e.type, e.message) for e in events] == [("Warning", f"Error: {text}")]
+        assert 3 <= (events[0].count or 0) <= 5
+        assert world.containers() == []
+        own = SecurityContext(runAsNonRoot=False)
+        world.add(pod("b-n1", "b", container(securityContext=own), securityContext=asks))
+        await world.until(world.runs("b"))
+
+
+# --- sysctls
+
+
+@pytest.mark.case(31)
+async def test_case_31_a_sysctl_that_is_not_allowed() -> None:
+    asks = PodSecurityContext(sysctls=(Sysctl(name="kernel.msgmax", value="65536"),))
+    world = World()
+    async with world.running():
+        world.add(pod(securityContext=asks))
+        await world.until(lambda: world.phase() == "Failed")
+        status = await world.status()
+        text = 'forbidden sysctl: "kernel.msgmax" not allowlisted'
+        assert (status.reason, status.message) == ("SysctlForbidden", f"Pod was rejected: {text}")
+        (said,) = await world.events("web-n1", "SysctlForbidden")
+        assert (said.type, said.message) == ("Warning", text)
+        assert world.sandboxes(ready=False) == []
+
+
+@pytest.mark.field("spec.securityContext.sysctls", answer="honoured")
+async def test_sysctls_that_are_allowed_reach_the_sandbox() -> None:
+    asks = PodSecurityContext(
+        sysctls=(
+            Sysctl(name="kernel/msgmax", value="65536"),
+            Sysctl(name="net.ipv4.tcp_rmem", value="4096 131072 6291456"),
+        )
+    )
+    world = World(allowed_unsafe_sysctls=("kernel.msg*",))
+    async with world.running():
+        world.add(pod(securityContext=asks))
+        await world.until(world.runs("uid-web-n1"))
+        assert asked(world).sysctls == {
+            "kernel.msgmax": "65536",
+            "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        }
+
+
+# --- supplementary groups
+
+
+@pytest.mark.field("spec.securityContext.supplementalGroupsPolicy", answer="honoured")
+async def test_a_strict_groups_policy_is_refused_unless_the_engine_has_it() -> None:
+    asks = PodSecurityContext(supplementalGroupsPolicy="Strict")
+    world = World()
+    async with world.running():
+        world.add(pod(securityContext=asks))
+        await world.until(lambda: world.phase() == "Failed")
+        status = await world.status()
+        assert (status.reason, status.message) == (
+            "SupplementalGroupsPolicyNotSupported",
+            "Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node",
+        )
+        merged = PodSecurityContext(supplementalGroupsPolicy="Merge")
+        world.add(pod("b-n1", "b", securityContext=merged))
+        await world.until(world.runs("b"))
+    able = World()
+    able.engine.info = replace(able.engine.info, supplemental_groups_policy=True)
+    async with able.running():
+        able.add(pod(securityContext=asks))
+        await able.until(able.runs("uid-web-n1"))
+
+
+# --- addresses in the status
+
+
+@pytest.mark.parametrize(("strict", "expected"), [(False, "127.0.0.1"), (True, "")])
+async def test_departure_5_addresses_of_a_pod_on_the_node_s_network(
+    strict: bool, expected: str
+) -> None:
+    world = World(strict=strict)
+    async with world.running():
+        world.add(pod(hostNetwork=True), pod("b-n1", "b"))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        await world.sleep(5)
+        status = await world.status()
+        assert (status.hostIP, status.podIP) == (expected, expected)
+        assert [one.ip for one in status.hostIPs] == [expected] * (not strict)
+        assert [one.ip for one in status.podIPs] == [expected] * (not strict)
+        plain = await world.status("b-n1")
+        assert plain.hostIP == expected
+        assert plain.podIP.startswith("198.18.")

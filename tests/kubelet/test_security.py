@@ -1,0 +1,247 @@
+"""Who a container runs as and what it may do (reference §12)."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import ctr, make_pod
+
+from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.security import security_context, wants_apparmor
+from podtui.runtime.protocol import SecurityContext
+
+WHERE = '(pod: "web-n1_default(u1)", container: c)'
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+NOT_NUMERIC = (
+    "container has runAsNonRoot and image has non-numeric user (nobody),"
+    f" cannot verify user is non-root {WHERE}"
+)
+INVALID = (
+    "container has runAsNonRoot and image has an invalid user id (2147483648)."
+    " (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive"
+)
+
+
+def security(own=None, shared=None, *, image_user="", **options) -> SecurityContext:
+    """``own`` is the container's context, ``shared`` the pod's."""
+    notes = options.pop("annotations", {})
+    pod = make_pod(
+        ctr(securityContext=own or {}),
+        securityContext=shared or {},
+        metadata={"annotations": notes},
+    )
+    return security_context(pod, pod.spec.containers[0], image_user=image_user, **options)
+
+
+# --- users
+
+
+def test_nothing_said():
+    assert security() == SecurityContext()
+    assert security().seccomp == "unconfined"
+
+
+@pytest.mark.field(
+    "spec.securityContext.runAsUser",
+    "spec.securityContext.runAsGroup",
+    "spec.containers.securityContext.runAsUser",
+    "spec.containers.securityContext.runAsGroup",
+    answer="honoured",
+)
+@pytest.mark.parametrize(
+    ("own", "shared", "image_user", "expected"),
+    [
+        ({}, {}, "nobody", ""),
+        ({}, {}, "1000", ""),
+        # The kubelet passes on a user alone: the group beside it in an image is not looked at.
+        ({}, {}, "1000:1000", "1000"),
+        ({}, {}, "nobody:nogroup", "nobody"),
+        ({"runAsUser": 5}, {}, "", "5"),
+        ({}, {"runAsUser": 6}, "", "6"),
+        ({"runAsUser": 5}, {"runAsUser": 6}, "", "5"),
+        ({"runAsUser": 5, "runAsGroup": 7}, {}, "", "5:7"),
+        ({"runAsUser": 5}, {"runAsGroup": 8}, "", "5:8"),
+        ({"runAsGroup": 7}, {}, "", "0:7"),
+        ({"runAsGroup": 7}, {}, "nobody", "nobody:7"),
+        ({"runAsGroup": 7}, {}, "9:9", "9:7"),
+        ({"runAsUser": 0}, {"runAsUser": 6}, "", "0"),
+    ],
+)
+def test_users(own, shared, image_user, expected):
+    assert security(own, shared, image_user=image_user).user == expected
+
+
+@pytest.mark.field("spec.securityContext.supplementalGroups", answer="honoured")
+def test_groups():
+    found = security(shared={"fsGroup": 5, "supplementalGroups": [7, 5, 8]})
+    assert found.groups == (5, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "image_user", "message"),
+    [
+        (
+            {"runAsNonRoot": True, "runAsUser": 0},
+            {},
+            "",
+            f"container's runAsUser breaks non-root policy {WHERE}",
+        ),
+        (
+            {"runAsNonRoot": True},
+            {},
+            "nobody",
+            NOT_NUMERIC,
+        ),
+        (
+            {},
+            {"runAsNonRoot": True},
+            "",
+            f"container has runAsNonRoot and image will run as root {WHERE}",
+        ),
+        (
+            {"runAsNonRoot": True},
+            {},
+            "0:5",
+            f"container has runAsNonRoot and image will run as root {WHERE}",
+        ),
+        ({"runAsNonRoot": True}, {}, "2147483648", f"{INVALID} {WHERE}"),
+    ],
+)
+def test_case_45_run_as_non_root(own, shared, image_user, message):
+    with pytest.raises(ConfigError) as caught:
+        security(own, shared, image_user=image_user)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "image_user"),
+    [
+        ({"runAsNonRoot": True, "runAsUser": 5}, {}, ""),
+        ({"runAsNonRoot": True}, {"runAsUser": 5}, ""),
+        ({"runAsNonRoot": True}, {}, "1000"),
+        ({"runAsNonRoot": False}, {"runAsNonRoot": True}, ""),
+    ],
+)
+def test_non_root_that_is_kept(own, shared, image_user):
+    security(own, shared, image_user=image_user)
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "expected"),
+    [
+        ({}, {}, "unconfined"),
+        ({"seccompProfile": {"type": "RuntimeDefault"}}, {}, "runtime/default"),
+        ({}, {"seccompProfile": {"type": "RuntimeDefault"}}, "runtime/default"),
+        (
+            {"seccompProfile": {"type": "Unconfined"}},
+            {"seccompProfile": {"type": "RuntimeDefault"}},
+            "unconfined",
+        ),
+        (
+            {"seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"}},
+            {},
+            "localhost/a/b.json",
+        ),
+        (
+            {"privileged": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            {},
+            "unconfined",
+        ),
+    ],
+)
+def test_seccomp(own, shared, expected):
+    assert security(own, shared).seccomp == expected
+
+
+def test_a_default_for_who_names_no_profile():
+    assert security(seccomp_default=True).seccomp == "runtime/default"
+    unconfined = {"seccompProfile": {"type": "Unconfined"}}
+    assert security(unconfined, seccomp_default=True).seccomp == "unconfined"
+    assert security({}, unconfined, seccomp_default=True).seccomp == "unconfined"
+
+
+def test_seccomp_annotations_of_old_are_not_looked_at():
+    notes = {"seccomp.security.alpha.kubernetes.io/pod": "runtime/default"}
+    assert security(annotations=notes).seccomp == "unconfined"
+
+
+def test_what_a_container_may_do():
+    found = security(
+        {
+            "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "procMount": "Unmasked",
+        }
+    )
+    assert (found.add_capabilities, found.drop_capabilities) == (("NET_ADMIN",), ("ALL",))
+    assert found.read_only_rootfs
+    assert found.no_new_privileges
+    assert found.unmasked_proc
+    assert not security({"allowPrivilegeEscalation": True}).no_new_privileges
+    assert security({"privileged": True}).privileged
+
+
+# --- labels and profiles of the host
+
+
+@pytest.mark.parametrize(
+    ("own", "note", "shared", "expected"),
+    [
+        (None, None, None, ""),
+        ({"type": "Localhost", "localhostProfile": "mine"}, None, None, "localhost/mine"),
+        (None, None, {"type": "RuntimeDefault"}, "runtime/default"),
+        ({"type": "Unconfined"}, None, {"type": "RuntimeDefault"}, "unconfined"),
+        (None, "localhost/noted", {"type": "RuntimeDefault"}, "localhost/noted"),
+        (None, "runtime/default", {"type": "Unconfined"}, "runtime/default"),
+        ({"type": "Unconfined"}, "localhost/noted", None, "unconfined"),
+        (None, "nonsense", {"type": "Unconfined"}, "unconfined"),
+        (None, "", {"type": "Unconfined"}, "unconfined"),
+    ],
+)
+def test_apparmor_the_container_s_the_annotation_s_then_the_pod_s(own, note, shared, expected):
+    notes = {} if note is None else {APPARMOR + "c": note, APPARMOR + "other": "unconfined"}
+    found = security(
+        {"appArmorProfile": own} if own else {},
+        {"appArmorProfile": shared} if shared else {},
+        annotations=notes,
+    )
+    assert found.apparmor == expected
+
+
+def test_a_privileged_container_has_no_apparmor_profile():
+    profile = {"appArmorProfile": {"type": "RuntimeDefault"}}
+    assert security({"privileged": True}, profile).apparmor == ""
+
+
+@pytest.mark.parametrize(
+    ("note", "wanted"), [("localhost/x", True), ("runtime/default", True), ("unconfined", False)]
+)
+def test_annotations_of_old_ask_for_apparmor_too(note, wanted):
+    pod = make_pod(metadata={"annotations": {APPARMOR + "c": note}})
+    assert wants_apparmor(pod) is wanted
+
+
+@pytest.mark.field(
+    "spec.securityContext.seLinuxOptions",
+    "spec.containers.securityContext.seLinuxOptions",
+    answer="honoured",
+)
+@pytest.mark.parametrize(
+    ("own", "shared", "expected"),
+    [
+        (None, None, ()),
+        (None, {"type": "spc_t", "level": "s0:c1"}, ("type:spc_t", "level:s0:c1")),
+        (
+            {"user": "u", "role": "r"},
+            {"type": "spc_t"},
+            # The container's label takes the place of the pod's as a whole.
+            ("user:u", "role:r"),
+        ),
+    ],
+)
+def test_selinux(own, shared, expected):
+    found = security(
+        {"seLinuxOptions": own} if own else {}, {"seLinuxOptions": shared} if shared else {}
+    )
+    assert found.selinux == expected
+    assert security({"privileged": True}, {"seLinuxOptions": {"type": "t"}}).selinux == ()
