@@ -493,8 +493,8 @@ class Runtime(Protocol):
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
-        """Raises `ContainerCreateError`, `EngineConflict` when the name is taken,
-        `EngineNotFound` when sandbox or image is gone."""
+        """Raises `ContainerCreateError`, `SubPathError` when a mount leads out of its volume,
+        `EngineConflict` when the name is taken, `EngineNotFound` when sandbox or image is gone."""
         ...
 
     async def start_container(self, container_id: str) -> Started:

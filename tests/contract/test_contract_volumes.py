@@ -32,9 +32,7 @@ async def said(bench: Bench, container: str, script: str) -> list[str]:
 
 
 @pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
-async def test_projected_files_change_under_a_running_container(
-    bench: Bench, memory: bool
-) -> None:
+async def test_projected_files_change_under_a_running_container(bench: Bench, memory: bool) -> None:
     first = projected({"labels": "app=web", "deep/one": "1", "old": "x"}, memory=memory)
     sandbox = await bench.sandbox(volumes=(first,))
     container = await bench.start(sandbox, mounts=MOUNTS)
@@ -56,7 +54,8 @@ async def test_a_later_instance_replaces_what_an_earlier_one_wrote(bench: Bench)
     second = projected({"a": "2"})
     await bench.runtime.write_volume(sandbox, second)
     version = second.files[0].path.partition("/")[0]
-    assert await said(bench, container, "ls -A /v; cat /v/a") == ["..data", version, "a", "2"]
+    assert await said(bench, container, "cat /v/a") == ["2"]
+    assert set(await said(bench, container, "ls -A /v")) == {"..data", version, "a"}
 
 
 async def test_volumes_to_write_must_be_there(bench: Bench) -> None:
@@ -95,7 +94,8 @@ async def test_a_volume_is_filled_from_an_image_once(bench: Bench) -> None:
     sandbox = await bench.sandbox(volumes=volumes)
     await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
     mounts = (Mount(container_path="/v", volume="v"), Mount(container_path="/o", volume="own"))
-    script = "grep root: /v/etc/passwd | head -n1; test -f /v/bin/sh && echo sh; ls -A /o; rm /v/etc/passwd"
+    script = "grep root: /v/etc/passwd | head -n1; test -f /v/bin/sh && echo sh;"
+    script += " ls -A /o; rm /v/etc/passwd"
     lines = (await bench.run(sandbox, script, mounts=mounts))[1]
     assert (lines[0].split(":")[0], lines[1:]) == ("root", ["sh"])
     await bench.runtime.fill_volume(sandbox, "v", bench.image.id)

@@ -16,6 +16,7 @@ from podtui.errors import (
     EngineError,
     EngineNotFound,
     EngineUnavailable,
+    SubPathError,
 )
 from podtui.runtime.docker.accounts import ImageAccounts
 from podtui.runtime.docker.client import Client
@@ -261,7 +262,8 @@ class Containers:
                 link, sandbox_id, posixpath.join(POD_DIRECTORY, place), mount.sub_path
             )
         except Escapes as error:
-            raise ContainerCreateError(f"subPath {error} leads out of its volume") from error
+            text = f"subPath {error} leads out of its volume"
+            raise SubPathError(text, mount.container_path) from error
         if missing:
             here = POD_DIRECTORY + "/"
             entries = [Entry(e.path.removeprefix(here), e.mode) for e in missing]

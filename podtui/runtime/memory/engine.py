@@ -250,9 +250,7 @@ class MemoryEngine:
         return cell
 
     def _check_able(self, config: ContainerConfig) -> None:
-        """Raises `ContainerCreateError`, `EngineNotFound`."""
-        if config.target_container_id and config.target_container_id not in self._containers:
-            raise EngineNotFound(f"No such container: {config.target_container_id}")
+        """Raises `ContainerCreateError`."""
         if not self.info.recursive_read_only:
             for mount in config.mounts:
                 if mount.recursive_read_only:
@@ -291,6 +289,9 @@ class MemoryEngine:
         sandbox = self._sandboxes.get(cell.record.sandbox_id)
         if sandbox is None or not sandbox.ready:
             return f"cannot join the network of a sandbox that is not running: {cell.record.name}"
+        target = self._containers.get(cell.config.target_container_id)
+        if cell.config.target_container_id and not (target and target.running):
+            return f"cannot join PID of a non running container: {cell.config.target_container_id}"
         command = (*(cell.config.command or ()), *(cell.config.args or ()))
         if cell.behaviour is None and command and "nosuch" in command[0].replace("-", ""):
             return f'exec: "{command[0]}": executable file not found in $PATH: unknown'

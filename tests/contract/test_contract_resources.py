@@ -1,0 +1,109 @@
+"""What a container is held to and runs as, and how that changes, whichever runtime."""
+
+from __future__ import annotations
+
+import pytest
+from contract.bench import Bench
+
+from podtui.errors import (
+    ContainerCreateError,
+    ContainerStartError,
+    EngineError,
+    EngineNotFound,
+)
+from podtui.runtime.protocol import (
+    NO_USER_NAMESPACES,
+    Mount,
+    PodVolume,
+    Resources,
+    SecurityContext,
+)
+
+MIB = 1 << 20
+HELD = Resources(
+    cpu_shares=512,
+    cpu_quota=50_000,
+    cpu_period=100_000,
+    memory=64 * MIB,
+    oom_score_adj=300,
+    pids=200,
+)
+
+
+async def test_statuses_tell_what_a_container_is_held_to(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, resources=HELD)
+    assert (await bench.runtime.container_status(ident)).resources == HELD
+    free = await bench.start(sandbox, name="free")
+    assert (await bench.runtime.container_status(free)).resources == Resources()
+
+
+async def test_a_running_container_is_held_to_other_values(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, resources=HELD)
+    started = (await bench.runtime.container_status(ident)).started_at
+    more = Resources(cpu_shares=1024, cpu_quota=80_000, cpu_period=100_000, memory=96 * MIB)
+    await bench.runtime.update_container(ident, more)
+    status = await bench.runtime.container_status(ident)
+    assert status.resources == Resources(
+        cpu_shares=1024,
+        cpu_quota=80_000,
+        cpu_period=100_000,
+        memory=96 * MIB,
+        oom_score_adj=300,
+        pids=200,
+    )
+    assert status.started_at == started
+    await bench.runtime.update_container(ident, Resources(memory=48 * MIB))
+    held = (await bench.runtime.container_status(ident)).resources
+    assert held is not None
+    assert (held.memory, held.cpu_shares, held.cpu_quota) == (48 * MIB, 1024, 80_000)
+
+
+async def test_what_no_engine_holds_is_refused_and_changes_nothing(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, resources=HELD)
+    with pytest.raises(EngineError, match=r"(?i)minimum memory"):
+        await bench.runtime.update_container(ident, Resources(memory=1 * MIB))
+    assert (await bench.runtime.container_status(ident)).resources == HELD
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.update_container("f" * 64, HELD)
+
+
+@pytest.mark.parametrize(
+    ("security", "user"),
+    [
+        (SecurityContext(), (0, 0, (0,))),
+        (SecurityContext(user="1000:3000", groups=(2000, 3000)), (1000, 3000, (3000, 2000))),
+        (SecurityContext(user="1234", groups=(5,)), (1234, 0, (0, 5))),
+    ],
+)
+async def test_statuses_tell_as_whom_it_runs(
+    bench: Bench, security: SecurityContext, user: tuple[int, int, tuple[int, ...]]
+) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, security=security)
+    assert (await bench.runtime.container_status(ident)).user == user
+
+
+async def test_a_target_must_run(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    target = await bench.start(sandbox, "true")
+    await bench.ended(target)
+    late = await bench.create(sandbox, "true", name="late", target_container_id=target)
+    with pytest.raises(ContainerStartError):
+        await bench.runtime.start_container(late)
+
+
+async def test_what_the_engine_lacks_is_refused(bench: Bench) -> None:
+    if not bench.info.user_namespaces:
+        with pytest.raises(EngineError) as refused:
+            await bench.sandbox(host_users=False)
+        assert str(refused.value) == NO_USER_NAMESPACES
+        assert (await bench.runtime.list()).sandboxes == ()
+    if not bench.info.recursive_read_only:
+        sandbox = await bench.sandbox(volumes=(PodVolume(name="v"),))
+        mount = Mount(container_path="/v", volume="v", read_only=True, recursive_read_only=True)
+        with pytest.raises(ContainerCreateError, match="recursive"):
+            await bench.create(sandbox, "true", mounts=(mount,))
+    assert not bench.info.supplemental_groups_policy
