@@ -40,6 +40,15 @@ class ContainerCreateError(EngineError):
     """Raised when a container cannot be created."""
 
 
+class SubPathError(ContainerCreateError):
+    """Raised when the sub-path of a mount leads out of its volume; ``container_path`` is where the
+    mount was to be."""
+
+    def __init__(self, message: str, container_path: str) -> None:
+        super().__init__(message)
+        self.container_path = container_path
+
+
 class ContainerStartError(EngineError):
     """Raised when a created container cannot be started (no such command, bad mount)."""
 

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from podtui.api.pods import pod_ref
+from podtui.api.pods import all_containers, pod_ref
 from podtui.api.v1 import Container, Pod, Volume
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.image_manager import ImageFailure, ImageManager, ImageWish
+from podtui.kubelet.types import ObservedPod
 from podtui.kubelet.volumes import used_volumes
-from podtui.runtime.protocol import Runtime
+from podtui.runtime.protocol import ContainerState, Runtime
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,17 @@ def failed_mount(
     return found[-1] if found else None
 
 
+def _mounted(pod: Pod, observed: ObservedPod) -> set[str]:
+    """Names of the volumes that running containers mount."""
+    running = {one.name for one in observed.containers if one.state is ContainerState.RUNNING}
+    return {
+        mount.name
+        for _, container in all_containers(pod)
+        if container.name in running
+        for mount in container.volumeMounts
+    }
+
+
 class ImageVolumes:
     """Brings images into the volumes that `podtui.runtime.protocol.Runtime.run_sandbox` made."""
 
@@ -43,19 +55,20 @@ class ImageVolumes:
         self._images = images
 
     async def fill(
-        self, pod: Pod, sandbox_id: str, stopping: asyncio.Event
+        self, pod: Pod, observed: ObservedPod, sandbox_id: str, stopping: asyncio.Event
     ) -> dict[str, VolumeFailure]:
         """Pull and fill each image volume once; failures by volume, which stop the containers that
         mount it and no other. Raises `EngineUnavailable`."""
         failures: dict[str, VolumeFailure] = {}
+        busy = _mounted(pod, observed)
         for volume in used_volumes(pod):
-            failure = await self._fill_one(pod, volume, sandbox_id, stopping)
+            failure = await self._fill_one(pod, volume, sandbox_id, stopping, volume.name in busy)
             if failure is not None:
                 failures[volume.name] = failure
         return failures
 
     async def _fill_one(
-        self, pod: Pod, volume: Volume, sandbox_id: str, stopping: asyncio.Event
+        self, pod: Pod, volume: Volume, sandbox_id: str, stopping: asyncio.Event, busy: bool
     ) -> VolumeFailure | None:
         source = volume.image
         if source is None:
@@ -64,6 +77,9 @@ class ImageVolumes:
         image = await self._images.ensure_image(pod, wish, stopping)
         if isinstance(image, ImageFailure):
             return VolumeFailure(image.reason, image.message, image.reason)
+        if busy:
+            # Another image would take the files from under those that read them.
+            return None
         try:
             await self._runtime.fill_volume(sandbox_id, volume.name, image.id)
         except EngineUnavailable:

@@ -49,6 +49,14 @@ def container_mounts(
     return tuple(mounts)
 
 
+def sub_path_failure(container: Container, container_path: str) -> str:
+    """The kubelet's words, vague on purpose, where the sub-path of the mount at this place leads
+    out of its volume."""
+    at = (one.name for one in container.volumeMounts if _place(one) == container_path)
+    name = next(at, container_path)
+    return f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
+
+
 def is_recursive_read_only(mount: VolumeMount, *, supported: bool) -> bool:
     """Whether nothing beneath the mount can be written either. Raises `ConfigError`."""
     mode = mount.recursiveReadOnly
@@ -74,7 +82,7 @@ def _mount(
         raise ConfigError(f"failed to resolve recursive read-only mode: {error}") from error
     host = volume.hostPath
     return Mount(
-        container_path=posixpath.join("/", mount.mountPath),
+        container_path=_place(mount),
         volume="" if host is not None else volume.name,
         host_path="" if host is None else host.path,
         host_path_create="" if host is None else created_as(host.type),
@@ -83,6 +91,10 @@ def _mount(
         recursive_read_only=recursive,
         propagation=_PROPAGATIONS.get(mount.mountPropagation, "private"),
     )
+
+
+def _place(mount: VolumeMount) -> str:
+    return posixpath.join("/", mount.mountPath)
 
 
 def _sub_path(mount: VolumeMount, variables: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from typing import cast
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable
+from podtui.errors import EngineError, EngineUnavailable, SubPathError
 from podtui.kubelet import env_file
 from podtui.kubelet.backoff import (
     Backoff,
@@ -33,6 +33,7 @@ from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.killer import Killer, field_path
+from podtui.kubelet.mounts import sub_path_failure
 from podtui.kubelet.node_files import hosts_file
 from podtui.kubelet.types import NodeView, ObservedContainer
 from podtui.kubelet.volumes import used_volumes
@@ -175,6 +176,11 @@ class ContainerStarter:
             created = await self._runtime.create_container(place.sandbox_id, config)
         except EngineUnavailable:
             raise
+        except SubPathError as error:
+            # What lies on the node is not for the pod's owner to learn from an event.
+            _LOG.warning("%s: %s: %s", pod_ref(pod), container.name, error)
+            text = sub_path_failure(container, error.container_path)
+            return self._failed(pod, container, "CreateContainerConfigError", text)
         except EngineError as error:
             return self._failed(pod, container, "CreateContainerError", str(error))
         self._tell(pod, container, NORMAL, "Created", "Container created")

@@ -303,7 +303,7 @@ class Syncer:
         filled: Mapping[str, VolumeFailure] = {}
         # A kubelet asks for the images of volumes in every pass, needed or not.
         if starting or self._config.strict:
-            filled = await self._image_volumes.fill(pod, sandbox_id, stopping)
+            filled = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
         if not (starting or actions.update or actions.resize_pod):
             if actions.reset:
                 return True, none

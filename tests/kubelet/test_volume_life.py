@@ -10,7 +10,7 @@ from kubelet_world import World, container, pod
 from msgspec import convert, structs
 
 from podtui.api.v1 import EnvVar, Event, Pod, Volume, VolumeMount
-from podtui.errors import EngineError
+from podtui.errors import EngineError, SubPathError
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import HostPathKind
 
@@ -417,6 +417,38 @@ async def test_only_strict_looks_for_images_in_every_pass(strict: bool, looks: i
         before = world.calls["image_status"]
         await world.sleep(185)
         assert world.calls["image_status"] - before == looks - 1
+
+
+async def test_an_image_volume_keeps_its_image_while_somebody_reads_it() -> None:
+    world = World()
+    world.behaviours["b"] = Behaviour(exit_after=5.0, exit_code=1)
+    async with world.running():
+        users = (mounting("img", name="a"), mounting("img", name="b"))
+        world.add(pod("web-n1", "", *users, volumes=(IMAGE,)))
+        await world.until(lambda: any(one.attempt for one in world.containers(UID, "b")))
+        assert world.calls["fill_volume"] == 1
+
+
+# --- sub-paths
+
+
+@pytest.mark.field("spec.containers.volumeMounts.subPath", answer="honoured")
+async def test_a_sub_path_that_leads_out_tells_nothing_of_the_node() -> None:
+    world = World()
+    async with world.running():
+        secret = SubPathError("subPath a leads out of its volume to /etc/shadow", "/e")
+        world.engine.faults.fail("create_container", secret, times=None)
+        mount = VolumeMount(name="e", mountPath="/e", subPath="a")
+        world.add(
+            pod("web-n1", "", container(volumeMounts=(mount,)), volumes=(volume("e", emptyDir={}),))
+        )
+        await world.sleep(1)
+        text = 'failed to prepare subPath for volumeMount "e" of container "c"'
+        waiting = (await world.status()).containerStatuses[0].state.waiting
+        assert waiting is not None
+        assert (waiting.reason, waiting.message) == ("CreateContainerConfigError", text)
+        (event,) = await world.events("web-n1", "Failed")
+        assert event.message == f"Error: {text}"
 
 
 # --- variables from files

@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 from contract.bench import Bench
 
-from podtui.errors import ContainerCreateError, ContainerStartError, EngineConflict
+from podtui.errors import (
+    ContainerCreateError,
+    ContainerStartError,
+    EngineConflict,
+    SubPathError,
+)
 from podtui.runtime.protocol import (
     ContainerState,
     DnsConfig,
@@ -195,7 +200,7 @@ async def test_sub_paths_are_made_followed_and_kept_inside(docker_bench: Bench) 
     linked = await docker_bench.run(sandbox, "cat /s", name="three", mounts=sub("ln/f"))
     assert linked == (0, ["x"])
     for path in ("out", "out/passwd", "a/up", "../x", "ln/../../../x"):
-        with pytest.raises(ContainerCreateError, match="leads out"):
+        with pytest.raises(SubPathError, match="leads out"):
             await docker_bench.create(sandbox, "true", name="four", mounts=sub(path))
 
 
