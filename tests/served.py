@@ -16,6 +16,7 @@ from podtui.api.v1 import (
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
+    EphemeralContainer,
     Event,
     EventSource,
     Node,
@@ -30,6 +31,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.clock import SystemClock
+from podtui.errors import InvalidUpdate
 from podtui.runtime.protocol import LogLine, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.protocol import LogError
@@ -121,6 +123,7 @@ class FakeKubelet:
     more: asyncio.Queue[LogLine | None] = field(default_factory=asyncio.Queue)
     asked: list[tuple[str, str, str, bool, LogOptions]] = field(default_factory=list)
     retried: list[tuple[str, str]] = field(default_factory=list)
+    debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
     health: tuple[bool, str] = (True, "")
     closed_logs: int = 0
 
@@ -170,6 +173,19 @@ class FakeKubelet:
         if pod == "missing":
             raise LookupError(f'pod "{pod}" not found')
         self.retried.append((namespace, pod))
+
+    async def set_ephemeral_containers(
+        self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        if pod == "refusing":
+            raise InvalidUpdate([("FieldValueForbidden", "spec", "Forbidden: not here")])
+        self.debugged.append((namespace, pod, wanted))
+        return Pod(
+            metadata=ObjectMeta(name=pod, namespace=namespace),
+            spec=PodSpec(
+                containers=(Container(name="c", image="busybox:1"),), ephemeralContainers=wanted
+            ),
+        )
 
     def healthy(self) -> tuple[bool, str]:
         return self.health

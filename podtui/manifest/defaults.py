@@ -6,34 +6,24 @@ thousandths, and a limit stands for a request that is missing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from podtui.api.image_reference import parse_image_reference
 from podtui.api.quantity import Quantity, parse_quantity
 
 Tree = dict[str, Any]
 
 _MODE: Final = 0o644
-_DIGEST: Final = re.compile(r"@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]+\Z")
-_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS: Final = ("postStart", "preStop")
 
 
-def image_tag(image: str) -> str:
-    """The tag of an image's name; ``latest`` when it names neither tag nor digest."""
-    digest = _DIGEST.search(image)
-    name = image[: digest.start()] if digest else image
-    last = name.rpartition("/")[2]
-    _, colon, tag = last.partition(":")
-    if colon:
-        return tag if _TAG.fullmatch(tag) else ""
-    return "" if digest or not name else "latest"
-
-
 def _pull_policy(image: str) -> str:
-    return "Always" if image_tag(image) == "latest" else "IfNotPresent"
+    """A text that is no image reference has no tag, and so not the tag ``latest`` either."""
+    reference = parse_image_reference(image)
+    tag = "" if reference is None else reference.tag or ("" if reference.digest else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def _fill(tree: Tree, **values: Any) -> None:
@@ -70,7 +60,8 @@ def _env_source(source: Tree) -> None:
         _fill(resource, divisor="0")
 
 
-def _container(tree: Tree) -> None:
+def container_defaults(tree: Tree) -> None:
+    """Fill in what one container of any kind leaves out."""
     _fill(
         tree,
         imagePullPolicy=_pull_policy(tree.get("image", "")),
@@ -211,13 +202,6 @@ def _pod_resources(spec: Tree) -> None:
         for name, text in limits.items():
             if name in _OVERCOMMITTED or name.startswith(_HUGE):
                 requests.setdefault(name, text)
-    if not limits:
-        containers = [*spec["containers"], *spec.get("initContainers", ())]
-        for name, amount in _aggregate(spec, "limits").items():
-            if name in _OVERCOMMITTED and all(
-                name in c.get("resources", {}).get("limits", {}) for c in containers
-            ):
-                limits[name] = str(amount)
     for kind, amounts in (("limits", limits), ("requests", requests)):
         if amounts:
             resources[kind] = amounts
@@ -233,10 +217,12 @@ def apply_defaults(pod: Tree) -> None:
         schedulerName="default-scheduler",
     )
     _absent(spec, terminationGracePeriodSeconds=30, enableServiceLinks=True, securityContext={})
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     _round_up(spec.get("overhead", {}))
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     for container in [*containers, *spec.get("ephemeralContainers", ())]:
-        _container(container)
+        container_defaults(container)
     for container in containers:
         _requests_from_limits(container)
         if spec.get("hostNetwork"):

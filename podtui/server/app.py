@@ -9,6 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server import discovery
+from podtui.server.ephemeral import EphemeralContainers
 from podtui.server.kubelet import Kubelet
 from podtui.server.logs import Logs
 from podtui.server.protocol import KubeletEndpoints
@@ -56,5 +57,6 @@ def build_app(
         app.add_routes(reading.routes())
     app.add_routes(Logs(records, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(Kubelet(records, kubelet).routes())
+    app.add_routes(EphemeralContainers(records, kubelet).routes())
     app.add_routes(extra_routes)
     return app

@@ -113,8 +113,8 @@ def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
             }
         )
         rows.extend(
-            {**row, "name": f"{resource.plural}/{name}", "singularName": "", "verbs": ["get"]}
-            for name in resource.subresources
+            {**row, "name": f"{resource.plural}/{name}", "singularName": "", "verbs": verbs}
+            for name, verbs in resource.subresources.items()
         )
     document = {**_header("APIResourceList"), "groupVersion": resources[0].api_version}
     return {**document, "resources": rows}
@@ -153,7 +153,7 @@ def _aggregated_resource(resource: Resource) -> dict[str, Any]:
         "shortNames": resource.short_names,
         "categories": resource.categories,
         "subresources": [
-            {"subresource": name, "responseKind": kind, "verbs": ["get"]}
-            for name in resource.subresources
+            {"subresource": name, "responseKind": kind, "verbs": verbs}
+            for name, verbs in resource.subresources.items()
         ],
     }

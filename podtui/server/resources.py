@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from podtui.api.local import NodeMetrics
@@ -31,7 +31,8 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = ()
+    subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Their verbs."""
     watchable: bool = True
 
     @property
@@ -71,7 +72,7 @@ PODS = Resource(
         "status.podIP",
         "status.nominatedNodeName",
     ),
-    subresources=("log",),
+    subresources={"ephemeralcontainers": ("get", "patch", "update"), "log": ("get",)},
 )
 NODES = Resource(
     api_version="v1",

@@ -1,0 +1,42 @@
+"""Patches of lists whose items have names, as strategic merge patches make them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+Tree = dict[str, Any]
+
+_DIRECTIVE: Final = "$patch"
+_DIRECTIVES: Final = "$"
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """A value after a JSON merge patch (RFC 7386): null removes, lists are replaced."""
+    if not isinstance(patch, dict):
+        return patch
+    result: Tree = dict(cast("Tree", old)) if isinstance(old, dict) else {}
+    for key, value in cast("Tree", patch).items():
+        if key.startswith(_DIRECTIVES):
+            continue
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def merged_by_name(old: list[Tree], patch: list[Tree]) -> list[Tree]:
+    """A list of named items after a strategic merge patch: items of the same name are merged, new
+    ones come last. Raises ValueError for an item without a name."""
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [merged({}, item) for item in patch if item.get(_DIRECTIVE) != "replace"]
+    result = {str(item["name"]): item for item in old}
+    for item in patch:
+        name = item.get("name")
+        if not isinstance(name, str) or not name:
+            raise ValueError("map: does not contain declared merge key: name")
+        if item.get(_DIRECTIVE) == "delete":
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), item)
+    return list(result.values())
