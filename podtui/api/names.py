@@ -27,6 +27,7 @@ CONTAINER_HASH: Final = "io.kubernetes.container.hash"
 CONTAINER_RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 CONTAINER_TERMINATION_PATH: Final = "io.kubernetes.container.terminationMessagePath"
 CONTAINER_TERMINATION_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
+CONTAINER_IMAGE_REF: Final = "podtui.dev/image-ref"
 POD_TERMINATION_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 # Ours: which root directory's agent owns the container, so that two agents never meet.
 ROOT_LABEL: Final = "podtui.dev/root"

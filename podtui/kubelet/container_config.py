@@ -13,6 +13,7 @@ from podtui.kubelet.actions import container_hash
 from podtui.kubelet.cgroups import CgroupRules, container_resources
 from podtui.kubelet.environment import Surroundings, environment
 from podtui.kubelet.expansion import expand
+from podtui.kubelet.image_name import by_digest
 from podtui.kubelet.mounts import container_mounts
 from podtui.kubelet.security import security_context
 from podtui.kubelet.types import NodeView
@@ -29,7 +30,9 @@ def pid_mode(pod: Pod) -> NamespaceMode:
     return NamespaceMode.POD if pod.spec.shareProcessNamespace else NamespaceMode.CONTAINER
 
 
-def _annotations(pod: Pod, container: Container, restart_count: int) -> dict[str, str]:
+def _annotations(
+    pod: Pod, container: Container, image: ImageRecord, restart_count: int
+) -> dict[str, str]:
     """What a later agent needs to know of the container when the spec is gone (reference §17)."""
     found = {
         names.CONTAINER_HASH: container_hash(container),
@@ -37,6 +40,8 @@ def _annotations(pod: Pod, container: Container, restart_count: int) -> dict[str
         names.CONTAINER_TERMINATION_PATH: container.terminationMessagePath,
         names.CONTAINER_TERMINATION_POLICY: container.terminationMessagePolicy,
     }
+    if image.digests:
+        found[names.CONTAINER_IMAGE_REF] = by_digest(container.image, image.digests)
     grace = pod.spec.terminationGracePeriodSeconds
     if grace is not None:
         found[names.POD_TERMINATION_GRACE] = str(grace)
@@ -105,7 +110,7 @@ def container_config(
             names.POD_UID: meta.uid,
             names.CONTAINER_NAME: container.name,
         },
-        annotations=_annotations(pod, container, restart_count),
+        annotations=_annotations(pod, container, image, restart_count),
         resources=container_resources(pod, container, node.resources, rules),
         security=security,
         pid=pid,

@@ -186,7 +186,7 @@ def _from_runtime(
     return ContainerStatus(
         name=container.name,
         image=newest.image or container.image,
-        imageID=newest.image_id,
+        imageID=newest.image_ref or newest.image_id,
         containerID=container_id,
         ready=False,
         restartCount=newest.restart_count + (1 if unknown_end else 0),

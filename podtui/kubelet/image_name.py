@@ -22,6 +22,14 @@ def with_default_tag(image: str) -> str:
     raise InvalidImageName(f'couldn\'t parse image name "{image}": {_problem(image)}')
 
 
+def by_digest(image: str, digests: tuple[str, ...]) -> str:
+    """Which of an image's names by digest is of the repository that ``image`` names; the first of
+    them where none is."""
+    reference = parse_image_reference(image)
+    name = "" if reference is None else reference.name
+    return next((one for one in digests if one.partition("@")[0] == name), digests[0])
+
+
 def _problem(image: str) -> str:
     """What the reference parser complains of first."""
     if re.fullmatch(r"[a-f0-9]{64}", image):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from podtui.api.names import CONTAINER_HASH, CONTAINER_TERMINATION_POLICY
+from podtui.api.names import CONTAINER_HASH, CONTAINER_IMAGE_REF, CONTAINER_TERMINATION_POLICY
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
 from podtui.kubelet.termination import (
     FILE_LIMIT,
@@ -191,6 +191,7 @@ def _container(status: ContainerStatus, message: str) -> ObservedContainer:
         message=message,
         image=record.image,
         image_id=status.image_id,
+        image_ref=_annotation(record, CONTAINER_IMAGE_REF),
         hash=_annotation(record, CONTAINER_HASH),
         user=status.user,
         resources=status.resources,

@@ -46,6 +46,8 @@ class ObservedContainer:
     """The runtime's message and the termination message, joined as in reference §7.7."""
     image: str = ""
     image_id: str = ""
+    image_ref: str = ""
+    """The image as its registry knows it, by digest; empty for one that no registry gave."""
     hash: str = ""
     """The container hash it was made with (reference §6.9), from its label."""
     user: tuple[int, int, tuple[int, ...]] | None = None

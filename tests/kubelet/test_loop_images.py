@@ -295,3 +295,19 @@ async def test_a_broken_secret_fails_the_pull_without_a_word_of_its_text() -> No
             'Failed to pull image "registry.example/team/web:1": '
             'secret "ann": .dockerconfigjson is no registry configuration'
         )
+
+
+# --- what the status says of an image
+
+
+async def test_an_image_of_a_registry_is_named_by_its_digest() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", container(image="elsewhere:1")))
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        image = world.engine.images.find("elsewhere:1")
+        assert image is not None
+        (status,) = (await world.status()).containerStatuses
+        assert status.imageID == image.digests[0]
+        assert status.imageID.startswith("elsewhere@sha256:")

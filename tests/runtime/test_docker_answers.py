@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.errors import Refused, meaning, translated
-from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id
+from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
 from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
 from podtui.runtime.protocol import (
@@ -49,6 +49,15 @@ def test_image_ids() -> None:
     assert is_id("sha256:" + "0" * 64)
     assert not is_id("cafe")
     assert not is_id("sha256:00")
+
+
+def test_a_gateway_that_answers_for_a_registry() -> None:
+    plain = {"error": "no such host", "errorDetail": {"message": "no such host"}}
+    assert pull_problem(plain) == "no such host"
+    assert pull_problem({"error": "bad gateway", "errorDetail": {"code": 502}}) == (
+        "RegistryUnavailable: bad gateway"
+    )
+    assert pull_problem({"error": "who are you", "errorDetail": {"code": 401}}) == "who are you"
 
 
 def test_image_records() -> None:

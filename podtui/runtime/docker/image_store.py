@@ -14,7 +14,7 @@ import docker.errors
 from podtui.errors import EngineConflict, ImagePullError
 from podtui.runtime.docker.client import Client
 from podtui.runtime.docker.errors import Refused, meaning, meant
-from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id
+from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.pause import PAUSE_REPOSITORY
 from podtui.runtime.docker.wire import objects
@@ -91,7 +91,7 @@ class Images:
             ) as response:
                 async for message in objects(response):
                     if "error" in message:
-                        raise ImagePullError(str(message["error"]))
+                        raise ImagePullError(pull_problem(message))
                     now = progress.add(message)
                     if on_progress is not None:
                         on_progress(now)

@@ -11,6 +11,7 @@ from podtui.runtime.docker.identity import instant
 from podtui.runtime.protocol import ImageRecord, PullProgress
 
 _ID: Final = re.compile(r"(sha256:)?[0-9a-f]{64}")
+_GATEWAY_ERRORS: Final = (502, 503, 504)
 _DOCKER_IO: Final = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
@@ -71,6 +72,14 @@ def image_record(found: Mapping[str, Any]) -> ImageRecord:
 
 def _prefixed(identity: str) -> str:
     return identity if ":" in identity else f"sha256:{identity}"
+
+
+def pull_problem(message: Mapping[str, Any]) -> str:
+    """What the engine's stream says went wrong. A registry behind a gateway that answers for it is
+    called unavailable, in the word that a kubelet knows (reference §6.7)."""
+    text = str(message.get("error", ""))
+    detail: Mapping[str, Any] = message.get("errorDetail") or {}
+    return f"RegistryUnavailable: {text}" if detail.get("code") in _GATEWAY_ERRORS else text
 
 
 @dataclass(slots=True)
