@@ -1,0 +1,126 @@
+"""A kubelet on the real engine, fed with manifests as they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+
+from podtui.api.v1 import Event, Pod, PodStatus
+from podtui.clock import SystemClock
+from podtui.errors import EngineError
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.kubelet import Kubelet
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.types import Folder
+from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.protocol import LogOptions
+from podtui.store import Store, open_store
+
+PATIENCE = 60.0
+NODE = "n1"
+
+
+class EngineWorld:
+    """Everything that its pods leave on the engine goes when the world ends."""
+
+    def __init__(self, url: str, **config: object) -> None:
+        clock = SystemClock()
+        root = f"engine-world-{uuid.uuid4().hex[:12]}"
+        self.runtime = DockerRuntime(url, root=root, clock=clock)
+        self.store: Store = open_store(None, clock=clock)
+        self._pods: dict[str, Pod] = {}
+        self._changed = asyncio.Event()
+        self.kubelet = Kubelet(
+            runtime=self.runtime,
+            records=self.store,
+            folders=self._folders(),
+            clock=clock,
+            config=KubeletConfig(node_name=NODE, **config),  # type: ignore[arg-type]
+            jitter=lambda: 0.0,
+        )
+
+    async def _folders(self) -> AsyncIterator[Folder]:
+        while True:
+            self._changed.clear()
+            yield Folder(pods=dict(self._pods))
+            await self._changed.wait()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[EngineWorld]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(self.kubelet.run())
+                yield self
+                task.cancel()
+        finally:
+            await self._clear()
+            await self.runtime.close()
+            await self.store.close()
+
+    async def _clear(self) -> None:
+        snapshot = await self.runtime.list()
+        for sandbox in snapshot.sandboxes:
+            await self.runtime.remove_sandbox(sandbox.id)
+        for container in snapshot.containers:
+            with contextlib.suppress(EngineError):
+                await self.runtime.remove_container(container.id)
+        for uid in await self.runtime.pod_data():
+            await self.runtime.remove_pod_data(uid)
+
+    # --- the folder
+
+    def add(self, text: str) -> None:
+        """A manifest's text; it is to be without fault."""
+        result = read_manifest(f"/m/{len(self._pods)}.yaml", text.encode(), node_name=NODE)
+        assert result.pods, [d.message for d in result.diagnostics]
+        self._pods.update({pod.metadata.uid: pod for pod in result.pods})
+        self._changed.set()
+
+    # --- looking
+
+    async def until(self, condition: Callable[[PodStatus], bool], name: str) -> PodStatus:
+        """The pod's status once it meets the condition."""
+        ends = time.monotonic() + PATIENCE
+        while True:
+            found = await self.store.get("pods", "default", f"{name}-{NODE}")
+            if isinstance(found, Pod) and condition(found.status):
+                return found.status
+            assert time.monotonic() < ends, f"{name}: {found and found.status}"
+            await asyncio.sleep(0.05)
+
+    async def ended(self, name: str) -> PodStatus:
+        """Wait until every container of the pod has ended well."""
+        status = await self.until(lambda s: s.phase in ("Succeeded", "Failed"), name)
+        assert status.phase == "Succeeded", await self._all_logs(status)
+        return status
+
+    async def _all_logs(self, status: PodStatus) -> dict[str, str]:
+        return {one.name: await self._log(one.containerID) for one in status.containerStatuses}
+
+    async def _log(self, container_id: str) -> str:
+        ident = container_id.partition("://")[2]
+        lines = self.runtime.logs(ident, LogOptions())
+        return "\n".join([line.content.decode() async for line in lines])
+
+    async def says(self, name: str, container: str) -> str:
+        """All that a container of an ended pod wrote."""
+        status = await self.ended(name)
+        (found,) = [one for one in status.containerStatuses if one.name == container]
+        return await self._log(found.containerID)
+
+    async def told(self, name: str, reason: str) -> Event:
+        """The pod's first event of that reason, once there is one."""
+        ends = time.monotonic() + PATIENCE
+        while True:
+            for item in (await self.store.list("events")).items:
+                if (
+                    isinstance(item, Event)
+                    and item.involvedObject.name == f"{name}-{NODE}"
+                    and item.reason == reason
+                ):
+                    return item
+            assert time.monotonic() < ends, f"{name}: no event {reason}"
+            await asyncio.sleep(0.05)
