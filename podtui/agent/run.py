@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from podtui.clock import Clock, SystemClock
 from podtui.errors import EngineError, PodtuiError
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
+from podtui.kubelet.log_files import LOGS
 from podtui.manifest.folder import ManifestFolder
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
@@ -192,6 +194,7 @@ def remove_all(settings: Settings) -> str:
         pods, containers = asyncio.run(_remove_containers(settings))
         for path in _records_of(settings):
             path.unlink(missing_ok=True)
+        shutil.rmtree(settings.rootDir / LOGS, ignore_errors=True)
     finally:
         lock.release()
     return f"Removed {pods} pods with {containers} containers, their volumes and the records."

@@ -15,6 +15,7 @@ from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.container_gc import garbage
 from podtui.kubelet.events import WARNING, EventRecorder
 from podtui.kubelet.link import EngineLink
+from podtui.kubelet.log_files import LogFiles
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.pod_workers import PodWorkers
@@ -45,6 +46,7 @@ class Housekeeping:
         sources_ready: Callable[[], bool],
         on_turn: Callable[[], None],
         forget_backoffs: Callable[[], None],
+        logs: LogFiles,
     ) -> None:
         self._runtime = runtime
         self._manager = manager
@@ -56,6 +58,7 @@ class Housekeeping:
         self._sources_ready = sources_ready
         self._on_turn = on_turn
         self._forget_backoffs = forget_backoffs
+        self._logs = logs
 
     async def run(self, workers: PodWorkers) -> None:
         """Endless."""
@@ -105,12 +108,17 @@ class Housekeeping:
                 self._events.node(WARNING, "ContainerGCFailed", str(error))
 
     async def collect_data(self, workers: PodWorkers) -> None:
-        """Remove the volumes of pods that nobody knows: a kubelet that was killed between a pod's
-        last container and its volumes left them."""
+        """Remove the volumes and log files of pods that nobody knows: a kubelet that was killed
+        between a pod's last container and its volumes left them."""
+
+        def known(uid: str) -> bool:
+            wanted = uid in self._manager or workers.state(uid) is not None
+            return wanted or self._cache.get(uid) is not None
+
+        await self._logs.collect(known)
         try:
             for uid in await self._runtime.pod_data():
-                known = uid in self._manager or workers.state(uid) is not None
-                if not known and self._cache.get(uid) is None:
+                if not known(uid):
                     _LOG.info("the volumes of pod %s belong to nobody and are removed", uid)
                     await self._runtime.remove_pod_data(uid)
         except EngineUnavailable as error:

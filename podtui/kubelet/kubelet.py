@@ -26,6 +26,7 @@ from podtui.kubelet.image_manager import ImageManager
 from podtui.kubelet.image_volumes import ImageVolumes
 from podtui.kubelet.killer import Killer
 from podtui.kubelet.link import EngineLink
+from podtui.kubelet.log_files import LogFiles
 from podtui.kubelet.metrics import Metrics
 from podtui.kubelet.node import NodeManager
 from podtui.kubelet.node_care import NodeCare
@@ -178,6 +179,7 @@ class Kubelet:
             on_progress=self._on_pull_progress,
         )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
+        logs = LogFiles(config.root_dir, local=self._engine_is_here)
         self._syncer = Syncer(
             runtime=runtime,
             starter=ContainerStarter(
@@ -209,6 +211,7 @@ class Kubelet:
             resizes=self._resizes,
             clock=clock,
             config=config,
+            logs=logs,
             on_gone=self._on_gone,
         )
         self._housekeeping = Housekeeping(
@@ -222,6 +225,7 @@ class Kubelet:
             sources_ready=lambda: self._sources_ready,
             on_turn=self._turn,
             forget_backoffs=self._syncer.collect,
+            logs=logs,
         )
         self._shutdown = NodeShutdown(
             steps=shutdown_steps(
@@ -525,6 +529,9 @@ class Kubelet:
         ):
             # The pass may wait for another container's image; what runs by now need not.
             self._syncer.publish(pod)
+
+    def _engine_is_here(self) -> bool:
+        return self._link.info is not None and self._link.info.local
 
     def _on_probe(self, uid: str, container_id: str, kind: ProbeKind, result: ProbeResult) -> None:
         pod = self._manager.get(uid)

@@ -195,6 +195,7 @@ def _container(status: ContainerStatus, message: str) -> ObservedContainer:
         hash=_annotation(record, CONTAINER_HASH),
         user=status.user,
         resources=status.resources,
+        log_path=status.log_path,
     )
 
 

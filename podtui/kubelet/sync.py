@@ -25,6 +25,7 @@ from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_volumes import ImageVolumes, VolumeFailure
 from podtui.kubelet.killer import ALIVE, Killer, container_spec
 from podtui.kubelet.link import EngineLink
+from podtui.kubelet.log_files import LogFiles
 from podtui.kubelet.node import NodeManager
 from podtui.kubelet.phase import TERMINAL
 from podtui.kubelet.pleg import Pleg
@@ -109,6 +110,7 @@ class Syncer:
         image_volumes: ImageVolumes,
         allocations: Allocations,
         resizes: Resizes,
+        logs: LogFiles,
         clock: Clock,
         config: KubeletConfig,
         on_gone: Callable[[str], None],
@@ -130,6 +132,7 @@ class Syncer:
         self._image_volumes = image_volumes
         self._allocations = allocations
         self._resizes = resizes
+        self._logs = logs
         self._actuator = ResizeActuator(runtime, allocations, config)
         self._clock = clock
         self._config = config
@@ -216,6 +219,7 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._observed(pod)
+        await self._logs.record(observed)
         self._resizes.look(self._allocations.allocated(pod), observed)
         status = self._pass_status(pod, observed)
         if status.phase in TERMINAL:
@@ -444,7 +448,7 @@ class Syncer:
             # One that a probe killed in this pass still runs as observed: the back-off is about
             # the instance that ended last.
             newest=_last_ended(observed, container.name),
-            restart_count=self._counts.next(uid, container.name),
+            restart_count=await self._next_count(pod, container.name, observed),
             stopping=stopping,
         )
         if failure is None:
@@ -453,6 +457,16 @@ class Syncer:
         self._reasons.fail(uid, container.name, failure.reason, failure.message)
         _LOG.info("%s: %s: %s: %s", pod_ref(pod), container.name, failure.reason, failure.message)
         return failure
+
+    async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
+        """What the labels of its instances say, where there is none the names of its log files
+        (reference §6.5); never less than was shown before."""
+        meta = pod.metadata
+        known = self._counts.next(meta.uid, container)
+        if observed.newest(container) is not None:
+            return known
+        logged = await self._logs.next_count(meta.namespace, meta.name, meta.uid, container)
+        return max(known, logged)
 
     def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
         """A container that could be made but not started is tried again at the worker's pace."""
@@ -478,6 +492,7 @@ class Syncer:
         if removing():
             self._statuses.mark_deleted(uid, grace)
         self._pass_status(pod, observed or self._observed(pod), decorate=decorate)
+        await self._logs.record(observed or self._observed(pod))
         self._probes.stop(uid, readiness=False)
         try:
             await self._killer.kill_containers(pod, observed, float(grace))
@@ -514,6 +529,7 @@ class Syncer:
         if remove:
             await self._killer.remove_sandboxes(await self._left_over(uid))
             await self._runtime.remove_pod_data(uid)
+            await self._logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
             self.forget(uid)
             self._statuses.remove(uid)
             self._on_gone(uid)

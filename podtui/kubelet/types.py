@@ -54,6 +54,8 @@ class ObservedContainer:
     """Uid, gid and supplementary groups of its first process, where the runtime tells."""
     resources: Resources | None = None
     """What the engine held it to when it was inspected; None where it does not tell."""
+    log_path: str = ""
+    """The engine's own file of its log, on the engine's host; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
