@@ -112,7 +112,9 @@ def _is_tree(value: object) -> bool:
 
 
 def _items(body: Tree) -> list[Tree]:
-    found: Any = body.get("spec", {}).get(_FIELD) or []
+    found: Any = body.get("spec", {}).get(_FIELD)
+    if found is None:
+        return []
     if not isinstance(found, list) or not all(map(_is_tree, cast("list[Any]", found))):
         raise bad_request(f"spec.{_FIELD} is not a list of containers")
     return cast("list[Tree]", found)

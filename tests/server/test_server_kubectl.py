@@ -121,6 +121,17 @@ async def test_describe(run: Run) -> None:
     assert "Non-terminated Pods:" in described
 
 
+async def test_debug(run: Run, served: Served) -> None:
+    await run("debug", "web", "--image=busybox:1", "-c", "dbg", "--target=c", "--", "true")
+    ((namespace, name, (wanted,)),) = served.kubelet.debugged
+    assert (namespace, name) == ("default", "web")
+    assert (wanted.name, wanted.targetContainerName) == ("dbg", "c")
+    assert wanted.command == ("true",)
+    await served.store.put("pods", pod("refusing"))
+    refused = await run("debug", "refusing", "--image=busybox:1", "--", "true", code=1)
+    assert "not here" in refused
+
+
 async def test_logs(run: Run, served: Served) -> None:
     served.kubelet.lines = [line(b"one"), line(b"two")]
     assert await run("logs", "web") == "one\ntwo\n"
