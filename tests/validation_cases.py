@@ -1,4 +1,4 @@
-"""A valid pod, edits to it, and the errors that are expected of them."""
+"""A valid pod as defaulting leaves it, and edits to it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import re
 from typing import Any
 
 import msgspec
-import pytest
 
 from podtui.api.v1 import Pod
 from podtui.manifest.validation import FieldError, validate_pod
 
 Edits = dict[str, Any]
-Expected = list[tuple[str, str]]
 GONE = object()
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 
@@ -32,17 +30,6 @@ def container(name: str = "main", **fields: Any) -> dict[str, Any]:
 
 def volume(**source: Any) -> dict[str, Any]:
     return {"name": "data", **source}
-
-
-def probe(**fields: Any) -> dict[str, Any]:
-    """An exec probe as defaulting leaves it."""
-    counts = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1}
-    return {"exec": {"command": ["true"]}, **counts, "failureThreshold": 3, **fields}
-
-
-def handler(**fields: Any) -> dict[str, Any]:
-    """A probe with the given handler alone."""
-    return {key: value for key, value in probe(**fields).items() if key != "exec"}
 
 
 _BASE: dict[str, Any] = {
@@ -81,16 +68,6 @@ def _set(tree: dict[str, Any], path: str, value: Any) -> None:
         here[steps[-1]] = copy.deepcopy(value)
 
 
-def broken(edits: Edits) -> Expected:
-    return [(error.path, error.type) for error in validate_pod(built(edits))]
-
-
 def only_error(edits: Edits) -> FieldError:
     (error,) = validate_pod(built(edits))
     return error
-
-
-def table(*rows: tuple[str, Edits, Expected]) -> pytest.MarkDecorator:
-    """Parametrize a test over rows of a name, edits and the errors they make, in order."""
-    params = [pytest.param(edits, expected, id=name) for name, edits, expected in rows]
-    return pytest.mark.parametrize(("edits", "expected"), params)

@@ -32,8 +32,8 @@ from podtui.manifest.objects import ObjectKey, object_problems, references
 from podtui.manifest.reader import read_document
 from podtui.manifest.unknown import closest
 from podtui.manifest.vain import vain_fields
-from podtui.manifest.validation import validate_pod
-from podtui.manifest.validation.errors import FieldError
+from podtui.manifest.validation import validate_pod, written_empties
+from podtui.manifest.validation.errors import INVALID, FieldError
 from podtui.manifest.validation.static import validate_static
 
 _log = logging.getLogger(__name__)
@@ -226,7 +226,12 @@ def _read(path: str, data: bytes, *, node_name: str, strict: bool) -> ReadResult
             )
         )
     # The node's name is not the manifest's doing, whatever it looks like (case 2).
-    errors = [error for error in validate_pod(pod) if error.path != "spec.nodeName"]
+    errors = [
+        error
+        for error in validate_pod(pod)
+        if (error.path, error.type) != ("spec.nodeName", INVALID)
+    ]
+    errors += written_empties(tree)
     problems += _fresh(_validation_problems(errors, document), problems)
     problems += _fresh(vain_fields(pod), problems)
     return _with_pod(result, pod, problems, document, path, strict=strict)

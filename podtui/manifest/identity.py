@@ -51,16 +51,21 @@ def identify(pod: Pod, *, node_name: str, path: str) -> Pod:
         namespace=meta.namespace or "default",
         annotations=annotations,
     )
-    toleration = Toleration(operator="Exists", effect="NoExecute")
-    tolerations = pod.spec.tolerations
-    if toleration not in tolerations:
-        tolerations = (*tolerations, toleration)
+    spec = replace(pod.spec, nodeName=node_name, tolerations=_with_no_execute(pod.spec.tolerations))
     return replace(
         pod,
         metadata=metadata,
-        spec=replace(pod.spec, nodeName=node_name, tolerations=tolerations),
+        spec=spec,
         status=PodStatus(phase="Pending"),
     )
+
+
+def _with_no_execute(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """With the toleration of every NoExecute taint, which takes the place of any that differs from
+    it in ``tolerationSeconds`` alone."""
+    added = Toleration(operator="Exists", effect="NoExecute")
+    own = tuple(added if replace(t, tolerationSeconds=None) == added else t for t in tolerations)
+    return own if added in own else (*own, added)
 
 
 def seen_text(moment: datetime, nanoseconds: int = 0) -> str:

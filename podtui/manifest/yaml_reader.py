@@ -251,8 +251,9 @@ class _Builder:
     def key(self, event: Event, path: Path, place: Place) -> str:
         if not isinstance(event, ScalarEvent | AliasEvent):
             _refuse("InvalidYAML", "a key must be a text, not a list or a map", place)
-        value = self.node(event, (*path, ""), MAX_DEPTH)
-        del self.values[(*path, "")]
+        # Under a path that no key can have: YAML allows no NUL.
+        value = self.node(event, (*path, "\0"), MAX_DEPTH)
+        del self.values[(*path, "\0")]
         if isinstance(value, str):
             return value
         if isinstance(value, bool):

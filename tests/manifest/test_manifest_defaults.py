@@ -9,7 +9,6 @@ import yaml
 from manifests import NODE
 
 from podtui.api.v1 import Pod
-from podtui.manifest.defaults import image_tag
 from podtui.manifest.diagnose import read_manifest
 
 
@@ -25,21 +24,28 @@ def container(fields: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("image", "tag"),
+    ("image", "policy"),
     [
-        ("busybox", "latest"),
-        ("busybox:latest", "latest"),
-        ("busybox:1.36", "1.36"),
-        ("localhost:5000/busybox", "latest"),
-        ("localhost:5000/busybox:2", "2"),
-        ("busybox@sha256:" + "a" * 64, ""),
-        ("busybox:latest@sha256:" + "a" * 64, "latest"),
-        ("", ""),
-        ("a:b c", ""),
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1.36", "IfNotPresent"),
+        ("localhost:5000/busybox", "Always"),
+        ("localhost:5000/busybox:2", "IfNotPresent"),
+        ("busybox@sha256:" + "a" * 64, "IfNotPresent"),
+        ("busybox:latest@sha256:" + "a" * 64, "Always"),
+        ("a:b c", "IfNotPresent"),
+        ("Busybox", "IfNotPresent"),
+        ("../busybox", "IfNotPresent"),
     ],
 )
-def test_image_tag(image: str, tag: str) -> None:
-    assert image_tag(image) == tag
+def test_pull_policy_goes_by_the_tag(image: str, policy: str) -> None:
+    only = pod(f"{{containers: [{{name: c, image: '{image}'}}]}}").spec.containers[0]
+    assert only.imagePullPolicy == policy
+
+
+def test_a_negative_grace_period_is_one_second() -> None:
+    spec = pod("{terminationGracePeriodSeconds: -1, containers: [{name: c, image: i}]}").spec
+    assert spec.terminationGracePeriodSeconds == 1
 
 
 def test_pod_defaults() -> None:
@@ -160,11 +166,11 @@ def test_pod_level_requests_from_its_limits_and_its_containers() -> None:
     assert spec.resources.requests == {"cpu": "1500m", "memory": "1Gi"}
 
 
-def test_pod_level_limits_when_every_container_has_one() -> None:
+def test_pod_level_limits_are_left_out_where_the_manifest_leaves_them_out() -> None:
     spec = pod(
         "{resources: {requests: {cpu: 1500m}}, containers: ["
         "{name: a, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}},"
         "{name: b, image: i, resources: {limits: {cpu: 500m}}}]}"
     ).spec
     assert spec.resources is not None
-    assert spec.resources.limits == {"cpu": "1500m"}
+    assert spec.resources.limits == {}

@@ -67,7 +67,7 @@ def test_case_6_how_it_is_written_does_not_change_the_uid() -> None:
     [
         (pod_text(image="busybox:2"), {}),
         (pod_text(name="web2"), {}),
-        (pod_text(extra="    tty: false\n"), {}),
+        (pod_text(extra="    tty: true\n"), {}),
         (pod_text(), {"node": "n2"}),
         (pod_text(), {"path": "/m/other.yaml"}),
     ],
@@ -97,3 +97,14 @@ def test_seen_has_nine_digits() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
     assert seen_text(moment) == "2026-01-02T03:04:05.000067000Z"
     assert seen_text(moment, 89) == "2026-01-02T03:04:05.000067089Z"
+
+
+def test_the_toleration_of_every_no_execute_taint_takes_the_place_of_its_like() -> None:
+    text = pod_text(
+        extra="  tolerations:\n"
+        "  - {operator: Exists, effect: NoExecute, tolerationSeconds: 5}\n"
+        "  - {key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}\n"
+    )
+    every, other = read(text).spec.tolerations
+    assert (every.key, every.effect, every.tolerationSeconds) == ("", "NoExecute", None)
+    assert (other.key, other.tolerationSeconds) == ("a", 5)

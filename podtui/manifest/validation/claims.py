@@ -52,7 +52,8 @@ def pod_claims(entries: tuple[PodResourceClaim, ...], meta: ObjectMeta, path: st
     for index, claim in enumerate(entries):
         here = f"{path}[{index}]"
         if CONFIG_MIRROR in meta.annotations:
-            yield forbidden("", "static pods do not support resource claims", at=here)
+            # The API server's path of nothing.
+            yield forbidden("[]", "static pods do not support resource claims", at=here)
             continue
         if not claim.name:
             yield required(f"{here}.name")
@@ -149,11 +150,12 @@ def _data(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
     if source is None or ref is None:
         return
     at = f"{path}.dataSource"
+    # The API server shows an empty object in place of the value.
     if ref.namespace:
         why = "may not be specified when dataSourceRef.namespace is specified"
-        yield invalid(path, at, why, at=at)
+        yield invalid(path, {}, why, at=at)
     elif (source.apiGroup, source.kind, source.name) != (ref.apiGroup, ref.kind, ref.name):
-        yield invalid(path, at, "must match dataSourceRef", at=at)
+        yield invalid(path, {}, "must match dataSourceRef", at=at)
 
 
 def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: str) -> Errors:

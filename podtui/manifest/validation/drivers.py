@@ -34,13 +34,13 @@ _INITIATORS: Final = {
     "eui": re.compile(r"eui.[a-zA-Z0-9]{16}\Z"),
     "naa": re.compile(r"naa.[a-zA-Z0-9]{32}\Z"),
 }
-_CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")
-_DISK_KINDS: Final = ("Dedicated", "Managed", "Shared")
+CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")
+DISK_KINDS: Final = ("Dedicated", "Managed", "Shared")
 _MANAGED_URI: Final = (
     "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute"
     "/disks/{disk-id}"
 )
-_BLOB_URI: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+BLOB_URI: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _REGISTRY_WORDS: Final = "must be a host:port pair or multiple pairs separated by commas"
 
 
@@ -161,14 +161,14 @@ def flex(source: FlexVolumeSource, path: str) -> Errors:
 
 def azure_disk(source: AzureDiskVolumeSource, path: str) -> Errors:
     yield from all_given(source, ("diskName", "diskURI"), path)
-    if source.cachingMode and source.cachingMode not in _CACHING_MODES:
-        yield not_supported(f"{path}.cachingMode", source.cachingMode, _CACHING_MODES)
-    if source.kind and source.kind not in _DISK_KINDS:
-        yield not_supported(f"{path}.kind", source.kind, _DISK_KINDS)
+    if source.cachingMode and source.cachingMode not in CACHING_MODES:
+        yield not_supported(f"{path}.cachingMode", source.cachingMode, CACHING_MODES)
+    if source.kind and source.kind not in DISK_KINDS:
+        yield not_supported(f"{path}.kind", source.kind, DISK_KINDS)
     if source.kind == "Managed" and not source.diskURI.startswith("/subscriptions/"):
         yield not_supported(f"{path}.diskURI", source.diskURI, (_MANAGED_URI,))
     if source.kind not in ("", "Managed") and not source.diskURI.startswith("https://"):
-        yield not_supported(f"{path}.diskURI", source.diskURI, (_BLOB_URI,))
+        yield not_supported(f"{path}.diskURI", source.diskURI, (BLOB_URI,))
 
 
 def storage_os(source: StorageOSVolumeSource, path: str) -> Errors:

@@ -90,10 +90,10 @@ def lifecycle(hooks: Lifecycle, path: str, grace: int | None, os_name: str | Non
     if hooks.preStop is not None:
         yield from _handler(hooks.preStop, f"{path}.preStop", grace)
     if hooks.stopSignal:
-        yield from _stop_signal(hooks.stopSignal, f"{path}.stopSignal", os_name)
+        yield from stop_signal(hooks.stopSignal, f"{path}.stopSignal", os_name)
 
 
-def _stop_signal(signal: str, path: str, os_name: str | None) -> Errors:
+def stop_signal(signal: str, path: str, os_name: str | None) -> Errors:
     if os_name is None:
         yield forbidden(path, "may not be set for containers with empty `spec.os.name`")
     elif os_name in _SIGNALS and signal not in _SIGNALS[os_name]:

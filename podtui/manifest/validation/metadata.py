@@ -25,6 +25,7 @@ from podtui.manifest.validation.errors import (
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
+_STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
 def label_name(name: str, path: str, *, at: str = "") -> Errors:
@@ -107,6 +108,10 @@ def object_meta(meta: ObjectMeta, path: str) -> Errors:
     yield from _owners(meta.ownerReferences, f"{path}.ownerReferences")
     yield from _finalizers(meta.finalizers, f"{path}.finalizers")
     yield from _managed_fields(meta.managedFields, f"{path}.managedFields")
+    for index, name in enumerate(meta.finalizers):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"{path}.finalizers[{index}]", name, why)
 
 
 def _owners(owners: tuple[OwnerReference, ...], path: str) -> Errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -31,9 +32,12 @@ def known_annotations(pod: Pod, path: str) -> Errors:
         try:
             wanted = msgspec.json.decode(entries[TOLERATIONS], type=tuple[Toleration, ...])
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            yield invalid(path, TOLERATIONS, str(error), at=at)
+            truncated = "truncated" in str(error)
+            why = "unexpected end of JSON input" if truncated else str(error)
+            yield invalid(path, TOLERATIONS, why, at=at)
         else:
-            yield from tolerations(wanted, f"{path}.{TOLERATIONS}")
+            for error in tolerations(wanted, f"{path}.{TOLERATIONS}"):
+                yield replace(error, at=at)
     cost = entries.get(DELETION_COST)
     if cost is not None:
         whole = _WHOLE.fullmatch(cost) is not None

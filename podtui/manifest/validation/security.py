@@ -18,12 +18,13 @@ from podtui.manifest.validation.errors import (
 )
 
 # Each enumeration of the pod's context with what it may say (reference §12).
-_POLICIES: Final = (
+POLICIES: Final = (
     ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
     ("supplementalGroupsPolicy", ("Merge", "Strict")),
     # MountOption waits for a feature gate that is off.
     ("seLinuxChangePolicy", ("Recursive",)),
 )
+PROC_MOUNTS: Final = ("Default", "Unmasked")
 _IPC_SYSCTLS: Final = frozenset(
     f"kernel.{name}"
     for name in "sem shm shmall shmmax shmmni shm_rmid_forced msg msgmax msgmnb msgmni".split()
@@ -37,8 +38,8 @@ def container_context(context: SecurityContext | None, path: str, *, host_users:
     yield from _owner(context.runAsGroup, f"{path}.runAsGroup")
     if context.procMount:
         here = f"{path}.procMount"
-        if context.procMount not in ("Default", "Unmasked"):
-            yield not_supported(here, context.procMount, ("Default", "Unmasked"))
+        if context.procMount not in PROC_MOUNTS:
+            yield not_supported(here, context.procMount, PROC_MOUNTS)
         if host_users and context.procMount == "Unmasked":
             yield invalid(here, context.procMount, "`hostUsers` must be false to use `Unmasked`")
     yield from profiles.seccomp(context.seccompProfile, f"{path}.seccompProfile")
@@ -58,13 +59,10 @@ def _escalation(context: SecurityContext, path: str) -> Errors:
             at=at,
         )
     added = context.capabilities.add if context.capabilities is not None else ()
-    if "CAP_SYS_ADMIN" in added:
-        yield invalid(
-            path,
-            context,
-            "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
-            at=at,
-        )
+    for name in added:
+        if name == "CAP_SYS_ADMIN":
+            why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` " + name
+            yield invalid(path, context, why, at=at)
 
 
 def _owner(number: int | None, path: str) -> Errors:
@@ -91,7 +89,7 @@ def pod_context(context: PodSecurityContext | None, spec: PodSpec, path: str) ->
     yield from profiles.seccomp(context.seccompProfile, f"{path}.seccompProfile")
     yield from windows.options(context.windowsOptions, f"{path}.windowsOptions")
     yield from profiles.apparmor(context.appArmorProfile, f"{path}.appArmorProfile")
-    for name, known in _POLICIES:
+    for name, known in POLICIES:
         policy: str = getattr(context, name)
         if policy and policy not in known:
             yield not_supported(f"{path}.{name}", policy, known)

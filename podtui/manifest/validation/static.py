@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from podtui.api.v1 import Pod, PodSpec, Volume, VolumeProjection
 from podtui.manifest.validation.context import AnyContainer, containers_with_paths
-from podtui.manifest.validation.errors import FORBIDDEN, FieldError
+from podtui.manifest.validation.errors import FORBIDDEN, FieldError, quoted
 
 Found = Iterator[tuple[str, str]]
 
@@ -19,8 +19,11 @@ def validate_static(pod: Pod) -> list[FieldError]:
     who can resolve it may pass over it.
     """
     return [
-        FieldError(path, FORBIDDEN, f"static pods may not reference {what}", what)
-        for path, what in _references(pod.spec)
+        *(
+            FieldError(path, FORBIDDEN, f"static pods may not reference {what}", what)
+            for path, what in _references(pod.spec)
+        ),
+        *_of_no_kind(pod.spec),
     ]
 
 
@@ -37,6 +40,17 @@ def _references(spec: PodSpec) -> Found:
         yield "spec.resourceClaims", "resourceclaims"
     for index, volume in enumerate(spec.volumes):
         yield from _volume(volume, f"spec.volumes[{index}]")
+
+
+def _of_no_kind(spec: PodSpec) -> Iterator[FieldError]:
+    """Projected sources that are none of the known kinds."""
+    for index, volume in enumerate(spec.volumes):
+        sources = volume.projected.sources if volume.projected is not None else ()
+        for position, source in enumerate(sources):
+            if source == VolumeProjection():
+                path = f"spec.volumes[{index}].projected.sources[{position}]"
+                why = f"unknown source for projected volume {quoted(volume.name)}"
+                yield FieldError(path, FORBIDDEN, why)
 
 
 def _secrets(spec: PodSpec) -> Iterator[str]:

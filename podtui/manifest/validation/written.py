@@ -1,0 +1,147 @@
+"""Empty texts that are written out, where the API tells them from none at all.
+
+A Pod holds both as an empty text, so these rules look at the decoded tree before it becomes one.
+Fields for which only the wording would differ, or that a static pod may not use, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from podtui.api import v1
+from podtui.manifest.shape import Form, Shape, fields
+from podtui.manifest.validation import drivers, formats, handlers, mounts, restarts, security
+from podtui.manifest.validation.errors import (
+    Errors,
+    FieldError,
+    forbidden,
+    invalid,
+    invalid_each,
+    not_supported,
+    required,
+)
+
+Tree = Mapping[str, Any]
+Rule = Callable[[str, Tree, Tree], Errors]
+"""Given the path of the empty field, the object that has it, and the pod's spec."""
+
+
+def written_empties(tree: Tree) -> list[FieldError]:
+    """What the API says of the empty texts in a decoded Pod (reference §1.4)."""
+    spec = cast(Tree, tree.get("spec", {}))
+    return [
+        error
+        for struct, path, found in _objects(spec, v1.PodSpec, "spec")
+        for field, value in found.items()
+        if value == "" and (rule := _RULES.get((struct.__name__, field))) is not None
+        for error in rule(f"{path}.{field}", found, spec)
+    ]
+
+
+def _objects(
+    tree: Tree, struct: type[v1.Struct], path: str
+) -> Iterator[tuple[type[v1.Struct], str, Tree]]:
+    """An object and all objects in it, each with its type and its path."""
+    yield struct, path, tree
+    known = fields(struct)
+    for name, value in tree.items():
+        shape = known[name].shape
+        if isinstance(value, dict) and shape.struct is not None:
+            yield from _objects(cast(Tree, value), shape.struct, f"{path}.{name}")
+        elif isinstance(value, list) and shape.form is Form.LIST:
+            yield from _items(cast("list[Any]", value), shape, f"{path}.{name}")
+
+
+def _items(
+    entries: list[Any], shape: Shape, path: str
+) -> Iterator[tuple[type[v1.Struct], str, Tree]]:
+    struct = shape.item.struct if shape.item is not None else None
+    if struct is not None:
+        for index, entry in enumerate(entries):
+            yield from _objects(entry, struct, f"{path}[{index}]")
+
+
+def _one_of(known: tuple[str, ...]) -> Rule:
+    def rule(path: str, holder: Tree, spec: Tree) -> Errors:
+        yield not_supported(path, "", known)
+
+    return rule
+
+
+def _mount_option(known: tuple[str, ...]) -> Rule:
+    def rule(path: str, holder: Tree, spec: Tree) -> Errors:
+        # The API server leaves the mount's index out.
+        parent, _, field = path.rpartition(".")
+        yield not_supported(f"{parent[: parent.rindex('[')]}.{field}", "", known, at=path)
+
+    return rule
+
+
+def _bad(why: str) -> Rule:
+    def rule(path: str, holder: Tree, spec: Tree) -> Errors:
+        yield invalid(path, "", why)
+
+    return rule
+
+
+def _name(path: str, holder: Tree, spec: Tree) -> Errors:
+    yield from invalid_each(path, "", formats.dns_subdomain(""))
+
+
+def _required(path: str, holder: Tree, spec: Tree) -> Errors:
+    yield required(path)
+
+
+def _hostname_override(path: str, holder: Tree, spec: Tree) -> Errors:
+    if spec.get("setHostnameAsFQDN"):
+        yield forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+    if spec.get("hostNetwork"):
+        yield forbidden(path, "may not be specified when hostNetwork is true")
+    yield from _name(path, holder, spec)
+
+
+def _stop_signal(path: str, holder: Tree, spec: Tree) -> Errors:
+    system = cast("Tree | None", spec.get("os"))
+    yield from handlers.stop_signal("", path, None if system is None else system["name"])
+
+
+def _only_localhost(kind: str) -> Rule:
+    def rule(path: str, holder: Tree, spec: Tree) -> Errors:
+        if holder.get("type") in ("RuntimeDefault", "Unconfined"):
+            yield invalid(path, "", f"can only be set when {kind} type is Localhost")
+
+    return rule
+
+
+def _disk_kind(path: str, holder: Tree, spec: Tree) -> Errors:
+    yield not_supported(path, "", drivers.DISK_KINDS)
+    uri = holder.get("diskURI", "")
+    if not uri.startswith("https://"):
+        yield not_supported(f"{path.rpartition('.')[0]}.diskURI", uri, (drivers.BLOB_URI,))
+
+
+_RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("PodSpec", "hostnameOverride"): _hostname_override,
+    ("PodSpec", "runtimeClassName"): _name,
+    ("PodSpec", "preemptionPolicy"): _required,
+    **{("PodSecurityContext", name): _one_of(known) for name, known in security.POLICIES},
+    ("SecurityContext", "procMount"): _one_of(security.PROC_MOUNTS),
+    ("WindowsSecurityContextOptions", "gmsaCredentialSpecName"): _name,
+    ("WindowsSecurityContextOptions", "gmsaCredentialSpec"): _bad(
+        "gmsaCredentialSpec cannot be an empty string"
+    ),
+    ("WindowsSecurityContextOptions", "runAsUserName"): _bad(
+        "runAsUserName cannot be an empty string"
+    ),
+    ("AppArmorProfile", "localhostProfile"): _only_localhost("AppArmor"),
+    ("SeccompProfile", "localhostProfile"): _only_localhost("seccomp"),
+    ("Container", "restartPolicy"): _one_of(restarts.CONTAINER_POLICIES),
+    ("Lifecycle", "stopSignal"): _stop_signal,
+    ("VolumeMount", "mountPropagation"): _mount_option(mounts.PROPAGATIONS),
+    ("VolumeMount", "recursiveReadOnly"): _mount_option(mounts.RECURSIVE_READ_ONLY),
+    ("TopologySpreadConstraint", "nodeAffinityPolicy"): _one_of(("Honor", "Ignore")),
+    ("TopologySpreadConstraint", "nodeTaintsPolicy"): _one_of(("Honor", "Ignore")),
+    ("AzureDiskVolumeSource", "kind"): _disk_kind,
+    ("AzureDiskVolumeSource", "cachingMode"): _one_of(drivers.CACHING_MODES),
+}

@@ -1,0 +1,107 @@
+"""Whether podtui agrees with the kubelet on every rule for pods (reference §1.4).
+
+The rules, and the manifests that keep and break them, are in ``tests/validation/``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+import pytest
+from validation_rules import NODE, Case, Rule, Written, agrees, cases, keys_of, rules
+
+from podtui.api.v1 import Pod
+from podtui.manifest.decode import decode
+from podtui.manifest.defaults import apply_defaults
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.identity import identify
+from podtui.manifest.reader import read_document
+from podtui.manifest.validation import FieldError, validate_pod, written_empties
+from podtui.manifest.validation.errors import FORBIDDEN
+
+PATH = "/m/web.yaml"
+
+
+def found_errors(text: str) -> list[FieldError]:
+    tree, _ = decode(read_document(text.encode()), strict=True)
+    assert tree is not None
+    apply_defaults(tree)
+    pod = identify(msgspec.convert(tree, Pod), node_name=NODE, path=PATH)
+    return [*validate_pod(pod), *written_empties(tree)]
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_the_kubelet_says_the_same(case: Case) -> None:
+    written = Written(case.manifest)
+    errors = found_errors(written.text)
+    messages = [error.message() for error in errors]
+    missing = list(case.errors)
+    for message in messages:
+        known = next((e for e in missing if agrees(e, message)), None)
+        assert known is not None, f"unexpected: {message}"
+        missing.remove(known)
+    assert missing == []
+    # Each is told where it is in the file.
+    told = read_manifest(PATH, written.text.encode(), node_name=NODE).diagnostics
+    places = {(found.line, found.column) for found in told}
+    for error in errors:
+        place = written.place(error.location, key=error.type == FORBIDDEN)
+        assert place in places, f"{error.message()} is not told at {place} of\n{written.text}"
+
+
+def test_every_rule_is_broken_by_a_case_of_its_function() -> None:
+    known: dict[str, list[Rule]] = defaultdict(list)
+    for rule in rules():
+        known[rule.function].append(rule)
+    broken: set[Rule] = set()
+    for case in cases():
+        for function in case.functions:
+            for message in case.errors:
+                fitting = [rule for rule in known[function] if rule.is_broken_in(message)]
+                # A rule that names its detail is meant before one that does not.
+                broken.update(sorted(fitting, key=lambda rule: len(rule.detail))[-1:])
+    assert [str(rule) for rule in rules() if rule not in broken] == []
+
+
+def test_every_broken_rule_is_listed() -> None:
+    unlisted = {
+        message
+        for case in cases()
+        for message in case.errors
+        if not any(rule.is_broken_in(message) for rule in rules())
+    }
+    assert unlisted == set()
+
+
+def test_every_rule_is_kept_by_a_case_that_sets_its_field() -> None:
+    kept: dict[str, set[str]] = defaultdict(set)
+    for case in cases():
+        if not case.errors:
+            kept[case.file].update(keys_of(case.manifest))
+    unkept: dict[str, set[str]] = defaultdict(set)
+    for rule, file in rules().items():
+        if rule.leaf not in kept[file]:
+            unkept[file].add(rule.leaf.replace(" ", ""))
+    assert unkept == {file: set(fields.split()) for file, fields in NEVER_VALID.items()}
+
+
+NEVER_VALID = {
+    # Whatever they say, ephemeral containers and gates are for other occasions than creation.
+    "containers": "subPath subPathExpr targetContainerName uID",
+    "pod": "ephemeralContainers nodeName",
+    "scheduling": "schedulingGates namespace {topologyKey,whenUnsatisfiable}",
+    # The API server's own spelling, or a path of nothing.
+    "ephemeral-claims": "pod",
+    "security": "HostIPC HostPID",
+    "volume-drivers": "initiatorname",
+    "volumes": "cephFS downwarAPI",
+    # What Linux pods alone may have; there it is checked under security and pod.
+    "windows": (
+        "allowPrivilegeEscalation appArmorProfile capabilities fsGroup fsGroupChangePolicy hostIPC"
+        " hostPID hostUsers privileged procMount readOnlyRootFilesystem runAsGroup"
+        " seLinuxChangePolicy seLinuxOptions seccompProfile shareProcessNamespace"
+        " supplementalGroups supplementalGroupsPolicy sysctls"
+    ),
+}
+"""Fields of rules that no valid pod of their file can have."""
