@@ -194,7 +194,8 @@ def remove_all(settings: Settings) -> str:
         pods, containers = asyncio.run(_remove_containers(settings))
         for path in _records_of(settings):
             path.unlink(missing_ok=True)
-        shutil.rmtree(settings.rootDir / LOGS, ignore_errors=True)
+        if (settings.rootDir / LOGS).is_dir():
+            shutil.rmtree(settings.rootDir / LOGS)
     finally:
         lock.release()
     return f"Removed {pods} pods with {containers} containers, their volumes and the records."

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from podtui.api.thresholds import Threshold, eviction_thresholds
+
+STOP_SIGNALS: Final = "ContainerStopSignals"
+"""The feature gate without which ``lifecycle.stopSignal`` has no effect."""
 
 
 def _no_map() -> Mapping[str, str]:

@@ -30,6 +30,11 @@ def pid_mode(pod: Pod) -> NamespaceMode:
     return NamespaceMode.POD if pod.spec.shareProcessNamespace else NamespaceMode.CONTAINER
 
 
+def stop_signal(container: Container) -> str:
+    """What the container asks to be stopped with; empty for its image's own."""
+    return "" if container.lifecycle is None else container.lifecycle.stopSignal
+
+
 def _annotations(
     pod: Pod, container: Container, image: ImageRecord, restart_count: int
 ) -> dict[str, str]:
@@ -69,6 +74,7 @@ def container_config(
     secrets: Mapping[tuple[str, str], Secret] | None = None,
     env_files: Mapping[tuple[str, str], bytes | None] | None = None,
     recursive_read_only: bool = False,
+    stop_signals: bool = False,
 ) -> ContainerConfig:
     """Everything about one instance. Raises `ConfigError`, whose text is the message of the
     ``CreateContainerConfigError`` that the container then waits with.
@@ -76,7 +82,8 @@ def container_config(
     ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
     ``hosts`` is what its hosts file says, empty for the engine's own.
     ``config_maps`` and ``secrets`` are by (namespace, name), ``env_files`` by (volume, path);
-    ``recursive_read_only``: the engine has such mounts.
+    ``recursive_read_only``: the engine has such mounts. ``stop_signals``: the feature gate
+    ``ContainerStopSignals`` is on.
     """
     around = Surroundings(
         node=node,
@@ -120,5 +127,6 @@ def container_config(
         stdin_once=bool(container.stdinOnce),
         tty=bool(container.tty),
         termination_message_path=container.terminationMessagePath,
+        stop_signal=stop_signal(container) if stop_signals else "",
         hosts=hosts,
     )

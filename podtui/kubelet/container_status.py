@@ -26,6 +26,7 @@ from podtui.api.v1 import (
 )
 from podtui.kubelet.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.config_error import ConfigError
+from podtui.kubelet.container_config import stop_signal
 from podtui.kubelet.mounts import is_recursive_read_only
 from podtui.kubelet.phase import RESTARTING_ALL
 from podtui.kubelet.resource_status import canonical_resources, container_resources_status
@@ -67,6 +68,7 @@ class _View:
     runtime_name: str
     recursive_read_only: bool
     initialized: bool
+    stop_signals: bool
     actuated: Mapping[str, ResourceRequirements]
 
 
@@ -197,6 +199,7 @@ def _from_runtime(
             container, newest, actuated=view.actuated.get(container.name), old=old if same else None
         ),
         allocatedResources=canonical_resources(container.resources).requests,
+        stopSignal=stop_signal(container) if view.stop_signals else "",
     )
 
 
@@ -281,6 +284,7 @@ def container_statuses(
     runtime_name: str,
     recursive_read_only: bool,
     initialized: bool,
+    stop_signals: bool = False,
     actuated: Mapping[str, ResourceRequirements] | None = None,
 ) -> tuple[Statuses, Statuses, Statuses]:
     """Statuses of the init containers, in spec order, and of the regular and the ephemeral ones,
@@ -289,7 +293,8 @@ def container_statuses(
     The newest instance gives the state, the one before it ``lastState``. ``waiting`` has, by
     container, why its last start failed. ``initialized``: a regular container was created.
     ``recursive_read_only``: the engine has such mounts.
-    ``actuated`` has, by container, what the engine was last told.
+    ``actuated`` has, by container, what the engine was last told. ``stop_signals``: the feature
+    gate ``ContainerStopSignals`` is on.
     """
     known = previous or PodStatus()
     view = _View(
@@ -312,6 +317,7 @@ def container_statuses(
         runtime_name=runtime_name,
         recursive_read_only=recursive_read_only,
         initialized=initialized,
+        stop_signals=stop_signals,
         actuated=actuated or {},
     )
     init = tuple(_status(one, view, init=True) for one in pod.spec.initContainers)

@@ -22,7 +22,7 @@ from podtui.kubelet.backoff import (
     crash_message,
 )
 from podtui.kubelet.cgroups import cgroup_rules
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_config import container_config
 from podtui.kubelet.documents import Documents
@@ -168,6 +168,7 @@ class ContainerStarter:
                 secrets=self._documents.secrets,
                 env_files=await self._env_files(pod, container, place.sandbox_id),
                 recursive_read_only=place.engine.recursive_read_only,
+                stop_signals=self._config.gate(STOP_SIGNALS),
                 target_container_id=target_id(pod, container.name, place.container_ids),
             )
         except ConfigError as error:

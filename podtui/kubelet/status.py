@@ -107,6 +107,7 @@ def pod_status(
     recursive_read_only: bool = False,
     terminal: bool = False,
     strict: bool = False,
+    stop_signals: bool = False,
     resize: tuple[PodCondition, ...] = (),
     actuated: Allocation | None = None,
 ) -> PodStatus:
@@ -117,7 +118,7 @@ def pod_status(
     message). ``terminal`` is for the last status of a pod that was torn down. ``host_ips`` are the
     node's, primary first; ``strict`` leaves them out as a standalone kubelet does. ``resize`` are
     the conditions of a resize, ``actuated`` what the engine was last told; ``recursive_read_only``:
-    the engine has such mounts.
+    the engine has such mounts; ``stop_signals``: the gate ``ContainerStopSignals`` is on.
     """
     node_ips = () if strict else host_ips
     regular_known = _any_regular(pod, observed)
@@ -130,6 +131,7 @@ def pod_status(
         runtime_name=runtime_name,
         recursive_read_only=recursive_read_only,
         initialized=regular_known,
+        stop_signals=stop_signals,
         actuated=None if actuated is None else actuated.containers,
     )
     phase = pod_phase(

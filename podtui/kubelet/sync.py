@@ -17,7 +17,7 @@ from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.actions import compute_pod_actions
 from podtui.kubelet.allocations import Allocations
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_gc import dead_init_containers, garbage
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
@@ -179,6 +179,7 @@ class Syncer:
             recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
             terminal=terminal,
             strict=self._config.strict,
+            stop_signals=self._config.gate(STOP_SIGNALS),
             resize=self._resizes.conditions(uid, terminal=terminal),
             actuated=self._allocations.actuated(uid),
         )
@@ -260,7 +261,13 @@ class Syncer:
     def _tell_unsupported(self, pod: Pod) -> None:
         if pod.metadata.uid not in self._told:
             self._told.add(pod.metadata.uid)
-            for reason, message in not_done(pod, probes=self._probes, hooks=self._hooks):
+            said = not_done(
+                pod,
+                probes=self._probes,
+                hooks=self._hooks,
+                stop_signals=self._config.gate(STOP_SIGNALS),
+            )
+            for reason, message in said:
                 self._events.pod(pod, WARNING, reason, message)
 
     async def _carry_out(

@@ -15,6 +15,7 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.runtime.memory import Behaviour
+from podtui.runtime.protocol import ContainerConfig
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -231,3 +232,42 @@ async def test_all_pre_stops_start_at_once() -> None:
         world.remove(UID)
         took = await world.until(lambda: not world.running_containers(UID))
         assert 4.9 < took < 6.5
+
+
+# --- the stop signal
+
+NO_SIGNALS = (
+    "lifecycle.stopSignal of container c has no effect:"
+    " the feature gate ContainerStopSignals is off"
+)
+
+
+def signalled(signal: str) -> Container:
+    return container("c", lifecycle=Lifecycle(stopSignal=signal))
+
+
+@pytest.mark.field("spec.containers.lifecycle.stopSignal", answer="no-effect")
+async def test_a_stop_signal_without_its_gate_is_said_to_have_no_effect() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", signalled("SIGUSR1")))
+        await world.until(world.runs(UID))
+        assert config_of(world).stop_signal == ""
+        await world.sleep(1.0)
+        assert (await world.status()).containerStatuses[0].stopSignal == ""
+        assert ("Warning", "NotSupported", NO_SIGNALS) in await told(world)
+
+
+async def test_a_stop_signal_with_its_gate_is_the_engines() -> None:
+    world = World(feature_gates={"ContainerStopSignals": True})
+    async with world.running():
+        world.add(pod("web-n1", "", signalled("SIGUSR1")))
+        await world.until(world.runs(UID))
+        assert config_of(world).stop_signal == "SIGUSR1"
+        await world.sleep(1.0)
+        assert (await world.status()).containerStatuses[0].stopSignal == "SIGUSR1"
+        assert "NotSupported" not in [reason for _, reason, _ in await told(world)]
+
+
+def config_of(world: World) -> ContainerConfig:
+    return world.engine._containers[world.containers(UID)[0].id].config
