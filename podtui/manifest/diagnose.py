@@ -31,6 +31,7 @@ from podtui.manifest.identity import identify
 from podtui.manifest.objects import ObjectKey, object_problems, references
 from podtui.manifest.reader import read_document
 from podtui.manifest.unknown import closest
+from podtui.manifest.unscheduled import unscheduled_fields
 from podtui.manifest.vain import vain_fields
 from podtui.manifest.validation import validate_pod, written_empties
 from podtui.manifest.validation.errors import INVALID, FieldError
@@ -233,7 +234,8 @@ def _read(path: str, data: bytes, *, node_name: str, strict: bool) -> ReadResult
     ]
     errors += written_empties(tree)
     problems += _fresh(_validation_problems(errors, document), problems)
-    problems += _fresh(vain_fields(pod), problems)
+    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name)]
+    problems += _fresh(vain, problems)
     return _with_pod(result, pod, problems, document, path, strict=strict)
 
 
