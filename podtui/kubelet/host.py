@@ -52,11 +52,13 @@ class LocalHost:
     kernel_log = "/dev/kmsg"
 
     def facts(self) -> HostFacts:
+        machine_id = read_text("/etc/machine-id").strip()
         return HostFacts(
             hostname=socket.gethostname(),
             ips=_primary_ips(),
-            machine_id=read_text("/etc/machine-id").strip(),
-            system_uuid=read_text("/sys/class/dmi/id/product_uuid").strip(),
+            machine_id=machine_id,
+            # A machine without firmware to tell one goes by its other id.
+            system_uuid=read_text("/sys/class/dmi/id/product_uuid").strip() or machine_id,
             boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
             os_image=_os_image(),
             huge_pages=huge_pages(_HUGE_PAGES),
