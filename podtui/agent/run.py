@@ -16,6 +16,7 @@ from pathlib import Path
 from podtui import __version__
 from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.agent.power import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Pod
 from podtui.clock import Clock, SystemClock
@@ -38,10 +39,11 @@ def make_runtime(settings: Settings, clock: Clock) -> Runtime:
         from podtui.runtime.memory import MemoryRuntime
 
         return MemoryRuntime(root=str(settings.rootDir), clock=clock)
-    from podtui.runtime.docker import DockerRuntime
+    from podtui.runtime.docker import DockerRuntime, LogLimits
 
     url = None if settings.engine == "auto" else settings.engine
-    return DockerRuntime(url, root=str(settings.rootDir), clock=clock)
+    limits = LogLimits(size=settings.containerLogMaxSize, files=settings.containerLogMaxFiles)
+    return DockerRuntime(url, root=str(settings.rootDir), clock=clock, log_limits=limits)
 
 
 def kubelet_config(settings: Settings) -> KubeletConfig:
@@ -97,8 +99,13 @@ async def last_good(store: Store) -> Mapping[str, Pod]:
     }
 
 
-async def serve(settings: Settings, stopped: asyncio.Event) -> None:
-    """Run kubelet and server until ``stopped``; the containers run on."""
+async def serve(settings: Settings, stopped: asyncio.Event, power_failing: asyncio.Event) -> bool:
+    """Run kubelet and server until ``stopped``; the containers run on.
+
+    They end, as far as the settings give them time, where ``power_failing`` is set then or the
+    machine is going down; whether they did is returned.
+    """
+    ended = False
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = open_store(str(settings.records_path), clock=clock)
@@ -131,12 +138,20 @@ async def serve(settings: Settings, stopped: asyncio.Event) -> None:
                 group.create_task(store.run(), name="store"),
             ]
             await stopped.wait()
+            ends = kubelet.ends_pods and (
+                power_failing.is_set() or await asyncio.to_thread(machine_is_stopping)
+            )
+            ended = ends and await kubelet.shut_down()
             for task in tasks:
                 task.cancel()
+    return ended
 
 
 def run_agent(settings: Settings) -> int:
-    """Serve the root directory until SIGTERM or SIGINT. Raises `AgentRunning`, `AgentFailed`."""
+    """Serve the root directory until SIGTERM or SIGINT, or SIGPWR for a power that fails.
+
+    Raises `AgentRunning`, `AgentFailed`.
+    """
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -155,21 +170,27 @@ def run_agent(settings: Settings) -> int:
         )
     )
     try:
-        asyncio.run(_main(settings))
+        ended = asyncio.run(_main(settings))
     finally:
         lock.release()
-    _LOG.info("stopped; the containers run on")
+    _LOG.info("stopped; the pods have ended" if ended else "stopped; the containers run on")
     return 0
 
 
-async def _main(settings: Settings) -> None:
-    stopped = asyncio.Event()
+async def _main(settings: Settings) -> bool:
+    stopped, power_failing = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+
+    def power_fails() -> None:
+        power_failing.set()
+        stopped.set()
+
+    loop.add_signal_handler(signal.SIGPWR, power_fails)
     # A terminal that closes is no reason to stop supervising.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    await serve(settings, stopped)
+    return await serve(settings, stopped, power_failing)
 
 
 def remove_all(settings: Settings) -> str:

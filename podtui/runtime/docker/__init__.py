@@ -7,6 +7,7 @@ Decides nothing about pods. The only room that imports ``docker``.
 from __future__ import annotations
 
 from podtui.runtime.docker.locate import Endpoint, EngineSearch, Tried, find_engine
+from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.runtime import DockerRuntime
 
-__all__ = ["DockerRuntime", "Endpoint", "EngineSearch", "Tried", "find_engine"]
+__all__ = ["DockerRuntime", "Endpoint", "EngineSearch", "LogLimits", "Tried", "find_engine"]

@@ -16,6 +16,7 @@ from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import root_key, snapshot
 from podtui.runtime.docker.image_store import Images
 from podtui.runtime.docker.link import Connection
+from podtui.runtime.docker.logs import Logs
 from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.sandboxes import Sandboxes
@@ -55,6 +56,7 @@ class DockerRuntime:
         self, url: str | None, *, root: str, clock: Clock, log_limits: LogLimits | None = None
     ) -> None:
         self._root = root_key(root)
+        self.log_limits = log_limits or LogLimits()
         self._connection = Connection(url)
         self._ownership = Ownership(self._connection, self._root)
         self._sandboxes = Sandboxes(self._connection, self._root, self._ownership)
@@ -70,9 +72,10 @@ class DockerRuntime:
             ImageAccounts(self._connection, self._carriers),
             root=self._root,
             root_dir=root,
-            logs=log_limits or LogLimits(),
+            logs=self.log_limits,
         )
         self._images = Images(self._connection)
+        self._logs = Logs(self._connection, self._ownership)
 
     @property
     def info(self) -> EngineInfo:
@@ -193,7 +196,7 @@ class DockerRuntime:
         return await self._watching.exec(container_id, command, timeout=timeout, limit=limit)
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
-        return self._watching.logs(container_id, options)
+        return self._logs.read(container_id, options)
 
     async def stats(self) -> tuple[ContainerStats, ...]:
         return await self._watching.stats()

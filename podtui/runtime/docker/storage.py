@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import posixpath
+import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,6 +64,8 @@ def entries_of(volume: PodVolume, base: str) -> Iterator[Entry]:
 
 
 def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
+    """Its files, in directories that hand their group on where the volume's own does."""
+    folder = _FOLDER_MODE | volume.mode & stat.S_ISGID
     made = {""}
     for file in volume.files:
         parent = posixpath.dirname(file.path)
@@ -72,12 +75,11 @@ def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
             missing.append(parent)
             parent = posixpath.dirname(parent)
         for directory in reversed(missing):
-            # A directory of the volume's is as open as the volume, and searchable.
-            yield Entry(f"{base}/{directory}", volume.mode | 0o111, volume.uid, volume.gid)
+            yield Entry(f"{base}/{directory}", folder, volume.uid, volume.gid)
         if file.path == DATA and file.target not in made:
             made.add(file.target)
             # The version of no files at all is a directory too.
-            yield Entry(f"{base}/{file.target}", volume.mode | 0o111, volume.uid, volume.gid)
+            yield Entry(f"{base}/{file.target}", folder, volume.uid, volume.gid)
         path = f"{base}/{file.path}"
         content = None if file.target else file.content
         yield Entry(path, file.mode, file.uid, file.gid, content, file.target)

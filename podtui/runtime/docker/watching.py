@@ -1,4 +1,4 @@
-"""Looking inside: commands in a container, its output, its usage, and the engine's events."""
+"""Looking inside: commands in a container, its usage, and the engine's events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,15 +16,13 @@ from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.runtime.docker.client import label_filter, labelled, mapping
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
+from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
 from podtui.runtime.docker.wire import objects, pieces
 from podtui.runtime.protocol import (
     ContainerStats,
     ExecResult,
-    LogLine,
-    LogOptions,
     RuntimeEvent,
 )
 
@@ -108,36 +105,6 @@ class Watching:
                 _kill_inside(pid, container_id)
         except (EngineError, OSError):
             return
-
-    # --- output
-
-    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
-        link = self._connection.link
-        found = await self._ownership.inspect(container_id)
-        query = {
-            "stdout": "1",
-            "stderr": "1",
-            "timestamps": "1",
-            "follow": "1" if options.follow else "0",
-            "tail": "all" if options.tail is None else str(max(0, options.tail)),
-        }
-        if options.since is not None:
-            query["since"] = _seconds(options.since)
-        if options.until is not None:
-            query["until"] = _seconds(options.until)
-        lines = TerminalLines() if found["Config"].get("Tty") else FramedLines()
-        idle = None if options.follow else _CALL_SECONDS
-        try:
-            async with link.wire.open(
-                "GET", f"/containers/{container_id}/logs", query=query, idle=idle
-            ) as response:
-                async for piece in pieces(response):
-                    for line in lines.feed(piece):
-                        yield line
-                for line in lines.end():
-                    yield line
-        except Refused as error:
-            raise meaning(error) from error
 
     # --- usage
 
@@ -232,12 +199,6 @@ def _event(event: dict[str, Any]) -> RuntimeEvent | None:
     if not uid or not action:
         return None
     return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action))
-
-
-def _seconds(when: datetime) -> str:
-    """Unix time with microseconds, exactly."""
-    whole = int(when.replace(microsecond=0).timestamp())
-    return f"{whole}.{when.microsecond:06}"
 
 
 def _kill_inside(pid: int, container_id: str) -> None:

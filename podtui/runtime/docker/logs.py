@@ -1,0 +1,201 @@
+"""A container's output as the engine keeps it (reference §16), followed over rotations.
+
+An engine's own following can't be trusted where log files rotate: it repeats lines, leaves some
+out, or stops. So its stream only tells when to look, and what is new is read from the log itself:
+from the end of it back to the line that was the last one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Final
+
+import aiohttp
+
+from podtui.errors import EngineNotFound
+from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
+from podtui.runtime.docker.removal import Ownership
+from podtui.runtime.docker.wire import pieces
+from podtui.runtime.protocol import LogLine, LogOptions
+
+_CALL_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 2.0
+"""How long to believe that there is nothing new."""
+_GATHER_SECONDS: Final = 0.05
+"""How long to let lines come in before looking at them all."""
+_CHUNK: Final = 64 * 1024
+_REMEMBERED: Final = 8
+_LEAST_TAIL: Final = 256
+
+
+class Trail:
+    """The last lines of a log that were seen, to find the place again later."""
+
+    def __init__(self) -> None:
+        self._last: deque[LogLine] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def empty(self) -> bool:
+        return not self._last
+
+    def add(self, line: LogLine) -> None:
+        self._last.append(line)
+
+    def ends_with(self, lines: deque[LogLine]) -> bool:
+        """Whether ``lines``, which are part of the log, end where this ends: by the lines of both,
+        as far back as both go."""
+        pairs = zip(reversed(self._last), reversed(lines), strict=False)
+        return bool(lines) and bool(self._last) and all(one == other for one, other in pairs)
+
+
+class Logs:
+    """Logs of our containers."""
+
+    def __init__(self, connection: Connection, ownership: Ownership) -> None:
+        self._connection = connection
+        self._ownership = ownership
+
+    async def read(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLine]:
+        link = self._connection.link
+        found = await self._ownership.inspect(container_id)
+        log = _Log(link, container_id, options, terminal=bool(found["Config"].get("Tty")))
+        lines = self._followed(log) if options.follow else log.lines(options.tail)
+        with meant():
+            async with aclosing(lines):
+                async for line in lines:
+                    yield line
+
+    async def _followed(self, log: _Log) -> AsyncGenerator[LogLine]:
+        trail = Trail()
+        async with aclosing(log.first(trail)) as first:
+            async for line in first:
+                yield line
+        try:
+            while True:
+                async with aclosing(log.coming(trail)) as coming:
+                    async for line in coming:
+                        yield line
+                if log.options.until is not None or not await self._runs(log.container_id):
+                    return
+        except Refused as error:
+            # Removed meanwhile: it has said its last.
+            if error.status != 404:
+                raise
+
+    async def _runs(self, container_id: str) -> bool:
+        """The engine's stream may end before the container does."""
+        try:
+            found = await self._ownership.inspect(container_id)
+        except EngineNotFound:
+            return False
+        return bool(found["State"].get("Running"))
+
+
+class _Log:
+    """One container's log on the engine. Everything raises `Refused`."""
+
+    def __init__(
+        self, link: Link, container_id: str, options: LogOptions, *, terminal: bool
+    ) -> None:
+        self._link = link
+        self._path = f"/containers/{container_id}/logs"
+        self._terminal = terminal
+        self.container_id = container_id
+        self.options = options
+
+    async def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
+        """Those that are there now, of what is asked for; the last ``tail`` of them."""
+        query = _query(self.options) | {"tail": "all" if tail is None else str(max(0, tail))}
+        lines = TerminalLines() if self._terminal else FramedLines()
+        async with self._link.wire.open(
+            "GET", self._path, query=query, idle=_CALL_SECONDS
+        ) as response:
+            async for piece in pieces(response):
+                for line in lines.feed(piece):
+                    yield line
+            for line in lines.end():
+                yield line
+
+    async def first(self, trail: Trail) -> AsyncGenerator[LogLine]:
+        """What is asked for of the lines that are there."""
+        wanted = self.options.tail
+        async with aclosing(self.lines(wanted or (_REMEMBERED if wanted == 0 else None))) as lines:
+            async for line in lines:
+                trail.add(line)
+                if wanted != 0:
+                    yield line
+
+    async def coming(self, trail: Trail) -> AsyncGenerator[LogLine]:
+        """Those after the trail's end, until the engine's stream of them ends."""
+        query = _query(self.options) | {"follow": "1", "tail": "0"}
+        query.pop("since", None)
+        tail, going = _LEAST_TAIL, True
+        async with self._link.wire.open("GET", self._path, query=query) as hints:
+            while True:
+                count = 0
+                async with aclosing(self._after(trail, tail)) as lines:
+                    async for line in lines:
+                        trail.add(line)
+                        count += 1
+                        yield line
+                if not going:
+                    return
+                tail = max(_LEAST_TAIL, 2 * count)
+                going = await _hinted(hints)
+
+    async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLine]:
+        """Those after the trail's end, looked for in the last ``tail`` lines first. Where the
+        engine has thrown the end away already, all that it has."""
+        looked = None if trail.empty else tail
+        while looked is not None:
+            passed: deque[LogLine] = deque(maxlen=_REMEMBERED)
+            count, found = 0, False
+            async with aclosing(self.lines(looked)) as lines:
+                async for line in lines:
+                    count += 1
+                    if found:
+                        yield line
+                        continue
+                    passed.append(line)
+                    found = trail.ends_with(passed)
+            if found:
+                return
+            looked = None if count < looked else looked * 8
+        async with aclosing(self.lines(None)) as lines:
+            async for line in lines:
+                yield line
+
+
+async def _hinted(hints: aiohttp.ClientResponse) -> bool:
+    """Wait until there may be something new; False when there will be no more."""
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            if not await hints.content.read(_CHUNK):
+                return False
+        async with asyncio.timeout(_GATHER_SECONDS):
+            while await hints.content.read(_CHUNK):
+                pass
+    except TimeoutError:
+        return True
+    return False
+
+
+def _query(options: LogOptions) -> dict[str, str]:
+    query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "0"}
+    if options.since is not None:
+        query["since"] = _seconds(options.since)
+    if options.until is not None:
+        query["until"] = _seconds(options.until)
+    return query
+
+
+def _seconds(when: datetime) -> str:
+    """Unix time with microseconds, exactly."""
+    whole = int(when.replace(microsecond=0).timestamp())
+    return f"{whole}.{when.microsecond:06}"
