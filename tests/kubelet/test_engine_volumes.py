@@ -108,6 +108,7 @@ stat -c 'memory %a %g' /memory
 echo memory-size $(df -k /memory | awk 'END { print $2 }')
 stat -L -c 'file %a %g' /conf/deep/name
 stat -L -c 'plain %a %g' /conf/labels
+stat -L -c 'folder %a %g' /conf/..data /conf/deep
 echo linked $(readlink /conf/labels) $(readlink /conf/..data | cut -c1-2)
 echo labels $(cat /conf/labels)
 touch /conf/x 2>/dev/null || echo conf read-only
@@ -172,7 +173,7 @@ async def test_modes_owners_and_places(world: FolderWorld, tmp_path: Path) -> No
         ],
     )
     said = (await world.says("volumes", "look")).splitlines()
-    uid = said[7].partition(" ")[2]
+    uid = said[9].partition(" ")[2]
     assert said == [
         "empty 2777 4242",
         "new 4242",
@@ -180,6 +181,8 @@ async def test_modes_owners_and_places(world: FolderWorld, tmp_path: Path) -> No
         "memory-size 4096",
         "file 440 4242",
         "plain 644 4242",
+        "folder 2755 4242",
+        "folder 2755 4242",
         "linked ..data/labels ..",
         f"labels {uid}",
         "conf read-only",

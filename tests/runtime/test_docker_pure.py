@@ -454,8 +454,8 @@ def test_volumes_with_wishes_are_uploaded() -> None:
     assert layout.places == {"group": "volumes/group", "files": "v/00", "mem": "memory:tm"}
     assert [(e.path, e.mode, e.gid) for e in layout.uploads] == [
         ("volumes/group", 0o2770, 7),
-        ("v/00/a", 0o777, 0),
-        ("v/00/a/b", 0o777, 0),
+        ("v/00/a", 0o755, 0),
+        ("v/00/a/b", 0o755, 0),
         ("v/00/a/b/c", 0o400, 0),
     ]
     with tarfile.open(fileobj=io.BytesIO(tar_of(layout.uploads))) as tar:
