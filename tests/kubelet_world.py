@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from fake_host import ENGINE_ROOT, FakeHost
@@ -172,6 +172,19 @@ class World:
         assert self._task is not None
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    @contextlib.asynccontextmanager
+    async def also(self, work: Callable[[], Awaitable[object]]) -> AsyncIterator[asyncio.Event]:
+        """Do this beside the block; the event is set when it is done."""
+        done = asyncio.Event()
+
+        async def run() -> None:
+            await work()
+            done.set()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run())
+            yield done
 
     async def start_kubelet(self) -> None:
         """Another kubelet on the same engine, records and folder."""

@@ -329,6 +329,11 @@ class Kubelet:
             await self._resolvers.check(self._link.info)
         await self._pleg.relist()
 
+    @property
+    def ends_pods(self) -> bool:
+        """Whether pods have time to end when the machine goes down."""
+        return self._shutdown.enabled
+
     async def shut_down(self) -> bool:
         """The machine is about to go: end the pods in the order of their priority (reference
         §14.7). False where the settings give them no time; then nothing is ended."""
