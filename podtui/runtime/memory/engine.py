@@ -46,6 +46,7 @@ from podtui.runtime.protocol import (
     HostPathKind,
     ImageRecord,
     NamespaceMode,
+    PortMapping,
     Resources,
     RuntimeEvent,
     SandboxConfig,
@@ -66,6 +67,12 @@ class EventQueue:
         self.signal = Signal()
         self.broken = ""
         """Why it ended; empty while it lives."""
+
+
+def _clash(one: PortMapping, other: PortMapping) -> bool:
+    same = (one.host_port, one.protocol) == (other.host_port, other.protocol)
+    every = {"", "0.0.0.0"} & {one.host_ip, other.host_ip}
+    return same and (bool(every) or one.host_ip == other.host_ip)
 
 
 class MemoryEngine:
@@ -189,17 +196,16 @@ class MemoryEngine:
         return [c for c in pod.containers.values() if c.record.sandbox_id == cell.record.id]
 
     def _claim_ports(self, config: SandboxConfig) -> None:
-        wanted = {(p.host_port, p.protocol) for p in config.ports if p.host_port}
+        wanted = [port for port in config.ports if port.host_port]
         if not wanted:
             return
-        for other in self._sandboxes.values():
-            if not other.ready:
-                continue
-            for port in other.config.ports:
-                if (port.host_port, port.protocol) in wanted:
-                    raise EngineConflict(
-                        f"Bind for 0.0.0.0:{port.host_port} failed: port is already allocated"
-                    )
+        taken = [p for other in self._sandboxes.values() if other.ready for p in other.config.ports]
+        for port in wanted:
+            if any(_clash(port, other) for other in taken):
+                raise EngineConflict(
+                    f"Bind for {port.host_ip or '0.0.0.0'}:{port.host_port} failed:"
+                    " port is already allocated"
+                )
 
     # --- containers
 
