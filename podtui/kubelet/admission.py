@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,8 @@ from podtui.api.v1 import Pod
 from podtui.kubelet.node_affinity import node_matches
 from podtui.kubelet.preemption import PODS, preempt
 from podtui.kubelet.qos import BEST_EFFORT, qos_class
-from podtui.kubelet.resources import RequestsOf, is_critical, pod_requests
+from podtui.kubelet.resources import RequestsOf, is_critical, is_pod_level, pod_requests
+from podtui.kubelet.restart import has_restart_all_rule
 from podtui.kubelet.security import wants_apparmor
 from podtui.kubelet.sysctls import forbidden_sysctl
 from podtui.kubelet.types import NodeView, Verdict
@@ -20,6 +21,7 @@ UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"
 _EVERY_IP: Final = ("", "0.0.0.0")
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
+_RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +175,34 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
     return Verdict(admitted=True, preempt=victims, lacks=figures)
 
 
+def _features(pod: Pod, gates: Mapping[str, bool]) -> Verdict | None:
+    """What the pod uses though its feature gate was turned off."""
+    own = pod.spec.resources
+    named = () if own is None else (*own.requests, *own.limits)
+    if any(map(is_pod_level, named)) and not gates.get("PodLevelResources", True):
+        return _refused(
+            "PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"
+        )
+    if has_restart_all_rule(pod) and not gates.get(_RESTART_ALL, True):
+        text = f"Pod requires node features that are not available: {_RESTART_ALL}"
+        return _refused("PodFeatureUnsupported", text)
+    return None
+
+
 def admit(
-    pod: Pod, node: NodeView, active: Sequence[Pod], *, requests: RequestsOf = pod_requests
+    pod: Pod,
+    node: NodeView,
+    active: Sequence[Pod],
+    *,
+    requests: RequestsOf = pod_requests,
+    gates: Mapping[str, bool] | None = None,
 ) -> Verdict:
     """The kubelet's admission handlers in their order; the first refusal counts.
 
     ``active`` are the pods admitted before and not ended yet; ``pod`` itself is left out of them.
     An admitted pod may ask for others to be ended first (``preempt``, in that order).
-    ``requests`` answers as `pod_requests` does, for one who asks often and remembers.
+    ``requests`` answers as `pod_requests` does, for one who asks often and remembers. ``gates`` are
+    the feature gates that the settings turn on or off.
     """
     others = [one for one in active if one.metadata.uid != pod.metadata.uid]
     refused = _pressure(pod, node)
@@ -196,6 +218,9 @@ def admit(
         return fit
     if pod.status.phase in ("", "Pending") and not node.apparmor and wants_apparmor(pod):
         return _refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    refused = _features(pod, gates or {})
+    if refused is not None:
+        return refused
     if node.shutting_down:
         return _refused("NodeShutdown", "Pod was rejected as the node is shutting down.")
     return fit

@@ -114,7 +114,13 @@ class Admissions:
 
     def _judge(self, pod: Pod) -> Verdict:
         let_in = self._let_in
-        return admit(pod, self._node.view(), let_in.pods(), requests=let_in.requests)
+        return admit(
+            pod,
+            self._node.view(),
+            let_in.pods(),
+            requests=let_in.requests,
+            gates=self._config.feature_gates,
+        )
 
     async def _preempt(self, uid: str) -> None:
         victim = self._manager.get(uid)

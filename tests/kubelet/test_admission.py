@@ -267,6 +267,82 @@ def test_strict_supplemental_groups():
     assert admit(pod, node(), []).reason == "SupplementalGroupsPolicyNotSupported"
 
 
+def test_features_that_are_turned_off():
+    pod = make_pod(resources={"requests": {"cpu": "1"}})
+    off = admit(pod, node(), [], gates={"PodLevelResources": False})
+    assert (off.reason, off.message) == (
+        "PodLevelResourcesNotSupported",
+        "PodLevelResources feature gate is disabled",
+    )
+    assert admit(pod, node(), []).admitted
+    assert admit(make_pod(), node(), [], gates={"PodLevelResources": False}).admitted
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    restarting = make_pod(ctr(restartPolicy="Never", restartPolicyRules=[rule]))
+    gates = {"RestartAllContainersOnContainerExits": False}
+    found = admit(restarting, node(), [], gates=gates)
+    assert (found.reason, found.message) == (
+        "PodFeatureUnsupported",
+        "Pod requires node features that are not available: RestartAllContainersOnContainerExits",
+    )
+    assert admit(restarting, node(), []).admitted
+
+
+def test_the_handlers_are_asked_in_the_kubelets_order():
+    """Everything is wrong with the pod; each reason taken away uncovers the next."""
+    profile = {"appArmorProfile": {"type": "RuntimeDefault"}}
+    sysctls = {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
+    pod = {
+        "containers": [ctr(securityContext=profile, resources={"requests": {"cpu": "64"}})],
+        "securityContext": {**sysctls, "supplementalGroupsPolicy": "Strict"},
+        "os": {"name": "windows"},
+        "nodeSelector": {"disk": "ssd"},
+        "resources": {"requests": {"memory": "1Mi"}},
+    }
+    view = node(conditions=("DiskPressure",), shutting_down=True)
+    gates = {"PodLevelResources": False}
+    reasons: list[str] = []
+
+    def ask(**fields):
+        spec = {name: value for name, value in pod.items() if name != "containers"}
+        made = make_pod(*pod["containers"], static=False, **{**spec, **fields})
+        verdict = admit(made, view, [], gates=gates)
+        reasons.append(verdict.reason)
+
+    ask()
+    view = node(shutting_down=True)
+    ask()
+    pod["securityContext"] = {"supplementalGroupsPolicy": "Strict"}
+    ask(labels={"kubernetes.io/os": "windows"})
+    ask()
+    del pod["os"]
+    ask()
+    del pod["securityContext"]
+    ask()
+    pod["containers"] = [ctr(securityContext=profile)]
+    ask()
+    del pod["nodeSelector"]
+    ask()
+    pod["containers"] = [ctr()]
+    ask()
+    gates = {}
+    ask()
+    view = node()
+    ask()
+    assert reasons == [
+        "Evicted",
+        "SysctlForbidden",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodOSNotSupported",
+        "SupplementalGroupsPolicyNotSupported",
+        "OutOfcpu",
+        "NodeAffinity",
+        "AppArmor",
+        "PodLevelResourcesNotSupported",
+        "NodeShutdown",
+        "",
+    ]
+
+
 # --- node affinity
 
 
