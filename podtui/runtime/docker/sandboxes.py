@@ -157,7 +157,7 @@ class Sandboxes:
             NONCE_LABEL: nonce,
             PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
         }
-        options = memory and _page_options(memory, link.is_podman)
+        options = memory and page_options(memory, podman=link.is_podman)
 
         def make(client: Client) -> dict[str, Any]:
             return client.create_volume(name, driver="local", driver_opts=options, labels=labels)
@@ -272,7 +272,7 @@ class Sandboxes:
             return await self._connection.link.calls.run(find)
 
 
-def _page_options(volume: PodVolume, podman: bool) -> dict[str, str]:
+def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
     """Of the engine's local volume driver, for a tmpfs or a hugetlbfs."""
     options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]
     if volume.size_limit is not None:
