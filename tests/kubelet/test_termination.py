@@ -21,11 +21,15 @@ from podtui.kubelet.timestamps import optional_rfc3339, parse_time, rfc3339
 LOGS = "FallbackToLogsOnError"
 
 
-def test_case_83_the_end_of_the_file_is_read():
+@pytest.mark.case(83)
+@pytest.mark.field("spec.containers.terminationMessagePath", answer="honoured")
+def test_the_end_of_the_file_is_read():
     content = b"x" * 6000 + b"end"
     assert termination_message(content=content) == "x" * 4093 + "end"
 
 
+@pytest.mark.case(83)
+@pytest.mark.field("spec.containers.terminationMessagePolicy", answer="honoured")
 @pytest.mark.parametrize(
     ("policy", "content", "code", "reason", "expected"),
     [
@@ -37,7 +41,7 @@ def test_case_83_the_end_of_the_file_is_read():
         ("File", b"", 1, "Error", False),
     ],
 )
-def test_case_83_when_the_log_stands_in(policy, content, code, reason, expected):
+def test_when_the_log_stands_in(policy, content, code, reason, expected):
     assert needs_logs(policy, content, code, reason) is expected
     text = termination_message(
         content=content, log=b"log", policy=policy, exit_code=code, reason=reason
@@ -45,6 +49,7 @@ def test_case_83_when_the_log_stands_in(policy, content, code, reason, expected)
     assert text == ("log" if expected else content.decode())
 
 
+@pytest.mark.case(83)
 def test_the_end_of_the_log():
     lines = b"".join(b"%d\n" % number for number in range(200))
     assert log_tail(lines) == b"".join(b"%d\n" % number for number in range(120, 200))

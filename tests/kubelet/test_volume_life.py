@@ -12,7 +12,7 @@ from msgspec import convert, structs
 from podtui.api.v1 import EnvVar, Event, Pod, Volume, VolumeMount
 from podtui.errors import EngineError, SubPathError
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import HostPathKind
+from podtui.runtime.protocol import HostPathKind, LogOptions
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -64,6 +64,36 @@ async def times_of(world: World, verb: str, count: int) -> list[float]:
 
 def gaps(moments: list[float]) -> list[float]:
     return [round(later - earlier, 1) for earlier, later in itertools.pairwise(moments)]
+
+
+# --- empty directories
+
+
+@pytest.mark.case(74)
+@pytest.mark.field("spec.volumes.emptyDir", answer="honoured")
+async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> None:
+    world = World()
+    write = "[ -e /data/f ] || echo once > /data/f; sleep 20; exit 1"
+    async with world.running():
+        users = (
+            mounting("data", name="a", command=("sh", "-c", write)),
+            mounting("data", name="b", command=("sh", "-c", "sleep 1; cat /data/f; sleep 9999")),
+        )
+        world.add(pod("web-n1", "", *users, volumes=(volume("data", emptyDir={}),)))
+        await world.until(world.runs(UID, 2))
+        await world.sleep(2)
+        (reader,) = world.containers(UID, "b")
+        lines = world.runtime.logs(reader.id, LogOptions())
+        assert [line.content async for line in lines] == [b"once"]
+        await world.until(lambda: any(one.attempt for one in world.containers(UID, "a")))
+        assert await content(world, "f", "data") == b"once\n"
+        (box,) = world.sandboxes(UID)
+        await world.runtime.stop_sandbox(box.id)
+        await world.until(lambda: any(one.attempt for one in world.sandboxes(UID)))
+        assert await content(world, "f", "data") == b"once\n"
+        world.remove(UID)
+        await world.until(world.gone(UID))
+        assert await world.runtime.pod_data() == ()
 
 
 # --- host paths

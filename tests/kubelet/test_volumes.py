@@ -151,6 +151,7 @@ def test_pages_that_cannot_be_had(medium, asked, message):
 # --- the plan
 
 
+@pytest.mark.field("spec.volumes.name", answer="honoured")
 def test_a_plan_says_what_to_make_to_ask_and_to_refuse():
     found = plan(
         {"name": "e", "emptyDir": {}},
@@ -228,7 +229,16 @@ def test_every_volume_type_has_an_answer():
     assert types == OURS | FOREIGN.keys() | API_ONLY.keys()
 
 
-@pytest.mark.parametrize("kind", [*FOREIGN, *API_ONLY])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            pytest.param(kind, marks=pytest.mark.field(f"spec.volumes.{kind}", answer="refused"))
+            for kind in FOREIGN
+        ),
+        *API_ONLY,
+    ],
+)
 def test_a_volume_that_cannot_be_mounted_is_never_a_plain_directory(kind):
     source = (FOREIGN | API_ONLY)[kind]
     found = plan({"name": "f", kind: source})

@@ -1,0 +1,131 @@
+"""Volumes and variables that a static pod may not have: each is refused with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from podtui.manifest.diagnose import read_manifest
+
+CONTAINER = {"name": "c", "image": "busybox:1"}
+SIGNED = {"signerName": "example.com/s", "path": "p"}
+CERTIFICATE = {"signerName": "example.com/s", "keyType": "ED25519", "keyPath": "k"}
+BY_DRIVER = {
+    "azureFile": ({"secretName": "s", "shareName": "x"}, "secrets"),
+    "csi": ({"driver": "d"}, "csidrivers (via CSI volumes)"),
+    "ephemeral": (
+        {
+            "volumeClaimTemplate": {
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                }
+            }
+        },
+        "persistentvolumeclaims (via ephemeral volumes)",
+    ),
+    "glusterfs": ({"endpoints": "e", "path": "p"}, "endpoints (via glusterFS volumes)"),
+    "persistentVolumeClaim": ({"claimName": "c"}, "persistentvolumeclaims"),
+}
+PROJECTED = {
+    "serviceAccountToken": (
+        {"path": "t"},
+        "serviceaccounts",
+    ),
+    "clusterTrustBundle": (SIGNED, "clustertrustbundles"),
+    "podCertificate": (CERTIFICATE, "podcertificates"),
+}
+
+
+def problems(*, strict: bool = False, container: object = None, **spec: Any) -> list[str]:
+    """What keeps a manifest from being run."""
+    whole = {**CONTAINER, **(container or {})}  # type: ignore[dict-item]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {**spec, "containers": [whole]},
+    }
+    content = msgspec.json.encode(document)
+    result = read_manifest("/m/web.json", content, node_name="n1", strict=strict)
+    assert not result.pods
+    return [one.message for one in result.diagnostics]
+
+
+def refused(what: str) -> str:
+    return f"static pods may not reference {what}"
+
+
+def mounting(source: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+        "volumes": [{"name": "v", **source}],
+    }
+
+
+@pytest.mark.case(14)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.field(f"spec.volumes.{kind}", answer="refused"))
+        for kind in BY_DRIVER
+    ],
+)
+def test_volumes_that_only_an_api_server_could_look_up(kind):
+    source, what = BY_DRIVER[kind]
+    assert any(refused(what) in one for one in problems(**mounting({kind: source})))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            kind,
+            marks=pytest.mark.field(f"spec.volumes.projected.sources.{kind}", answer="refused"),
+        )
+        for kind in PROJECTED
+    ],
+)
+def test_sources_that_only_an_api_server_could_give(kind):
+    source, what = PROJECTED[kind]
+    spec = mounting({"projected": {"sources": [{kind: source}]}})
+    account = {"serviceAccountName": "a"} if kind == "serviceAccountToken" else {}
+    assert any(refused(what) in one for one in problems(**spec, **account))
+
+
+@pytest.mark.field("spec.containers.volumeDevices", answer="refused")
+def test_devices_come_from_claims_alone():
+    device = {"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}
+    claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    found = problems(container=device, volumes=claim)
+    assert any(refused("persistentvolumeclaims") in one for one in found)
+    found = problems(container=device, volumes=[{"name": "v", "emptyDir": {}}])
+    assert any("PersistentVolumeClaim or Ephemeral for block mode" in one for one in found)
+
+
+@pytest.mark.case(14)
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (mounting({"secret": {"secretName": "s"}}), "secrets"),
+        (mounting({"configMap": {"name": "m"}}), "configmaps"),
+        ({"container": {"envFrom": [{"configMapRef": {"name": "m"}}]}}, "configmaps"),
+        ({"container": {"envFrom": [{"secretRef": {"name": "s"}}]}}, "secrets"),
+        ({"imagePullSecrets": [{"name": "s"}]}, "secrets"),
+        ({"serviceAccountName": "a"}, "serviceaccounts"),
+    ],
+)
+def test_documents_that_are_not_there_or_that_strict_does_not_take(spec, what, strict):
+    assert any(refused(what) in one for one in problems(strict=strict, **spec))
+
+
+@pytest.mark.case(100)
+def test_mounts_propagate_from_privileged_containers_alone():
+    spec = mounting({"hostPath": {"path": "/h"}})
+    spec["container"]["volumeMounts"][0]["mountPropagation"] = "Bidirectional"
+    (found,) = problems(**spec)
+    words = "Bidirectional mount propagation is available only to privileged containers"
+    assert words in found
