@@ -22,6 +22,7 @@ _KEPT_BY_A_SERVER: Final = (
 )
 _NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
 _NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
+_NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
 _NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 
 
@@ -42,7 +43,10 @@ def _found(pod: Pod) -> Iterator[tuple[Path, str]]:
         yield ("spec", "automountServiceAccountToken"), _NO_TOKENS
     if spec.os is not None and spec.os.name == "windows":
         return
-    if spec.securityContext is not None and spec.securityContext.windowsOptions is not None:
+    shared = spec.securityContext
+    if shared is not None and shared.seLinuxChangePolicy:
+        yield ("spec", "securityContext", "seLinuxChangePolicy"), _NO_RELABELLING
+    if shared is not None and shared.windowsOptions is not None:
         yield ("spec", "securityContext", "windowsOptions"), _NO_WINDOWS
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(getattr(spec, kind)):

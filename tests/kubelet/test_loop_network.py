@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
+from podtui.kubelet.prober.address import Unreachable, hook_port, probe_port
 from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
 
 pytestmark = pytest.mark.virtual_time
@@ -372,6 +373,15 @@ async def test_ports_of_the_regular_containers_are_published() -> None:
             PortMapping(container_port=53, host_port=53, protocol="UDP", host_ip="10.0.0.1"),
             PortMapping(container_port=9, host_port=99, protocol="SCTP"),
         )
+
+
+@pytest.mark.field("spec.containers.ports.name", answer="honoured")
+def test_a_port_can_be_meant_by_its_name() -> None:
+    ports = (ContainerPort(containerPort=80, name="web"), ContainerPort(containerPort=9))
+    owner = container(ports=ports)
+    assert probe_port("web", owner) == 80
+    assert hook_port("web", owner) == 80
+    assert hook_port("other", owner) == Unreachable("couldn't find port: other")
 
 
 async def test_a_port_that_somebody_else_holds_is_tried_again() -> None:

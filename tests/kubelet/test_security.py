@@ -164,6 +164,7 @@ def test_seccomp_annotations_of_old_are_not_looked_at():
     assert security(annotations=notes).seccomp == "unconfined"
 
 
+@pytest.mark.field("spec.containers.securityContext.procMount", answer="honoured")
 def test_what_a_container_may_do():
     found = security(
         {
@@ -184,6 +185,11 @@ def test_what_a_container_may_do():
 # --- labels and profiles of the host
 
 
+@pytest.mark.field(
+    "spec.securityContext.appArmorProfile",
+    "spec.containers.securityContext.appArmorProfile",
+    answer="honoured",
+)
 @pytest.mark.parametrize(
     ("own", "note", "shared", "expected"),
     [

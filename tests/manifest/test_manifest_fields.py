@@ -129,6 +129,19 @@ def test_a_token_that_nobody_gives() -> None:
     assert warned(read(automountServiceAccountToken=False)) == []
 
 
+@pytest.mark.field("spec.securityContext.seLinuxChangePolicy", answer="no-effect")
+def test_volumes_are_not_relabelled_either_way() -> None:
+    assert warned(read(securityContext={"seLinuxChangePolicy": "Recursive"})) == [
+        (
+            "spec.securityContext.seLinuxChangePolicy",
+            "has no effect: volumes are not given SELinux labels here",
+        )
+    ]
+    # It waits for a feature gate that is off.
+    (message,) = refused(read(securityContext={"seLinuxChangePolicy": "MountOption"}))
+    assert 'Unsupported value: "MountOption"' in message
+
+
 OPTIONS: tuple[dict[str, object], ...] = (
     {"runAsUserName": "ContainerUser"},
     {"gmsaCredentialSpecName": "web"},
