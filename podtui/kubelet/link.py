@@ -78,9 +78,7 @@ class EngineLink:
                     self.info = await self._runtime.connect()
                     await on_connected()
             except (EngineError, TimeoutError) as error:
-                level = logging.DEBUG if self.error == str(error) else logging.WARNING
                 self._lose(error, on_change)
-                _LOG.log(level, "Skipping pod synchronization: %s", self.error)
                 await self._clock.sleep(delay)
                 delay = min(LAST_DELAY, 2 * delay)
                 continue
@@ -118,4 +116,5 @@ class EngineLink:
         changed = text != self.error
         self.error = text
         if was_ready or changed:
+            _LOG.warning("Skipping pod synchronization: %s", text)
             on_change()

@@ -130,6 +130,7 @@ async def test_a_removed_pod_leaves_nothing() -> None:
         ]
 
 
+@pytest.mark.case(12)
 async def test_strict_removal_leaves_the_list_at_once() -> None:
     world = World(strict=True)
     world.behaviours["c"] = Behaviour(term_after=3.0)
@@ -140,7 +141,8 @@ async def test_strict_removal_leaves_the_list_at_once() -> None:
         await world.sleep(0.1)
         assert await world.record() is None
         assert len(world.running_containers(UID)) == 1
-        await world.until(world.gone(UID))
+        assert 2.0 < await world.until(world.gone(UID)) < 4.0
+        assert not world.engine.pods("memory", UID), "its volumes are gone too"
 
 
 async def test_removal_is_not_held_up_by_another_pod() -> None:

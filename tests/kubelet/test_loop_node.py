@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from dataclasses import replace
+from pathlib import Path
 
+import aiohttp
 import pytest
+from fake_host import FakeHost
 from kubelet_world import World, container, pod, with_env
 from msgspec import structs
 
-from podtui.api.v1 import ContainerPort, ResourceRequirements
+from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
 from podtui.errors import EngineUnavailable, LogError
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import LogOptions
+from podtui.runtime.protocol import EngineInfo, LogOptions
+from podtui.server import build_app, serve_unix
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -143,8 +150,8 @@ async def test_what_runs_is_adopted() -> None:
         assert not await world.events("web-n1", "SandboxChanged")
 
 
+@pytest.mark.case(94)
 async def test_a_manifest_that_went_while_nobody_looked() -> None:
-    """Case 94."""
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -155,6 +162,7 @@ async def test_a_manifest_that_went_while_nobody_looked() -> None:
         await world.start_kubelet()
         took = await world.until(world.gone(UID))
         assert 1.9 < took < 3.0
+        assert not world.engine.pods("memory", UID), "its volumes are gone too"
         assert await world.record() is None
         assert len(world.running_containers("uid-other")) == 1
         killing = await world.events("web-n1", "Killing")
@@ -176,8 +184,8 @@ async def test_an_edit_while_nobody_looked_waits_for_the_old_one() -> None:
         assert len(world.running_containers("new")) == 1
 
 
+@pytest.mark.case(17)
 async def test_an_empty_folder_is_a_folder() -> None:
-    """Case 17."""
     world = World()
     async with world.running():
         world.add(pod())
@@ -206,6 +214,32 @@ async def test_a_folder_that_cannot_be_read_ends_nothing() -> None:
         assert await world.record() is not None
 
 
+def of_node(name: str) -> Pod:
+    """The pod that a kubelet of this name makes of one and the same file."""
+    text = b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
+    text += b"  - {name: c, image: 'busybox:1', imagePullPolicy: IfNotPresent}\n"
+    (found,) = read_manifest("/m/web.yaml", text, node_name=name).pods
+    return found
+
+
+@pytest.mark.case(95)
+async def test_another_node_name_makes_other_pods() -> None:
+    world = World()
+    old, new = of_node("n1").metadata.uid, of_node("n2").metadata.uid
+    assert old != new
+    async with world.running():
+        world.add(of_node("n1"))
+        await world.until(world.runs(old))
+        await world.stop_kubelet()
+        world.config = replace(world.config, node_name="n2")
+        world.replace(old, of_node("n2"))
+        await world.start_kubelet()
+        await world.until(world.gone(old), 10.0)
+        await world.until(world.runs(new), 10.0)
+        assert await world.record("web-n1") is None
+        assert (await world.status("web-n2")).phase == "Running"
+
+
 # --- the engine comes and goes
 
 
@@ -215,8 +249,8 @@ async def ready(world: World) -> tuple[str, str]:
     return condition.status, condition.message
 
 
+@pytest.mark.case(25)
 async def test_an_outage_is_sat_out() -> None:
-    """Case 25."""
     world = World()
     async with world.running():
         world.add(pod())
@@ -243,15 +277,35 @@ async def test_an_outage_is_sat_out() -> None:
         assert turns == {"NodeNotReady": 1, "NodeReady": 2}
 
 
-async def test_a_strict_kubelet_calls_it_down_after_half_a_minute() -> None:
+@pytest.mark.case(25)
+async def test_a_strict_kubelet_calls_it_down_after_half_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World(strict=True)
+    tries: list[float] = []
     async with world.running():
-        await world.sleep(1.0)
+        world.add(pod())
+        await world.until(world.runs(UID))
+        kept = world.containers(UID)[0].id
+        connect = world.runtime.connect
+
+        async def noted() -> EngineInfo:
+            tries.append(world.clock.monotonic())
+            return await connect()
+
+        world.runtime.connect = noted  # type: ignore[method-assign]
         world.runtime.stop_engine()
         await world.sleep(20.0)
         assert (await ready(world))[0] == "True"
+        assert "Skipping pod synchronization" in caplog.text
         await world.sleep(25.0)
         assert await ready(world) == ("False", "container runtime is down")
+        waits = [round(b - a, 3) for a, b in itertools.pairwise(tries)]
+        assert waits[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+        world.runtime.start_engine()
+        await world.sleep(6.0)
+        assert (await ready(world))[0] == "True"
+        assert [one.id for one in world.containers(UID)] == [kept]
 
 
 async def test_containers_that_died_in_an_outage_come_back() -> None:
@@ -307,6 +361,57 @@ async def test_a_kubelet_waits_for_its_engine() -> None:
 
 
 # --- the node's record
+
+
+async def test_a_new_node_says_what_it_is_like() -> None:
+    host = FakeHost()
+    host.huge_pages = {"2Mi": 4 << 21, "1Gi": 0}
+    world = World(host=host)
+    async with world.running():
+        await world.sleep(5.0)
+        told = [(e.type, e.reason, e.message) for e in await world.events("n1")]
+        assert told == [
+            ("Normal", "Starting", "Starting kubelet."),
+            *[
+                ("Normal", reason, f"Node n1 status is now: {reason}")
+                for reason in (
+                    "NodeHasSufficientMemory",
+                    "NodeHasNoDiskPressure",
+                    "NodeHasSufficientPID",
+                )
+            ],
+            (
+                "Normal",
+                "NodeAllocatableEnforced",
+                "Updated Node Allocatable limit across pods",
+            ),
+            ("Normal", "NodeReady", "Node n1 status is now: NodeReady"),
+        ]
+        assert (await world.events("n1"))[0].metadata.namespace == "default"
+        status = (await world.node()).status
+        assert status.capacity["hugepages-2Mi"] == "8Mi"
+        assert status.capacity["hugepages-1Gi"] == "0"
+        assert status.capacity["ephemeral-storage"] == "100Gi"
+        assert status.capacity["memory"] == "32Gi"
+        assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are nobody else's"
+
+
+async def test_a_machine_that_was_started_anew_is_noticed() -> None:
+    host = FakeHost()
+    world = World(host=host)
+    async with world.running():
+        await world.sleep(1.0)
+        await world.stop_kubelet()
+        await world.start_kubelet()
+        await world.sleep(1.0)
+        assert not await world.events("n1", "Rebooted")
+        await world.stop_kubelet()
+        host.boot_id = "boot-2"
+        await world.start_kubelet()
+        await world.sleep(30.0)
+        (told,) = await world.events("n1", "Rebooted")
+        assert (told.type, told.count) == ("Warning", 1)
+        assert told.message == "Node n1 has been rebooted, boot id: boot-2"
 
 
 async def test_the_nodes_record_rests() -> None:
@@ -426,8 +531,40 @@ async def test_figures_and_health() -> None:
         assert world.calls["stats"] == 2
         assert endpoints.healthy() == (True, "")
         world.runtime.stop_engine()
-        await world.sleep(400.0)
+        await world.sleep(290.0)
+        assert endpoints.healthy() == (True, "")
+        await world.sleep(20.0)
         assert endpoints.healthy() == (False, "sync Loop took longer than expected")
+
+
+@pytest.mark.case(98)
+async def test_a_loop_that_is_stuck_is_told_over_http(tmp_path: Path) -> None:
+    world = World()
+    app = build_app(world.store, world.kubelet.endpoints, version="1")
+    socket = tmp_path / "api.sock"
+    connector = aiohttp.UnixConnector(str(socket))
+    async with (
+        world.running(),
+        serve_unix(app, socket),
+        aiohttp.ClientSession("http://podtui", connector=connector) as http,
+    ):
+        await world.sleep(10.0)
+
+        async def ask(check: str) -> tuple[int, str]:
+            async with http.get(f"/healthz{check}") as answer:
+                return answer.status, await answer.text()
+
+        assert await ask("/syncloop") == (200, "ok")
+        world.runtime.stop_engine()
+        await world.sleep(310.0)
+        status, text = await ask("/syncloop")
+        assert status == 500
+        assert "sync Loop took longer than expected" in text
+        assert (await ask(""))[0] == 500
+        assert await ask("/ping") == (200, "ok")
+        world.runtime.start_engine()
+        await world.sleep(10.0)
+        assert await ask("/syncloop") == (200, "ok")
 
 
 async def test_a_duplicate_is_dropped_and_said() -> None:

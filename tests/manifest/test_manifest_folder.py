@@ -171,6 +171,7 @@ async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: P
         assert states(seen) == {"web.yaml": "Invalid"}
 
 
+@pytest.mark.case(12)
 async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
     put(folder / "web.yaml", pod_text())
     async with watch(folder) as watched:
@@ -197,6 +198,7 @@ async def test_case_13_and_departure_3_of_two_the_older_has_the_pod(folder: Path
         assert only_image(seen) == "busybox:2"
 
 
+@pytest.mark.case(13)
 async def test_case_13_strict_lets_the_later_by_name_win(folder: Path) -> None:
     put(folder / "b.yaml", pod_text(image="b:1"))
     put(folder / "a.yaml", pod_text(image="a:1"))
