@@ -1,4 +1,4 @@
-"""The pause program: what is committed is what its source gives, and it does its one job."""
+"""The pause program: what is committed is what its source gives, and it does its two jobs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import os
 import platform
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -97,3 +98,62 @@ def test_it_waits_and_ends_at_once_when_told(tmp_path: Path, number: signal.Sign
             assert process.wait(5) == 0
         finally:
             os.close(handle)
+
+
+# --- its second job
+
+RUNS_ON = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@pytest.fixture(params=MACHINES)
+def pause(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The command that runs the program, where this machine can."""
+    machine = RUNS_ON[request.param]
+    path = tmp_path / "pause"
+    path.write_bytes(pause_program(request.param))
+    path.chmod(0o755)
+    if platform.machine() == machine:
+        return [str(path)]
+    emulator = shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
+    if emulator is None:
+        pytest.skip(f"no emulator for {request.param} here")
+    return [emulator, str(path)]
+
+
+def run_in(folder: Path, pause: list[str], *arguments: str) -> int:
+    return subprocess.run([*pause, *arguments], cwd=folder, timeout=20, check=False).returncode
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """As a volume is in the middle of an update."""
+    folder = tmp_path / "volume"
+    (folder / "..old" / "deep").mkdir(parents=True)
+    (folder / "..old" / "deep" / "file").write_text("1")
+    (folder / "..data").symlink_to("..old")
+    (folder / "..data_tmp").symlink_to("..new")
+    (folder / "gone").symlink_to("..data/gone")
+    return folder
+
+
+def test_it_turns_a_link_and_removes_what_is_old(pause: list[str], folder: Path) -> None:
+    gone = ["..old/deep/file", "..old/deep", "..old", "gone", "missing"]
+    assert run_in(folder, pause, "..data_tmp", "..data", *gone) == 0
+    assert {path.name for path in folder.iterdir()} == {"..data"}
+    assert os.readlink(folder / "..data") == "..new"
+
+
+def test_it_removes_nothing_unless_the_link_was_turned(pause: list[str], folder: Path) -> None:
+    assert run_in(folder, pause, "nosuch", "..data", "..old/deep/file") == 1
+    assert (folder / "..old" / "deep" / "file").exists()
+    assert os.readlink(folder / "..data") == "..old"
+
+
+def test_it_says_when_something_stays_and_removes_the_rest(pause: list[str], folder: Path) -> None:
+    assert run_in(folder, pause, "..data_tmp", "..data", "..old", "gone") == 1
+    assert {path.name for path in folder.iterdir()} == {"..data", "..old"}
+
+
+def test_a_path_may_be_renamed_to_itself(pause: list[str], folder: Path) -> None:
+    assert run_in(folder, pause, "gone", "gone", "gone") == 0
+    assert not (folder / "gone").is_symlink()
