@@ -39,7 +39,8 @@ class SyncOutcome:
     acted: bool = False
     retry_in: float | None = None
     deadline_in: float | None = None
-    """Seconds until the pod's activeDeadlineSeconds pass."""
+    """Seconds until the pod is to be looked at on time: at the end of its activeDeadlineSeconds, or
+    when a volume is to be tried again."""
 
 
 class PodSyncer(Protocol):
