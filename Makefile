@@ -75,6 +75,9 @@ bench: dev ## The figures, as ratios to a floor measured in the same run
 	@$(PYTHON) scripts/engine.py peer
 	@scripts/with_engine.sh $(BIN)/python -m benchmarks --write
 
+conformance: dev ## Golden cases against the record of a real kubelet; WRITE=1 writes docs/golden.md
+	@scripts/with_engine.sh $(BIN)/python -m conformance $(if $(WRITE),--write)
+
 lock: dev ## Write the hashed requirements anew
 	$(BIN)/uv export --quiet --no-emit-project --no-header --no-dev --format requirements-txt -o requirements.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-header --all-groups --format requirements-txt -o requirements-dev.txt

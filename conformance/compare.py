@@ -1,0 +1,177 @@
+"""Two records side by side: both are laid out as lines, and the lines are compared."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from conformance.golden import Json, Occurrence, Record
+from conformance.rules import EVENT, LEAVES, LOG, MASKS, REPEATS, UNORDERED, Repeat
+
+ASPECTS: Final = ("pods", "phase", "conditions", "containers", "spec", "events", "logs")
+REMOVED: Final = "--- the manifest is removed ---"
+AGAIN: Final = " (again and again)"
+_NAMES: Final = ("name", "type", "containerPort")
+
+View = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One line that only one side has; the other is None."""
+
+    aspect: str
+    ours: str | None
+    theirs: str | None
+
+    def __str__(self) -> str:
+        sign, line = ("ours  ", self.ours) if self.ours is not None else ("theirs", self.theirs)
+        return f"{sign} {self.aspect}: {line}"
+
+    @property
+    def line(self) -> str:
+        return self.ours if self.ours is not None else self.theirs or ""
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, JSON) of every leaf; list items go by their name or type, in the order they have."""
+    if isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from leaves(value[key], f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        times = Counter[str]()
+        for index, item in enumerate(value):
+            name = str(index)
+            if isinstance(item, dict):
+                name = str(next((item[key] for key in _NAMES if key in item), index))
+            times[name] += 1
+            again = f"#{times[name]}" if times[name] > 1 else ""
+            yield from leaves(item, f"{path}[{name}{again}]")
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+@functools.lru_cache(maxsize=10_000)
+def masked(path: str, value: str, uid: str) -> str:
+    """A value with what may differ in it replaced. ``uid`` is the pod's own, or empty."""
+    if uid:
+        value = value.replace(uid, "UID")
+    for rule in MASKS:
+        if re.search(rule.where, path):
+            value = re.sub(rule.pattern, rule.text, value)
+    return value
+
+
+def _aspect(path: str) -> str:
+    if path.startswith("conditions"):
+        return "conditions"
+    return "containers" if re.match(r"(initC|c|ephemeralC)ontainerStatuses", path) else "phase"
+
+
+@functools.lru_cache(maxsize=10_000)
+def _left(line: str, *when: str) -> bool:
+    return any(rule.only in ("", *when) and re.search(rule.pattern, line) for rule in LEAVES)
+
+
+def object_lines(value: Json, uid: str, *, strict: bool) -> list[tuple[str, str]]:
+    """(path, line) of every leaf of an object."""
+    found = ((path, f"{path} = {masked(path, text, uid)}") for path, text in leaves(value))
+    return [(path, line) for path, line in found if not _left(line, "" if strict else "default")]
+
+
+def _matches(rule: Repeat, lines: Sequence[str]) -> bool:
+    return len(lines) == len(rule.group) and all(
+        re.search(pattern, line) for pattern, line in zip(rule.group, lines, strict=True)
+    )
+
+
+def _without_repeats(lines: list[str]) -> list[str]:
+    told: list[str] = []
+    at = 0
+    while at < len(lines):
+        for rule in REPEATS:
+            size = len(rule.group)
+            group = lines[at : at + size]
+            if _matches(rule, group):
+                end = at + size
+                while lines[end : end + size] == group:
+                    end += size
+                mark = AGAIN if rule.mark and end > at + size else ""
+                told += [line + mark for line in group]
+                at = end
+                break
+        else:
+            told.append(lines[at])
+            at += 1
+    return told
+
+
+def _sorted_neighbours(lines: list[str]) -> list[str]:
+    for rule in UNORDERED:
+        at = 0
+        while at < len(lines):
+            end = at
+            while end < len(lines) and re.search(rule.pattern, lines[end]):
+                end += 1
+            lines[at:end] = sorted(lines[at:end])
+            at = end + 1
+    return lines
+
+
+def event_lines(events: Iterable[Occurrence], uid: str, *, after: bool) -> list[str]:
+    """The events as lines, by the rules. ``uid`` is the pod's, or empty."""
+    lines: list[str] = []
+    for one in events:
+        message = masked(EVENT, one.message, uid)
+        line = f"{one.type} {one.reason} {one.field_path or 'pod'}: {message}"
+        if not _left(line, "after" if after else ""):
+            lines.append(line)
+    return _sorted_neighbours(_without_repeats(lines))
+
+
+def view(record: Record, *, strict: bool) -> View:
+    """A record as lines by aspect, with all that may differ taken out."""
+    pod = record.pod or {"metadata": {}, "spec": {}, "status": {}}
+    uid: str = pod["metadata"].get("uid", "")
+    found: dict[str, list[str]] = {aspect: [] for aspect in ASPECTS}
+    found["pods"] = list(record.pod_names)
+    if record.pod is not None:
+        for path, line in object_lines(pod["status"], uid, strict=strict):
+            found[_aspect(path)].append(line)
+        found["spec"] = [line for _, line in object_lines(pod["spec"], uid, strict=strict)]
+    found["events"] = [
+        *event_lines(record.before, uid, after=False),
+        REMOVED,
+        *event_lines(record.after, uid, after=True),
+    ]
+    address: str = pod["status"].get("podIP") or " no address "
+    found["logs"] = [
+        f"{name}: {masked(LOG, line.replace(address, 'ADDRESS'), uid)}"
+        for name, text in sorted(record.logs.items())
+        for line in text.splitlines()
+    ]
+    if record.refusal:
+        found["pods"].append(f"refused: {record.refusal}")
+    return {aspect: tuple(lines) for aspect, lines in found.items()}
+
+
+def aligned(aspect: str, ours: Sequence[str], theirs: Sequence[str]) -> list[Difference]:
+    """Every line that only one side has, or has elsewhere in the order."""
+    found: list[Difference] = []
+    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    for kind, start, end, begin, stop in matcher.get_opcodes():
+        if kind != "equal":
+            found += [Difference(aspect, None, line) for line in theirs[start:end]]
+            found += [Difference(aspect, line, None) for line in ours[begin:stop]]
+    return found
+
+
+def compare(ours: View, theirs: View) -> tuple[Difference, ...]:
+    """What differs, aspect by aspect."""
+    return tuple(one for name in ASPECTS for one in aligned(name, ours[name], theirs[name]))

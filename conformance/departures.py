@@ -1,0 +1,47 @@
+"""In which cases podtui leaves the kubelet, by the numbers of ``docs/departures.md``.
+
+A difference is a departure only if it is listed here, and with ``kubeletStrict`` none is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from conformance.compare import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """In ``case`` the lines ``ASPECT: LINE`` that match ``pattern`` differ by departure
+    ``number``; with ``lacking`` only those that podtui does not have."""
+
+    number: int
+    case: str
+    pattern: str
+    lacking: bool = False
+
+    def owns(self, case: str, difference: Difference) -> bool:
+        return (
+            self.case == case
+            and not (self.lacking and difference.ours is not None)
+            and re.search(self.pattern, f"{difference.aspect}: {difference.line}") is not None
+        )
+
+
+DEPARTURES: Final = (
+    Departure(4, "unknown-field", r"", lacking=True),
+    Departure(5, "hostnetwork", r"^phase: podIPs?\b"),
+    Departure(11, "always-exit0", r"^containers: containerStatuses\[main\]\.state\."),
+    Departure(11, "init-fail", r"^containers: initContainerStatuses\[init-a\]\.state\."),
+    Departure(11, "oom", r"^containers: containerStatuses\[main\]\.state\."),
+    Departure(11, "poststart-fail", r"^containers: containerStatuses\[main\]\.state\."),
+)
+
+
+def departure(case: str, difference: Difference, *, strict: bool) -> int | None:
+    """The number of the departure that a difference is owed to; None for a plain difference."""
+    if strict:
+        return None
+    return next((one.number for one in DEPARTURES if one.owns(case, difference)), None)

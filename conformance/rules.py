@@ -1,0 +1,226 @@
+"""What may differ between the two sides, each with its reason. Everything else must be equal.
+
+A rule is laid on both sides alike. `Mask` replaces what it matches in a value; `Repeat` says of
+which events the number is a matter of time; `Unordered` of which the order is; `Leave` which lines
+are not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+EVENT: Final = "event"
+LOG: Final = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """In values whose path ``where`` matches (`EVENT` for a message, `LOG` for a line of output),
+    ``pattern`` becomes ``text``. All three are regular expressions, searched."""
+
+    where: str
+    pattern: str
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Lines that match ``group`` one by one, over and over with the same texts, are said once.
+
+    With ``mark`` a group that came back is told from one that did not.
+    """
+
+    group: tuple[str, ...]
+    mark: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """Neighbouring lines that match are compared in alphabetical order."""
+
+    pattern: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Lines that match are left out. ``only`` is ``after`` (events that followed the removal),
+    ``default`` (without ``kubeletStrict``) or empty for always."""
+
+    pattern: str
+    only: str
+    why: str
+
+
+TIME: Final = r"^\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\"$"
+
+MASKS: Final = (
+    Mask(r"(startTime|startedAt|finishedAt|lastTransitionTime)$", TIME, "TIME", "a time"),
+    Mask(r"(^|\.)(podIP|podIPs\[[0-9]+\]\.ip)$", r'^"[0-9a-f.:]+"$', "ADDRESS", "an address"),
+    Mask(
+        r"(^|\.)containerID$",
+        r'^"(docker|containerd)://[0-9a-f]{64}"$',
+        "RUNTIME://ID",
+        "another runtime, another id",
+    ),
+    Mask(
+        r"(^|\.)imageID$",
+        r'^"([a-z-]+://)?([^"]*@)?sha256:[0-9a-f]{64}"$',
+        "IMAGE-ID",
+        "the image was made on each machine anew, and each runtime writes ids its own way",
+    ),
+    Mask(
+        r"^(init)?[cC]ontainerStatuses\[[^]]*\]\.image$",
+        r'^"docker\.io/library/',
+        '"',
+        "the engine shortens the names of its own library",
+    ),
+    Mask(
+        rf"^{EVENT}$",
+        r"\n$",
+        "",
+        "the list of events was recorded without the line feed; the API server's record has it",
+    ),
+    Mask(
+        rf"^{EVENT}$|\.message$",
+        r"\b[0-9a-f]{64}\b",
+        "ID",
+        "the id of a container or of its task",
+    ),
+    Mask(
+        rf"^{EVENT}$|\.message$",
+        r'(Failed to pull image "[^"]*": |ErrImagePull: ).*',
+        r"\1ENGINE",
+        "the engine's words for a registry that does not answer",
+    ),
+    Mask(
+        rf"^{EVENT}$|^message$",
+        r"\(res: cpu, q: [0-9]+\)",
+        "(res: cpu, q: N)",
+        "what is lacking depends on how many cores the machine has",
+    ),
+    Mask(
+        rf"^{LOG}$",
+        r"^CPU_LIM=[0-9]+$",
+        "CPU_LIM=N",
+        "no limit is what the machine has",
+    ),
+)
+
+REPEATS: Final = (
+    Repeat(
+        (r"Warning BackOff .*Back-off restarting",),
+        False,
+        "said once in each pass while it waits, and a late look at the runtime may make one more",
+    ),
+    Repeat(
+        (r"Normal BackOff .*Back-off pulling", r"Warning Failed .*ImagePullBackOff"),
+        False,
+        "one pass every 10 to 15 s meets a back-off of 10, 20, 40 s",
+    ),
+    Repeat(
+        (r"Warning ErrImageNeverPull ", r"Warning Failed .*ErrImageNeverPull"),
+        True,
+        "one pass every 10 to 15 s: the number is when the record ended",
+    ),
+    Repeat(
+        (r"Warning InspectFailed ", r"Warning Failed .*InvalidImageName"),
+        True,
+        "one pass every 10 to 15 s: the number is when the record ended",
+    ),
+    Repeat(
+        (r"Normal Pulled ", r"Warning Failed .*runAsNonRoot"),
+        True,
+        "one pass every 10 to 15 s: the number is when the record ended",
+    ),
+    Repeat(
+        (r"Warning FailedMount ",), True, "tried again for ever: the number is a matter of time"
+    ),
+    Repeat(
+        (r"Warning Unhealthy .*Readiness probe failed",),
+        True,
+        "nothing ends a failing readiness probe: the number is when the record ended",
+    ),
+)
+
+UNORDERED: Final = (
+    Unordered(r"^Normal Killing .*Stopping container", "a pod's containers are stopped at once"),
+)
+
+LEAVES: Final = (
+    Leave(
+        r"\.user\.linux\.",
+        "",
+        "containerd 1.6 does not tell whom a container's first process runs as; Docker does",
+    ),
+    Leave(
+        r"^Warning Unhealthy ",
+        "after",
+        "readiness probes go on until the container is gone: whether one meets it is chance",
+    ),
+    Leave(
+        r"^hostIPs?\b",
+        "default",
+        "departure 5: the record was made by a kubelet without an API server, which leaves it out",
+    ),
+)
+
+# For the records of the API, beside those above. Paths are those of the whole object.
+MIRROR_MASKS: Final = (
+    Mask(
+        r"(Timestamp|HeartbeatTime)$|config\.seen$",
+        r'^"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"$',
+        "TIME",
+        "a time",
+    ),
+    Mask(r"^metadata\.resourceVersion$", r'^"[0-9]+"$', "VERSION", "a count of all writes"),
+    Mask(r"^metadata\.ownerReferences\[refnode\]\.uid$", r"^.+$", "NODE-UID", "a random id"),
+    Mask(r"^metadata\.name$", r"\.[0-9a-f]{16}\"$", '.NANOS"', "a time in an event's name"),
+    Mask(r"\.hostIPs?(\[0\]\.ip)?$", r'^"[0-9a-f.:]+"$', "ADDRESS", "an address"),
+    Mask(r"^status\.addresses\[InternalIP\]\.address$", r"^.+$", "ADDRESS", "an address"),
+    Mask(
+        r"^status\.(capacity|allocatable)\.(cpu|memory|ephemeral-storage)$",
+        r'^"[0-9]+(Ki|m)?"$',
+        "AMOUNT",
+        "another machine, or other reserves of it",
+    ),
+    Mask(r"^status\.nodeInfo\.[a-zA-Z]+$", r'^".+"$', "TEXT", "another machine and runtime"),
+)
+MIRROR_LEAVES: Final = (
+    Leave(
+        r"^metadata\.uid = ",
+        "",
+        "an API server gives a mirror pod a UID of its own; here the record has the static pod's",
+    ),
+    Leave(
+        r"^metadata\.generation = 1$|^spec\.(priority = 0|preemptionPolicy = \"PreemptLower.*)$",
+        "",
+        "an API server's admission adds them; the record here is the pod as the manifest has it",
+    ),
+    Leave(
+        r"^metadata\.annotations\.podtui\.dev/",
+        "",
+        "podtui's own: which file a pod came from",
+    ),
+    Leave(
+        r"^status\.(hostIPs\[[1-9]\]|addresses\[InternalIP#2\])\.",
+        "",
+        "a machine with an address of the second family tells it too",
+    ),
+    Leave(
+        r"^metadata\.annotations\.volumes\.kubernetes\.io/controller-managed-attach-detach = ",
+        "",
+        "there is no controller that attaches volumes",
+    ),
+    Leave(r"^spec\.taints\[", "", "an API server's admission taints a node that is just made"),
+    Leave(r"^status\.daemonEndpoints\.", "", "podtui listens on a socket, not on port 10250"),
+    Leave(
+        r"^status\.declaredFeatures\[",
+        "",
+        "a list for schedulers, of features that podtui has or lacks on grounds of its own",
+    ),
+    Leave(r"^status\.images\[", "", "each machine has its own images"),
+)

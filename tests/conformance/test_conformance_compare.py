@@ -1,0 +1,365 @@
+"""The comparer of the conformance run: whatever is changed in a record must be found, and the rules
+of what may differ may not swallow more than they say."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conformance.compare import REMOVED, compare, leaves, masked, view
+from conformance.departures import DEPARTURES, departure
+from conformance.drive import Outcome
+from conformance.golden import ROOT, Case, Json, Occurrence, Record, load
+from conformance.mirror import MIRROR, compare_node, compare_records
+from conformance.report import as_json, document, judge, rows
+from conformance.rules import EVENT, LOG, MASKS, REPEATS, UNORDERED
+
+CASES = {case.name: case for case in load()}
+WITH_POD = [case for case in CASES.values() if case.record.pod is not None]
+names = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+pods = pytest.mark.parametrize("case", WITH_POD, ids=[case.name for case in WITH_POD])
+
+
+def differs(ours: Record, theirs: Record) -> list[str]:
+    found = compare(view(ours, strict=True), view(theirs, strict=True))
+    return [str(one) for one in found]
+
+
+def edited(record: Record, change: Callable[[Json], None]) -> Record:
+    """The record with its pod changed in place by ``change``."""
+    pod = copy.deepcopy(record.pod)
+    assert pod is not None
+    change(pod)
+    return replace(record, pod=pod)
+
+
+def parents(value: Any) -> Iterator[tuple[Any, Any]]:
+    """(container, key) of every leaf."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if isinstance(item, dict | list) and item:
+            yield from parents(item)
+        else:
+            yield value, key
+
+
+def another(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int) else f"{value}x"
+
+
+def neighbours(events: tuple[Occurrence, ...]) -> Iterator[tuple[int, tuple[Occurrence, ...]]]:
+    """The events with two that differ in more than time put the other way round."""
+    for at, (one, two) in enumerate(itertools.pairwise(events)):
+        if replace(one, at=two.at) != two:
+            yield at, (*events[:at], two, one, *events[at + 2 :])
+
+
+@names
+def test_a_record_agrees_with_itself(case: Case) -> None:
+    assert differs(case.record, case.record) == []
+
+
+def test_all_cases_are_there() -> None:
+    assert len(CASES) == 38
+    assert sum(len(case.record.before) for case in CASES.values()) > 200
+
+
+# --- statuses
+
+
+@pods
+def test_every_value_of_a_pod_counts(case: Case) -> None:
+    record = case.record
+    assert record.pod is not None
+    for part in ("status", "spec"):
+        for index in range(len(list(parents(record.pod[part])))):
+
+            def change(pod: Json, part: str = part, index: int = index) -> None:
+                holder, key = list(parents(pod[part]))[index]
+                holder[key] = another(holder[key])
+
+            changed = edited(record, change)
+            holder, key = list(parents(record.pod[part]))[index]
+            # The words of an engine for a registry that does not answer are masked to their end.
+            if "ErrImagePull: " not in str(holder[key]):
+                assert differs(changed, record), f"{part}: {key} of {holder}"
+
+
+@pods
+def test_a_value_that_is_missing_is_found(case: Case) -> None:
+    record = case.record
+    assert record.pod is not None
+    for index, (_, key) in enumerate(list(parents(record.pod["status"]))):
+
+        def change(pod: Json, index: int = index) -> None:
+            holder, key = list(parents(pod["status"]))[index]
+            del holder[key]
+
+        assert differs(edited(record, change), record), key
+
+
+@pytest.mark.parametrize("key", ["conditions", "containerStatuses"])
+def test_the_order_of_a_list_counts(key: str) -> None:
+    record = CASES["emptydir"].record
+    assert differs(edited(record, lambda pod: pod["status"][key].reverse()), record)
+
+
+def test_times_addresses_and_ids_do_not_count() -> None:
+    record = CASES["always-exit0"].record
+
+    def change(pod: Json) -> None:
+        status = pod["status"]["containerStatuses"][0]
+        status["containerID"] = "docker://" + "0" * 64
+        status["imageID"] = "docker-pullable://busybox@sha256:" + "1" * 64
+        status["image"] = "busybox:latest"
+        status["state"]["terminated"]["finishedAt"] = "2030-01-02T03:04:05Z"
+        status["state"]["terminated"]["containerID"] = "docker://" + "0" * 64
+        pod["status"]["podIP"] = pod["status"]["podIPs"][0]["ip"] = "172.17.0.2"
+
+    assert differs(edited(record, change), record) == []
+
+
+def test_the_pod_s_own_uid_does_not_count_and_any_other_does() -> None:
+    record = CASES["liveness-fail"].record
+    assert record.pod is not None
+    old = record.pod["metadata"]["uid"]
+
+    def renamed(events: tuple[Occurrence, ...]) -> tuple[Occurrence, ...]:
+        return tuple(replace(e, message=e.message.replace(old, "f" * 32)) for e in events)
+
+    def change(pod: Json) -> None:
+        pod["metadata"]["uid"] = "f" * 32
+        waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"]
+        waiting["message"] = waiting["message"].replace(old, "f" * 32)
+
+    other = replace(edited(record, change), before=renamed(record.before))
+    assert differs(other, record) == []
+    assert differs(replace(record, before=renamed(record.before)), record)
+
+
+def test_host_addresses_count_in_strict_mode_alone() -> None:
+    record = CASES["plain"].record
+    ours = edited(record, lambda pod: pod["status"].update(hostIP="192.0.2.7"))
+    assert differs(ours, record)
+    assert not compare(view(ours, strict=False), view(record, strict=False))
+
+
+# --- events
+
+
+@names
+def test_a_missing_event_is_found_but_for_repetitions(case: Case) -> None:
+    record = case.record
+    for key in ("before", "after"):
+        events = getattr(record, key)
+        for at, event in enumerate(events):
+            if not differs(replace(record, **{key: events[:at] + events[at + 1 :]}), record):
+                again = [
+                    e for e in events if (e.reason, e.message) == (event.reason, event.message)
+                ]
+                after = key == "after" and event.reason == "Unhealthy"
+                assert after or len(again) > 1, event
+                assert event.reason in ("BackOff", "Unhealthy", "FailedMount"), event
+
+
+@names
+def test_another_word_in_an_event_is_found(case: Case) -> None:
+    record = case.record
+    for at, event in enumerate(record.before):
+        for change in (
+            {"reason": "Other"},
+            {"type": "Normal" if event.type == "Warning" else "Warning"},
+            {"field_path": "spec.containers{other}"},
+            {"message": f"x{event.message}"},
+        ):
+            events = (*record.before[:at], replace(event, **change), *record.before[at + 1 :])
+            assert differs(replace(record, before=events), record), (change, event)
+
+
+@names
+def test_another_order_of_events_is_found(case: Case) -> None:
+    record = case.record
+    for at, events in neighbours(record.before):
+        assert differs(replace(record, before=events), record), record.before[at]
+    for at, events in neighbours(record.after):
+        if not differs(replace(record, after=events), record):
+            assert {e.reason for e in record.after[at : at + 2]} <= {"Killing", "Unhealthy"}
+
+
+@names
+def test_an_event_too_many_is_found(case: Case) -> None:
+    record = case.record
+    extra = Occurrence(0.0, "Normal", "Pulled", "spec.containers{main}", "again")
+    for at in range(len(record.before) + 1):
+        events = (*record.before[:at], extra, *record.before[at:])
+        assert differs(replace(record, before=events), record)
+
+
+def test_the_number_of_failed_probes_before_a_restart_counts() -> None:
+    for name in ("liveness-fail", "startup-fail", "startup-ok"):
+        record = CASES[name].record
+        at = next(i for i, e in enumerate(record.before) if e.reason == "Unhealthy")
+        twice = (*record.before[:at], record.before[at], *record.before[at:])
+        assert differs(replace(record, before=twice), record)
+
+
+def test_what_comes_back_is_told_from_what_came_once() -> None:
+    record = CASES["readiness-fail"].record
+    failures = [e for e in record.before if e.reason == "Unhealthy"]
+    others = tuple(e for e in record.before if e.reason != "Unhealthy")
+    assert differs(replace(record, before=(*others, *failures[:2])), record) == []
+    assert differs(replace(record, before=(*others, failures[0])), record)
+
+
+def test_before_and_after_the_removal_are_not_mixed() -> None:
+    record = CASES["plain"].record
+    moved = replace(record, before=(*record.before, *record.after), after=())
+    assert differs(moved, record)
+    assert REMOVED in view(record, strict=True)["events"]
+
+
+# --- the rest of a record
+
+
+def test_output_refusals_and_pods_count() -> None:
+    downward = CASES["downward"].record
+    (name,) = downward.logs
+    text = downward.logs[name]
+    assert differs(replace(downward, logs={name: text.replace("REF=", "REF=x")}), downward)
+    assert differs(replace(downward, logs={name.replace("0", "1"): text}), downward)
+    assert not differs(replace(downward, logs={name: re.sub("LIM=2", "LIM=16", text)}), downward)
+    refused = CASES["configmap-env"].record
+    assert differs(replace(refused, refusal=""), refused)
+    two = CASES["multi-doc"].record
+    assert differs(replace(two, pod_names=(*two.pod_names, "multi-doc-two-refnode")), two)
+    assert differs(CASES["plain"].record, replace(CASES["plain"].record, pod=None))
+
+
+# --- the rules and the list of departures themselves
+
+
+def all_values() -> Iterator[tuple[str, str]]:
+    for case in CASES.values():
+        for one in (*case.record.before, *case.record.after):
+            yield EVENT, one.message
+        for text in case.record.logs.values():
+            yield from ((LOG, line) for line in text.splitlines())
+        if case.record.pod is not None:
+            yield from leaves(case.record.pod["status"])
+
+
+@pytest.mark.parametrize("rule", [rule for rule in MASKS if rule.pattern != r"\n$"], ids=str)
+def test_each_mask_has_something_to_mask(rule: Any) -> None:
+    assert any(re.search(rule.where, p) and re.search(rule.pattern, v) for p, v in all_values())
+
+
+def test_the_line_feed_at_an_event_s_end_does_not_count() -> None:
+    assert masked(EVENT, "No such file or directory\n", "") == "No such file or directory"
+    assert masked("message", '"a\\n"', "") == '"a\\n"'
+
+
+@pytest.mark.parametrize("rule", [*REPEATS, *UNORDERED], ids=str)
+def test_each_rule_on_events_has_some(rule: Any) -> None:
+    patterns = getattr(rule, "group", None) or (rule.pattern,)
+    lines = [line for case in CASES.values() for line in view(case.record, strict=True)["events"]]
+    for pattern in patterns:
+        assert any(re.search(pattern, line) for line in lines), pattern
+
+
+def test_departures_are_those_of_the_document() -> None:
+    text = (ROOT / "docs" / "departures.md").read_text()
+    numbers = {int(n) for n in re.findall(r"^(?:\| )?([0-9]+)(?:\.| \|)", text, re.MULTILINE)}
+    assert {one.number for one in DEPARTURES} <= numbers
+    assert {one.case for one in DEPARTURES} <= CASES.keys()
+
+
+def outcome(ours: Record, theirs: Record) -> Outcome:
+    return Outcome(compare(view(ours, strict=True), view(theirs, strict=True)), None)
+
+
+def test_a_departure_explains_its_lines_and_no_others() -> None:
+    record = CASES["hostnetwork"].record
+
+    def address(pod: Json) -> None:
+        pod["status"].update(podIP="192.0.2.7", podIPs=[{"ip": "192.0.2.7"}])
+
+    def more(pod: Json) -> None:
+        address(pod)
+        pod["status"]["phase"] = "Failed"
+
+    listed = judge("hostnetwork", "default", outcome(edited(record, address), record))
+    assert (listed.verdict, listed.marks["phase"]) == ("departs (5)", "5")
+    strict = judge("hostnetwork", "strict", outcome(edited(record, address), record))
+    assert (strict.verdict, strict.well) == ("DIFFERS", False)
+    worse = judge("hostnetwork", "default", outcome(edited(record, more), record))
+    assert (worse.verdict, worse.marks["phase"]) == ("DIFFERS", "≠")
+    assert len(worse.bad) == 2
+    gone = judge("hostnetwork", "default", outcome(record, record))
+    assert (gone.verdict, gone.well) == ("departs no more", False)
+    elsewhere = judge("plain", "default", outcome(edited(record, address), record))
+    assert elsewhere.verdict == "DIFFERS"
+
+
+def test_what_is_refused_lacks_lines_and_adds_none() -> None:
+    record = CASES["unknown-field"].record
+    found = compare(view(edited(record, lambda p: p["status"].update(phase="x")), strict=False),
+                    view(record, strict=False))  # fmt: skip
+    explained = [departure("unknown-field", one, strict=False) for one in found]
+    assert explained == [4, None]
+
+
+# --- the records of the API
+
+
+def test_a_record_of_the_api_agrees_with_itself_and_not_with_another() -> None:
+    pod = json.loads((MIRROR / "plain" / "pod.json").read_text())
+    events = json.loads((MIRROR / "plain" / "events.json").read_text())["items"]
+    assert compare_records("plain", pod, events) == ()
+    assert compare_records("prestop", pod, events) is None
+    for change in (
+        lambda: pod["metadata"]["labels"].update(case="x"),
+        lambda: pod["metadata"]["annotations"].pop("kubernetes.io/config.mirror"),
+        lambda: pod["metadata"]["ownerReferences"][0].update(controller=False),
+        lambda: pod["spec"].update(dnsPolicy="Default"),
+        lambda: events[0].update(reportingComponent="x"),
+        lambda: events[1]["involvedObject"].update(fieldPath=""),
+    ):
+        before = len(compare_records("plain", pod, events) or ())
+        change()
+        assert len(compare_records("plain", pod, events) or ()) > before
+
+
+def test_a_node_s_conditions_count() -> None:
+    node = json.loads((MIRROR / "node.json").read_text())
+    assert compare_node(node) == ()
+    node["status"]["conditions"].reverse()
+    assert compare_node(node)
+
+
+# --- the report
+
+
+def test_the_table_and_the_document_say_what_was_found() -> None:
+    plain, other = CASES["plain"].record, CASES["hostnetwork"].record
+    results = {
+        "plain": [judge("plain", "default", outcome(plain, plain)),
+                  judge("plain", "strict", outcome(other, plain))],
+    }  # fmt: skip
+    head, row = rows(results)
+    cells = dict(zip(head, row, strict=True))
+    assert (cells["case"], cells["default"], cells["strict"]) == ("plain", "agrees", "DIFFERS")
+    assert (cells["pods"], cells["events"]) == ("=/≠", "=")
+    text = document(results, ())
+    assert "default: 1 of 1 agree" in text
+    assert "strict: 0 of 1 agree" in text
+    assert text == document(results, ())
+    assert '"theirs": "plain-refnode"' in as_json(results, ())
