@@ -21,6 +21,7 @@ from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Pod
 from podtui.clock import Clock, SystemClock
 from podtui.errors import EngineError, PodtuiError
+from podtui.kubelet.allocations import FILE_NAME as ALLOCATIONS
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.log_files import LOGS
@@ -224,7 +225,12 @@ def remove_all(settings: Settings) -> str:
 
 def _records_of(settings: Settings) -> list[Path]:
     base = settings.records_path
-    return [base, base.with_name(base.name + "-wal"), base.with_name(base.name + "-shm")]
+    return [
+        base,
+        base.with_name(base.name + "-wal"),
+        base.with_name(base.name + "-shm"),
+        settings.rootDir / ALLOCATIONS,
+    ]
 
 
 async def _remove_containers(settings: Settings) -> tuple[int, int]:
