@@ -8,6 +8,7 @@ ready ends, and `next_try` says when the next one makes sense.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -46,7 +47,7 @@ class _Known:
     """One pod's volumes as they were last set up."""
 
     made: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
-    checked: set[str] = field(default_factory=set[str])
+    checked: set[HostPathCheck] = field(default_factory=set[HostPathCheck])
     """Host paths that were what they have to be."""
     written: dict[str, tuple[str, PodVolume]] = field(
         default_factory=dict[str, tuple[str, PodVolume]]
@@ -94,14 +95,16 @@ class VolumeManager:
         known.made = {
             name: volume for name, volume in known.made.items() if name in plan.failures
         } | {volume.name: volume for volume in plan.volumes}
-        for volume in plan.volumes:
-            self._succeeded(uid, known.lacking, volume.name)
+        for name in known.lacking - plan.failures.keys() - _names(plan.checks):
+            self._succeeded(uid, known.lacking, name)
+        for name in known.unwritten - known.made.keys():
+            self._succeeded(uid, known.unwritten, name)
         for name, text in plan.failures.items():
             self._failed(pod, known.lacking, name, text)
         due = [
             check
             for check in plan.checks
-            if check.volume not in known.checked and self._is_due(uid, check.volume)
+            if check not in known.checked and self._is_due(uid, check.volume)
         ]
         await together(partial(self._check, pod, known, check) for check in due)
         missing = _missing(pod, plan, known)
@@ -133,6 +136,8 @@ class VolumeManager:
         for name, volume in known.made.items():
             if volume.files and known.written.get(name) != (sandbox_id, volume):
                 await self._write(pod, known, sandbox_id, volume)
+            else:
+                self._succeeded(pod.metadata.uid, known.unwritten, name)
 
     async def _write(self, pod: Pod, known: _Known, sandbox_id: str, volume: PodVolume) -> None:
         uid, name = pod.metadata.uid, volume.name
@@ -165,7 +170,7 @@ class VolumeManager:
         if problem:
             self._failed(pod, known.lacking, check.volume, problem)
         else:
-            known.checked.add(check.volume)
+            known.checked.add(check)
             self._succeeded(pod.metadata.uid, known.lacking, check.volume)
 
     # --- what failed, and when it is tried again
@@ -197,13 +202,13 @@ class VolumeManager:
         self._events.pod(pod, WARNING, "FailedMount", text)
 
 
-def _names(checks: tuple[HostPathCheck, ...]) -> set[str]:
+def _names(checks: Iterable[HostPathCheck]) -> set[str]:
     return {check.volume for check in checks}
 
 
 def _missing(pod: Pod, plan: VolumePlan, known: _Known) -> list[str]:
     """Names of the volumes that were never set up, sorted."""
-    unchecked = _names(plan.checks) - known.checked
+    unchecked = {check.volume for check in plan.checks if check not in known.checked}
     unmade = (plan.failures.keys() | set(plan.foreign)) - known.made.keys()
     used = {volume.name for volume in used_volumes(pod)}
     return sorted(used & (unchecked | unmade))

@@ -367,6 +367,42 @@ async def test_files_that_the_engine_did_not_write_are_tried_again() -> None:
         assert (event.message, event.count) == (failed("cfg", "no space left on device"), 2)
 
 
+async def test_files_that_need_no_writing_any_more_are_not_tried_again() -> None:
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        world.engine.faults.fail("write_volume", EngineError("no space left on device"), times=None)
+        world.config_map("m", key="two")
+        await world.until(lambda: world.calls.get("write_volume", 0) == 1)
+        world.config_map("m", key="one")
+        await world.sleep(1)
+        before = world.calls
+        await world.sleep(50)
+        assert world.calls["write_volume"] == 1
+        assert world.calls["list"] - before["list"] < 20, "the pod is not looked at all the time"
+
+
+async def test_another_volume_under_the_same_uid_starts_anew() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod_with(volume("d", hostPath={"path": "/none", "type": "Directory"})))
+        await world.sleep(1)
+        assert len(await warnings(world)) == 1
+        world.add(pod_with(volume("d", hostPath={"path": "/tmp", "type": "File"})))
+        await world.sleep(3)
+        assert await messages(world) == [
+            failed("d", "hostPath type check failed: /none is not a directory"),
+            failed("d", "hostPath type check failed: /tmp is not a file"),
+        ]
+        world.add(pod_with(volume("d", emptyDir={})))
+        assert await world.until(world.runs(UID)) < 0.2
+        before = world.calls["list"]
+        await world.sleep(50)
+        assert world.calls["list"] - before < 20, "the pod is not looked at all the time"
+
+
 # --- images
 
 
