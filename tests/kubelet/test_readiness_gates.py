@@ -1,0 +1,30 @@
+"""Readiness gates, which nobody opens for a static pod (reference §7.3)."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import World, pod
+
+from podtui.api.v1 import PodReadinessGate
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.mark.case(105)
+@pytest.mark.field("spec.readinessGates", answer="honoured")
+async def test_case_105_a_gate_keeps_a_static_pod_from_being_ready_for_ever() -> None:
+    world = World()
+    async with world.running():
+        gate = PodReadinessGate(conditionType="example.com/open")
+        world.add(pod(readinessGates=(gate,)))
+        await world.until(world.runs("uid-web-n1"))
+        await world.sleep(3600)
+        status = await world.status()
+        assert status.phase == "Running"
+        found = {one.type: one for one in status.conditions}
+        assert found["ContainersReady"].status == "True"
+        assert (found["Ready"].status, found["Ready"].reason, found["Ready"].message) == (
+            "False",
+            "ReadinessGatesNotReady",
+            'corresponding condition of pod readiness gate "example.com/open" does not exist.',
+        )
