@@ -44,12 +44,20 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 # --- postStart
 
 
+@pytest.mark.case(69)
 async def test_post_start_that_fails() -> None:
     """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
-    world = World()
+    world = World(start_delay=0.4)
     async with world.running():
         world.add(pod("web-n1", "", hooked(post_start=run("echo hook broke; exit 7")), grace=5))
-        await world.sleep(5.0)
+        reasons: list[str] = []
+        for _ in range(100):
+            await world.sleep(0.05)
+            waiting = (await world.status()).containerStatuses[0].state.waiting
+            reason = "" if waiting is None else waiting.reason
+            if reason not in reasons:
+                reasons.append(reason)
+        assert reasons[-2:] == ["PostStartHookError", "CrashLoopBackOff"]
         events = await told(world)
         start = [
             ("Normal", "Pulled"),
@@ -65,7 +73,7 @@ async def test_post_start_that_fails() -> None:
         assert counts["FailedPostStartHook"] == 2
         status = (await world.status()).containerStatuses[0]
         assert status.state.waiting is not None
-        assert status.state.waiting.reason in ("PostStartHookError", "CrashLoopBackOff")
+        assert status.state.waiting.reason == "CrashLoopBackOff"
         assert status.lastState.terminated is not None
         assert status.lastState.terminated.reason == "Completed"
         assert (status.ready, status.started) == (False, False)
@@ -104,6 +112,8 @@ async def test_a_hook_that_is_none() -> None:
     assert await problem(tcp) == "Cannot run handler: invalid handler: tcpSocket"
 
 
+@pytest.mark.case(70)
+@pytest.mark.field("spec.containers.lifecycle.postStart", answer="honoured")
 async def test_post_start_holds_up_the_next_container() -> None:
     """Case 70."""
     world = World()
@@ -115,12 +125,19 @@ async def test_post_start_holds_up_the_next_container() -> None:
         assert 9.5 < took < 11.0
 
 
+@pytest.mark.case(106)
 async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None:
     """Case 106."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", hooked("a", post_start=run("exit 1")), container("b")))
         await world.until(lambda: [c.name for c in world.running_containers(UID)] == ["b"])
+        await world.sleep(15.0)
+        assert len(world.containers(UID, "b")) == 1
+        first = (await world.status()).containerStatuses[0]
+        assert first.restartCount == 2
+        assert first.state.waiting is not None
+        assert first.state.waiting.reason == "CrashLoopBackOff"
 
 
 async def test_post_start_that_succeeds_is_not_told_of() -> None:
@@ -155,6 +172,9 @@ async def test_pre_stop_runs_before_the_signal() -> None:
         assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
 
 
+@pytest.mark.case(71)
+@pytest.mark.field("spec.containers.lifecycle.preStop", answer="honoured")
+@pytest.mark.field("spec.terminationGracePeriodSeconds", answer="honoured")
 async def test_pre_stop_takes_no_more_than_the_grace() -> None:
     """Case 71."""
     world = World()
@@ -209,6 +229,7 @@ async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
         assert 7.0 < took < 9.0
 
 
+@pytest.mark.case(73)
 async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
     """Case 73; the least grace of a removed pod is a second."""
     world = World()
@@ -221,17 +242,57 @@ async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
         assert 1.4 < took < 2.0
 
 
-async def test_all_pre_stops_start_at_once() -> None:
-    """Case 56: of the sidecars, too; nothing takes longer than the longest."""
+@pytest.mark.case(56)
+async def test_case_56_sidecars_stop_last_in_reverse_order() -> None:
+    """The hooks of all start together; the app ends first, then the later sidecar."""
     world = World()
+    for name in ("app", "s1", "s2"):
+        world.behaviours[name] = Behaviour(term_after=1.0)
+    hook = Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=("sleep", "5"))))
+    sides = [container(n, restartPolicy="Always", lifecycle=hook) for n in ("s1", "s2")]
     async with world.running():
-        side = hooked("side", pre_stop=run("sleep 5"), restartPolicy="Always")
-        app = hooked("app", pre_stop=run("sleep 5"))
-        world.add(pod("web-n1", "", app, init=(side,)))
+        app = container("app", lifecycle=hook)
+        world.add(pod("web-n1", "", app, init=sides, grace=20))
+        await world.until(world.runs(UID, 3))
+        began = world.clock.monotonic()
+        world.remove(UID)
+        await world.sleep(0.5)
+        assert world.calls["exec"] == 3
+        ended: dict[str, float] = {}
+        while len(ended) < 3:
+            await world.sleep(0.05)
+            alive = {c.name for c in world.running_containers(UID)}
+            for name in {"app", "s1", "s2"} - alive - ended.keys():
+                ended[name] = world.clock.monotonic() - began
+        assert list(ended) == ["app", "s2", "s1"]
+        assert 5.9 < ended["app"] < 6.3
+        assert 6.9 < ended["s2"] < 7.3
+        assert 7.9 < ended["s1"] < 8.3
+
+
+async def test_a_sidecar_waits_for_its_turn_no_longer_than_the_grace() -> None:
+    world = World()
+    world.behaviours["app"] = Behaviour(ignores_term=True)
+    world.behaviours["side"] = Behaviour(ignores_term=True)
+    async with world.running():
+        side = container("side", restartPolicy="Always")
+        world.add(pod("web-n1", "", container("app"), init=(side,), grace=6))
         await world.until(world.runs(UID, 2))
         world.remove(UID)
         took = await world.until(lambda: not world.running_containers(UID))
-        assert 4.9 < took < 6.5
+        assert 7.9 < took < 8.5
+
+
+async def test_a_removal_waits_for_a_post_start_hook() -> None:
+    """As a kubelet's does: the pass that runs the hook is not broken off."""
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", hooked(post_start=run("sleep 40")), container("b")))
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        took = await world.until(world.gone(UID))
+        assert 38.0 < took < 42.0
+        assert not await world.events("web-n1", "FailedPostStartHook")
 
 
 # --- the stop signal

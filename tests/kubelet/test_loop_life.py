@@ -160,6 +160,7 @@ async def test_removal_is_not_held_up_by_another_pod() -> None:
         assert (await world.store.list("pods")).items == ()
 
 
+@pytest.mark.case(19)
 async def test_the_last_of_several_edits_wins() -> None:
     """Case 19."""
     world = World()
@@ -180,6 +181,7 @@ async def test_the_last_of_several_edits_wins() -> None:
         assert len(world.sandboxes()) == 1
 
 
+@pytest.mark.case(20)
 async def test_the_same_pod_comes_back_while_it_ends() -> None:
     """Case 20."""
     world = World()
@@ -204,6 +206,7 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
         assert record.metadata.deletionTimestamp is None
 
 
+@pytest.mark.case(21)
 async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
     """Case 21."""
     world = World()
@@ -216,8 +219,9 @@ async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
         ended = status.containerStatuses[0].state.terminated
         assert ended is not None
         assert (ended.reason, ended.exitCode) == ("Completed", 0)
-        ready = next(c for c in status.conditions if c.type == "Ready")
-        assert (ready.status, ready.reason) == ("False", "PodCompleted")
+        conditions = {c.type: (c.status, c.reason) for c in status.conditions}
+        assert conditions["Initialized"] == ("True", "PodCompleted")
+        assert conditions["Ready"] == ("False", "PodCompleted")
         assert not world.sandboxes()
         await world.stop_kubelet()
         await world.start_kubelet()
@@ -229,6 +233,7 @@ async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
         assert await world.record() is None
 
 
+@pytest.mark.case(22)
 async def test_a_failed_run_says_so() -> None:
     """Case 22."""
     world = World()
@@ -240,8 +245,12 @@ async def test_a_failed_run_says_so() -> None:
         ended = status.containerStatuses[0].state.terminated
         assert ended is not None
         assert (ended.reason, ended.exitCode) == ("Error", 3)
+        ready = next(c for c in status.conditions if c.type == "Ready")
+        assert (ready.status, ready.reason) == ("False", "PodFailed")
 
 
+@pytest.mark.case(24)
+@pytest.mark.field("spec.activeDeadlineSeconds", answer="honoured")
 async def test_the_deadline_ends_a_pod() -> None:
     """Case 24."""
     world = World()

@@ -123,6 +123,7 @@ async def test_ports_clash() -> None:
 # --- the kubelet comes and goes
 
 
+@pytest.mark.case(93)
 async def test_what_runs_is_adopted() -> None:
     """Case 93."""
     world = World()

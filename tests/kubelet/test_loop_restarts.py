@@ -47,6 +47,7 @@ async def only(world: World, name: str = "c") -> ContainerStatus:
     return next(status for status in statuses if status.name == name)
 
 
+@pytest.mark.case(36, 37)
 @pytest.mark.parametrize("code", [1, 0])
 async def test_a_crash_loop_backs_off(code: int) -> None:
     """Cases 36 and 37."""
@@ -83,6 +84,23 @@ async def test_a_wait_is_told_once_though_an_older_instance_is_cleared_away(stri
         assert ((await only(world)).state.terminated is not None) is strict
 
 
+async def test_a_strict_kubelet_shows_a_back_off_one_pass_late() -> None:
+    """It waits already, and says so, while its status still shows the end."""
+    world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=True)
+    async with world.running():
+        world.add(pod())
+        await world.until(lambda: len(starts.times) == 2)
+        await world.sleep(3.0)
+        assert await world.events("web-n1", "BackOff")
+        assert (await only(world)).state.terminated is not None
+        world.kubelet.wake(UID)
+        await world.sleep(1.0)
+        found = await only(world)
+        assert found.state.waiting is not None
+        assert found.state.waiting.reason == "CrashLoopBackOff"
+        assert found.lastState.terminated is not None
+
+
 async def test_jitter_stretches_the_back_off() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), jitter=1.0)
     async with world.running():
@@ -91,6 +109,7 @@ async def test_jitter_stretches_the_back_off() -> None:
         assert starts.gaps() == [1.0, 16.0, 31.0]
 
 
+@pytest.mark.case(38)
 async def test_a_long_run_resets_the_back_off() -> None:
     """Case 38."""
     world = World()
@@ -113,6 +132,7 @@ async def test_a_long_run_resets_the_back_off() -> None:
         assert waiting.message.startswith("back-off 10s ")
 
 
+@pytest.mark.case(39)
 async def test_the_longest_back_off_can_be_set() -> None:
     """Case 39."""
     world, starts = watched(
@@ -140,6 +160,7 @@ async def test_only_one_dead_instance_is_kept() -> None:
         assert status.lastState.terminated is not None
 
 
+@pytest.mark.case(47)
 async def test_a_killed_container_is_restarted_alone() -> None:
     """Case 47."""
     world = World()
@@ -182,6 +203,7 @@ async def test_restart_counts_outlive_removed_containers() -> None:
 # --- init
 
 
+@pytest.mark.case(51)
 async def test_init_containers_run_one_after_the_other() -> None:
     """Case 51."""
     world = World()
@@ -255,6 +277,7 @@ async def test_sidecars_start_first_and_stop_last() -> None:
         assert left == [["s1", "s2"], ["s1"], []]
 
 
+@pytest.mark.case(55)
 async def test_a_sidecar_does_not_keep_the_pod_alive() -> None:
     """Case 55."""
     world = World()
@@ -341,6 +364,7 @@ async def test_pulls_can_run_side_by_side() -> None:
         assert await world.until(lambda: len(world.running_containers()) == 3) < 11.0
 
 
+@pytest.mark.case(103)
 async def test_a_pull_in_progress_is_not_interrupted() -> None:
     """Case 103."""
     world = World(pull_delay=20.0)
@@ -367,6 +391,7 @@ async def test_waiting_for_a_turn_to_pull_ends_with_the_pod() -> None:
         assert await world.until(world.gone("uid-two")) < 1.0
 
 
+@pytest.mark.case(44)
 async def test_a_container_that_cannot_start_is_tried_again() -> None:
     """Case 44."""
     world = World()

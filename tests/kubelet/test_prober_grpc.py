@@ -140,7 +140,6 @@ async def test_an_answer_without_end_is_cut_off() -> None:
 # --- no connection
 
 
-@pytest.mark.case(66)
 @pytest.mark.virtual_time
 async def test_nobody_there() -> None:
     port = closed_port()

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from kubelet_world import World, container, pod
 
-from podtui.api.v1 import Container, ContainerStatus, Event, ExecAction, Pod, Probe
+from podtui.api.v1 import (
+    Container,
+    ContainerStatus,
+    Event,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
+    Pod,
+    Probe,
+)
 from podtui.errors import EngineError
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, failure
 from podtui.kubelet.prober.prober import Prober
@@ -146,6 +155,7 @@ async def test_readiness_as_a_kubelet_did() -> None:
         assert (await status(world)).restartCount == 0
 
 
+@pytest.mark.case(68)
 async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
     """Case 68."""
     world = World()
@@ -287,6 +297,40 @@ async def test_liveness_of_one_of_two_under_never() -> None:
         assert [one.name for one in world.running_containers(UID)] == ["d"]
 
 
+LIVENESS_ENDS = [
+    pytest.param("Always", (), "Container c failed liveness probe, will be restarted", id="alone"),
+    pytest.param("Never", (), "Stopping container c", id="alone-never"),
+    pytest.param("Never", ("d",), "Container c failed liveness probe", id="one-of-two-never"),
+]
+
+
+@pytest.mark.case(62)
+@pytest.mark.parametrize(("policy", "others", "text"), LIVENESS_ENDS)
+async def test_case_62_the_third_failure_kills(
+    policy: str, others: tuple[str, ...], text: str
+) -> None:
+    world = World()
+    handlers = scripted(world)
+    handlers.outcomes["c", ProbeKind.LIVENESS] = failure("no")
+    hook = Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=("sleep", "5"))))
+    async with world.running():
+        await world.sleep(100.0)
+        probe = cat("/", periodSeconds=1, failureThreshold=3)
+        dies = FOREVER.replace("exit 0", "exit 143")
+        probed = shell(dies, livenessProbe=probe, lifecycle=hook)
+        world.add(pod("web-n1", "", probed, *map(container, others), policy=policy))
+        await world.until(world.runs(UID, 1 + len(others)))
+        first = world.containers(UID, "c")[0].id
+        await world.until(lambda: handlers.count(ProbeKind.LIVENESS) == 3)
+        took = await world.until(lambda: first not in [c.id for c in world.running_containers()])
+        assert 4.9 < took < 6.0, "the preStop hook runs first"
+        await world.sleep(0.5)
+        assert await texts(world, "Killing") == [text]
+        again = {"Always": 2, "Never": 1}[policy]
+        assert len(world.containers(UID, "c")) == again
+        assert world.phase() == ("Failed" if policy == "Never" and not others else "Running")
+
+
 async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None:
     world = World()
     handlers = scripted(world)
@@ -301,6 +345,7 @@ async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None
         assert handlers.count(ProbeKind.LIVENESS) == 2
 
 
+@pytest.mark.case(64)
 async def test_the_probes_grace_goes_before_the_pods() -> None:
     """Case 64."""
     world = World()
@@ -316,6 +361,7 @@ async def test_the_probes_grace_goes_before_the_pods() -> None:
         assert 1.9 < took < 4.0
 
 
+@pytest.mark.case(65)
 async def test_an_exec_probe_that_takes_too_long() -> None:
     """Case 65."""
     world = World()
@@ -347,6 +393,8 @@ async def test_the_first_probe_waits_for_its_delay() -> None:
 # --- startup
 
 
+@pytest.mark.case(63)
+@pytest.mark.field("spec.containers.startupProbe", answer="honoured")
 async def test_startup_that_never_comes() -> None:
     """Case 63, golden case startup-fail."""
     world = World()
@@ -389,6 +437,7 @@ async def test_startup_opens_the_way_for_the_others() -> None:
         assert (await status(world)).restartCount == 0
 
 
+@pytest.mark.case(53)
 async def test_a_sidecars_startup_holds_up_the_rest() -> None:
     """Case 53."""
     world = World()
@@ -398,12 +447,17 @@ async def test_a_sidecars_startup_holds_up_the_rest() -> None:
         await world.sleep(100.0)
         probe = cat("/", periodSeconds=1, failureThreshold=100)
         side = container("side", restartPolicy="Always", startupProbe=probe)
-        world.add(pod("web-n1", "", init=(side,)))
+        world.behaviours["later"] = Behaviour(exit_after=2.0)
+        world.add(pod("web-n1", "", init=(side, container("later"))))
         await world.until(world.runs(UID))
         await world.sleep(10.0)
-        assert [c.name for c in world.running_containers(UID)] == ["side"]
+        assert [c.name for c in world.containers(UID)] == ["side"]
+        assert not (await world.status()).initContainerStatuses[0].started
         handlers.outcomes.clear()
-        await world.until(world.runs(UID, 2), 3.0)
+        await world.until(lambda: bool(world.containers(UID, "later")), 3.0)
+        await world.sleep(0.5)
+        assert (await world.status()).initContainerStatuses[0].started
+        await world.until(lambda: bool(world.containers(UID, "c")), 3.0)
         event = (await world.events("web-n1", "Unhealthy"))[0]
         assert event.involvedObject.fieldPath == "spec.initContainers{side}"
 

@@ -1,0 +1,164 @@
+"""Probes and hooks through a whole kubelet that reach for real servers on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from grpc_server import GrpcServer, grpc_server, message
+from kubelet_listener import Listener, answer, closed_port, listening
+from kubelet_world import World, container, pod
+from pod_builders import engine
+
+from podtui.api.v1 import (
+    GRPCAction,
+    HTTPGetAction,
+    Lifecycle,
+    LifecycleHandler,
+    Probe,
+    TCPSocketAction,
+)
+from podtui.kubelet.prober.address import Address
+from podtui.kubelet.prober.handlers import Handlers
+from podtui.kubelet.prober.hooks import HookRunner
+from podtui.kubelet.prober.prober import Prober
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+HERE = "127.0.0.1"
+
+
+def dialling_world(**config: Any) -> World:
+    """A world of which the probes dial, though the engine only pretends."""
+    world = World(**config)
+    prober, hooks = world.kubelet._probes, world.kubelet._hooks
+    assert isinstance(prober, Prober)
+    handlers = prober._ticker._handlers
+    assert isinstance(handlers, Handlers)
+    assert isinstance(hooks, HookRunner)
+    handlers._simulated = hooks._simulated = False
+    handlers._addresses._engine = engine
+    return world
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Listener]:
+    async with listening(answer("200 OK")) as listener:
+        yield listener
+
+
+def http_get(port: int, path: str = "/", host: str = HERE) -> HTTPGetAction:
+    return HTTPGetAction(port=port, path=path, host=host, scheme="HTTP")
+
+
+async def is_ready(world: World) -> bool:
+    conditions = (await world.status()).conditions
+    return next(one.status for one in conditions if one.type == "Ready") == "True"
+
+
+async def texts(world: World, reason: str) -> list[str]:
+    return [event.message for event in await world.events("web-n1", reason)]
+
+
+@pytest.mark.case(61)
+@pytest.mark.field("spec.containers.readinessProbe", answer="honoured")
+async def test_case_61_readiness_over_http(server: Listener) -> None:
+    server.answers[""] = answer("500 Oh no")
+    world = dialling_world()
+    async with world.running():
+        await world.sleep(100.0)
+        probe = Probe(httpGet=http_get(server.port), periodSeconds=5)
+        world.add(pod("web-n1", "", container(readinessProbe=probe)))
+        await world.until(world.runs(UID))
+        await world.sleep(31.0)
+        assert not await is_ready(world)
+        unhealthy = await world.events("web-n1", "Unhealthy")
+        text = "Readiness probe failed: HTTP probe failed with statuscode: 500"
+        assert [e.message for e in unhealthy] == [text]
+        assert unhealthy[0].count == len(server.requests) >= 6
+        server.answers[""] = answer("200 OK")
+        await world.sleep(5.0)
+        assert await is_ready(world)
+        assert len(world.containers(UID)) == 1
+        assert not await texts(world, "Killing")
+
+
+@pytest.mark.case(66)
+@pytest.mark.field("spec.containers.livenessProbe", answer="honoured")
+@pytest.mark.parametrize("kind", ["tcpSocket", "grpc"])
+async def test_case_66_a_closed_port_and_a_service_that_is_not_well(kind: str) -> None:
+    world = dialling_world()
+    async with world.running(), grpc_server(GrpcServer(body=message(2))) as well:
+        await world.sleep(100.0)
+        if kind == "tcpSocket":
+            port = closed_port()
+            probe = Probe(tcpSocket=TCPSocketAction(port=port, host=HERE), periodSeconds=60)
+            text = f"dial tcp {HERE}:{port}: connect: connection refused"
+        else:
+            probe = Probe(grpc=GRPCAction(port=well.port), timeoutSeconds=5, periodSeconds=60)
+            text = 'service unhealthy (responded with "NOT_SERVING")'
+        # On the host's network the pod's address is this machine's.
+        world.add(pod("web-n1", "", container(livenessProbe=probe), hostNetwork=True))
+        await world.until(world.runs(UID))
+        await world.sleep(61.0)
+        assert await texts(world, "Unhealthy") == [f"Liveness probe failed: {text}"]
+
+
+@pytest.mark.case(67)
+async def test_case_67_redirects(server: Listener) -> None:
+    server.answers["/moved"] = answer("302 Found", Location="/here")
+    server.answers["/here"] = answer("200 OK")
+    server.answers["/away"] = answer("302 Found", b"see there", Location="http://192.0.2.1/x")
+    world = dialling_world()
+    async with world.running():
+        await world.sleep(100.0)
+        near, far = (
+            container(name, readinessProbe=Probe(httpGet=http_get(server.port, path)))
+            for name, path in (("near", "/moved"), ("far", "/away"))
+        )
+        world.add(pod("web-n1", "", near, far))
+        await world.until(world.runs(UID, 2))
+        await world.sleep(2.0)
+        assert await is_ready(world)
+        warnings = await world.events("web-n1", "ProbeWarning")
+        assert [(e.type, e.message, e.involvedObject.fieldPath) for e in warnings] == [
+            (
+                "Warning",
+                "Readiness probe warning: Probe terminated redirects, Response body: see there",
+                "spec.containers{far}",
+            )
+        ]
+        assert "/here" in server.paths()
+        assert not await texts(world, "Unhealthy")
+
+
+@pytest.mark.case(101)
+@pytest.mark.field("spec.hostNetwork", answer="honoured")
+async def test_case_101_a_pod_on_the_hosts_network_is_asked_on_localhost(server: Listener) -> None:
+    world = dialling_world(strict=True)
+    async with world.running():
+        await world.sleep(100.0)
+        probe = Probe(httpGet=http_get(server.port, host=""))
+        world.add(pod("web-n1", "", container(readinessProbe=probe), hostNetwork=True))
+        await world.until(world.runs(UID))
+        await world.sleep(2.0)
+        assert await is_ready(world)
+        assert server.headers()["host"] == str(Address(HERE, server.port))
+        status = await world.status()
+        assert (status.podIP, status.hostIP, status.podIPs, status.hostIPs) == ("", "", (), ())
+
+
+@pytest.mark.case(72)
+async def test_case_72_any_answer_is_well_for_a_hook(server: Listener) -> None:
+    server.answers["/started"] = answer("500 Oh no")
+    world = dialling_world()
+    hook = LifecycleHandler(httpGet=http_get(server.port, "/started"))
+    async with world.running():
+        world.add(pod("web-n1", "", container(lifecycle=Lifecycle(postStart=hook))))
+        await world.until(world.runs(UID))
+        await world.sleep(20.0)
+        assert server.paths() == ["/started"]
+        assert not await texts(world, "FailedPostStartHook")
+        assert (await world.status()).containerStatuses[0].restartCount == 0
+        assert await is_ready(world)
