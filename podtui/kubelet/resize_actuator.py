@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from msgspec import structs
 
@@ -20,8 +22,10 @@ from podtui.kubelet.resize import (
     requirements,
 )
 from podtui.kubelet.starter import Place
-from podtui.kubelet.types import ContainerUpdate
-from podtui.runtime.protocol import Runtime
+from podtui.kubelet.types import ContainerAmounts, ContainerUpdate
+from podtui.runtime.protocol import Resources, Runtime
+
+LIFT: Final = -1
 
 
 class ResizeActuator:
@@ -65,8 +69,17 @@ class ResizeActuator:
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
         rules = cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score)
         resources = container_resources(pod, container, place.node.resources, rules)
-        await self._runtime.update_container(update.id, resources)
+        await self._runtime.update_container(update.id, _lifting(resources, current))
         self._allocations.actuate(pod, container)
+
+
+def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
+    """With what is to hold no more lifted: the engine leaves alone what is not given."""
+    return replace(
+        resources,
+        memory=resources.memory or (LIFT if current.memory_limit else 0),
+        cpu_quota=resources.cpu_quota or (LIFT if current.cpu_limit else 0),
+    )
 
 
 def _container(pod: Pod, name: str) -> Container:

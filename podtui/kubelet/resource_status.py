@@ -38,7 +38,7 @@ def _held(held: Resources | None) -> tuple[int, int, int]:
     if held is None:
         return 0, 0, 0
     limit = quota_as_milli(held.cpu_quota, held.cpu_period)
-    return shares_as_milli(held.cpu_shares), limit, held.memory
+    return shares_as_milli(held.cpu_shares), limit, max(held.memory, 0)
 
 
 def container_resources_status(

@@ -42,15 +42,19 @@ def up(status: PodStatus) -> bool:
     )
 
 
+def quiet(status: PodStatus) -> bool:
+    """Whether no resize is under way."""
+    return not any(one.type.startswith("PodResize") for one in status.conditions)
+
+
 def has(memory: str, cpu: str) -> object:
     """Whether the engine holds the container to that, and the resize is over."""
 
     def met(status: PodStatus) -> bool:
         resources = status.containerStatuses[0].resources
-        resizing = any(one.type.startswith("PodResize") for one in status.conditions)
         return (
             up(status)
-            and not resizing
+            and quiet(status)
             and resources is not None
             and resources.limits == {"memory": memory, "cpu": cpu}
         )
@@ -78,6 +82,11 @@ async def test_limits_are_raised_and_lowered_while_it_runs(world: EngineWorld) -
         assert status.containerStatuses[0].restartCount == 0
         assert await inside(world, status, MEMORY) == str(int(memory[:-2]) * MI)
         assert await inside(world, status, QUOTA) == quota
+    world.add(sized("24Mi", "50m").replace("limits: {memory: 24Mi, cpu: 50m}, ", ""))
+    status = await world.until(lambda s: s.qosClass == "Burstable" and up(s) and quiet(s), "sized")
+    assert int(await inside(world, status, QUOTA)) == -1
+    assert int(await inside(world, status, MEMORY)) > 2**40
+    assert status.containerStatuses[0].containerID == first.containerStatuses[0].containerID
     assert (await world.told("sized", "ResizeStarted")).type == "Normal"
     assert (await world.told("sized", "ResizeCompleted")).message.startswith(
         'Pod resize completed: {"containers":[{"name":"c","resources":{"limits":{"cpu":"300m",'

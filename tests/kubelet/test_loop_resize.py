@@ -150,6 +150,21 @@ async def test_what_does_not_fit_is_deferred_until_it_does() -> None:
 
 
 @virtual()
+async def test_a_limit_that_is_gone_is_lifted() -> None:
+    async with World().running() as world:
+        world.add(sized())
+        await world.until(world.runs(WEB))
+        world.add(sized(limits=False))
+        await world.until(lambda: held(world).memory == 0)
+        await world.sleep(3)
+        assert held(world).cpu_quota == 0
+        status = (await world.status()).containerStatuses[0]
+        assert status.resources == needs(limits=False)
+        assert len(world.containers(WEB)) == 1
+        assert await conditions(world) == {}
+
+
+@virtual()
 async def test_a_wish_taken_back_is_pending_no_more() -> None:
     async with World().running() as world:
         world.add(sized())

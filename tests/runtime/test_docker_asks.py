@@ -9,6 +9,7 @@ import pytest
 from podtui.runtime.docker.capabilities import abilities, engine_info
 from podtui.runtime.docker.inspection import container_status, sandbox_status
 from podtui.runtime.docker.payload import (
+    NO_MEMORY_LIMIT,
     Abilities,
     Json,
     LogLimits,
@@ -85,6 +86,10 @@ def test_an_update_says_only_what_is_to_change() -> None:
         "CpuPeriod": 100_000,
         "Memory": 9,
         "MemorySwap": 9,
+    }
+    assert update_payload(Resources(memory=-1), Abilities()) == {
+        "Memory": NO_MEMORY_LIMIT,
+        "MemorySwap": NO_MEMORY_LIMIT,
     }
     none = Abilities(cpu_shares=False, cpu_quota=False, memory_limit=False)
     assert update_payload(Resources(cpu_shares=1, cpu_quota=1, memory=1), none) == {}

@@ -15,6 +15,7 @@ from podtui.runtime.docker.identity import (
     seen_in_inspection,
 )
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
+from podtui.runtime.docker.payload import NO_MEMORY_LIMIT
 from podtui.runtime.docker.storage import SandboxStore, read_places
 from podtui.runtime.protocol import (
     ContainerState,
@@ -98,11 +99,12 @@ def _resources(host: Mapping[str, Any]) -> Resources:
     def amount(key: str) -> int:
         return max(0, int(host.get(key) or 0))
 
+    memory = amount("Memory")
     return Resources(
         cpu_shares=amount("CpuShares"),
         cpu_quota=amount("CpuQuota"),
         cpu_period=amount("CpuPeriod"),
-        memory=amount("Memory"),
+        memory=memory if memory < NO_MEMORY_LIMIT else 0,
         oom_score_adj=int(host.get("OomScoreAdj") or 0),
         pids=amount("PidsLimit"),
     )

@@ -25,6 +25,8 @@ from podtui.runtime.protocol import (
 Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
 _CPU_PERIOD: Final = 100_000
+NO_MEMORY_LIMIT: Final = (1 << 63) - 4096
+"""What lifts a limit: the engine takes no -1, and this is the most that a kernel counts."""
 """Microseconds, as the kernel has it."""
 
 
@@ -285,9 +287,10 @@ def update_payload(wanted: Resources, abilities: Abilities) -> Json:
         body["CpuQuota"] = wanted.cpu_quota
         body["CpuPeriod"] = wanted.cpu_period or _CPU_PERIOD
     if wanted.memory and abilities.memory_limit:
-        body["Memory"] = wanted.memory
+        memory = wanted.memory if wanted.memory > 0 else NO_MEMORY_LIMIT
+        body["Memory"] = memory
         if abilities.swap_limit:
-            body["MemorySwap"] = wanted.memory
+            body["MemorySwap"] = memory
     return body
 
 

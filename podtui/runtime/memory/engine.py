@@ -327,9 +327,9 @@ class MemoryEngine:
         cell.resources = replace(
             held,
             cpu_shares=resources.cpu_shares or held.cpu_shares,
-            cpu_quota=resources.cpu_quota or held.cpu_quota,
+            cpu_quota=max(resources.cpu_quota or held.cpu_quota, 0),
             cpu_period=resources.cpu_period or held.cpu_period,
-            memory=resources.memory or held.memory,
+            memory=max(resources.memory or held.memory, 0),
         )
 
     def remove_container(self, cell: ContainerCell) -> None:
