@@ -190,10 +190,10 @@ def moment(stamp: str) -> datetime:
 async def _clear(runtime: Runtime, uid: str) -> None:
     snapshot = await runtime.list()
     async with asyncio.timeout(PATIENCE):
-        for container in snapshot.containers:
-            await runtime.remove_container(container.id)
         for sandbox in snapshot.sandboxes:
             await runtime.remove_sandbox(sandbox.id)
+        for container in snapshot.containers:
+            await runtime.remove_container(container.id)
         for pod in {uid, *(sandbox.uid for sandbox in snapshot.sandboxes)}:
             await runtime.remove_pod_data(pod)
     left = await runtime.list()

@@ -23,6 +23,7 @@ from podtui.runtime.docker.storage import Entry, tar_of
 from podtui.runtime.protocol import HostPathKind, Mount, PodVolume
 
 pytestmark = pytest.mark.engine
+TEST_IMAGE = "docker.io/library/podtui-test-image:1"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the engine's files are not readable here")
 
 
@@ -151,11 +152,11 @@ def image_tar() -> bytes:
 @pytest.fixture
 def image(raw: Any) -> Iterator[str]:
     """The id of an image that names no command."""
-    answer = raw.import_image_from_data(image_tar(), repository="podtui-test-image", tag="1")
+    answer = raw.import_image_from_data(image_tar(), repository=TEST_IMAGE)
     assert "error" not in answer
-    identity = raw.inspect_image("podtui-test-image:1")["Id"]
+    identity = raw.inspect_image(TEST_IMAGE)["Id"]
     yield identity
-    raw.remove_image("podtui-test-image:1", force=True)
+    raw.remove_image(TEST_IMAGE, force=True)
 
 
 VOLUME = (PodVolume(name="v", mode=0o755),)

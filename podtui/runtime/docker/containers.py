@@ -194,8 +194,13 @@ class Containers:
         link = self._connection.link
         path = f"/containers/{container_id}/update"
         body = update_payload(wanted, link.able)
-        with meant():
+        try:
             await link.wire.send("POST", path, body=body, total=_UPDATE_SECONDS)
+        except Refused as error:
+            if error.status == 404 and "container" not in error.text.lower():
+                # Podman's of before 5.0 has no such call.
+                raise EngineError("the engine can't change what a container is held to") from error
+            raise meaning(error) from error
 
     async def stop(self, container_id: str, grace: float) -> None:
         try:
@@ -296,15 +301,16 @@ class Containers:
         return path
 
     async def _seccomp_profile(self, config: ContainerConfig) -> str | None:
-        """The profile's content: the engine takes that, not a path."""
+        """The profile's content, which Docker takes; Podman takes its path."""
         wanted = config.security.seccomp
         if not wanted.startswith("localhost/"):
             return None
         path = Path(self._root_dir, "seccomp", wanted.removeprefix("localhost/"))
         try:
-            return await asyncio.to_thread(path.read_text)
+            content = await asyncio.to_thread(path.read_text)
         except (OSError, ValueError) as error:
             raise ContainerCreateError(f"can't read the seccomp profile {path}: {error}") from error
+        return str(path) if self._connection.link.is_podman else content
 
 
 async def _create(link: Link, payload: Json, name: str) -> str:

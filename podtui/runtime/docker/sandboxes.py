@@ -11,7 +11,7 @@ from typing import Any, Final
 import docker.errors
 
 from podtui.api import names
-from podtui.errors import EngineError, EngineNotFound
+from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.client import Client, label_filter, labelled, labels_of
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.identity import (
@@ -227,12 +227,27 @@ class Sandboxes:
             await self._ownership.check(sandbox_id)
         except EngineNotFound:
             return
-        for identity in await self._inside(link, sandbox_id, all=True):
-            await remove_container(link, identity)
-            self._ownership.forget(identity)
+        await self._remove_all(link, await self._inside(link, sandbox_id, all=True))
         async with self._connection.ends:
             await remove_container(link, sandbox_id)
         self._ownership.forget(sandbox_id)
+
+    async def _remove_all(self, link: Link, containers: list[str]) -> None:
+        """Podman keeps a container whose processes another one joined until that one is gone."""
+        while containers:
+            left: list[str] = []
+            for identity in containers:
+                try:
+                    await remove_container(link, identity)
+                except EngineUnavailable:
+                    raise
+                except EngineError:
+                    left.append(identity)
+                    if len(left) == len(containers):
+                        raise
+                else:
+                    self._ownership.forget(identity)
+            containers = left
 
     async def _inside(self, link: Link, sandbox_id: str, *, all: bool) -> list[str]:
         """Ids of the containers in a sandbox, of the running ones or of all."""
