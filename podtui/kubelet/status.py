@@ -272,6 +272,20 @@ def _with_container(
     )
 
 
+def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
+    """The status at the moment the sandbox is made, within a sync (reference §6.4): one condition
+    turns, and the address is told with the next status."""
+    return msgspec.structs.replace(
+        status,
+        conditions=tuple(
+            msgspec.structs.replace(one, status="True", lastTransitionTime=rfc3339(now))
+            if one.type == READY_TO_START and one.status != "True"
+            else one
+            for one in status.conditions
+        ),
+    )
+
+
 def merge_readiness(
     pod: Pod, status: PodStatus, container_id: str, *, ready: bool, now: datetime
 ) -> PodStatus:

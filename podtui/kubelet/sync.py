@@ -47,6 +47,7 @@ from podtui.kubelet.status import (
     merge_readiness,
     past_deadline,
     pod_status,
+    sandbox_made,
     terminated_status,
 )
 from podtui.kubelet.status_manager import StatusManager
@@ -201,6 +202,12 @@ class Syncer:
     def _runtime_name(self) -> str:
         return self._link.info.name if self._link.info else "docker"
 
+    def _tell_sandbox(self, pod: Pod) -> None:
+        """The sandbox is there; what else is new of the pod is for the next pass to tell."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is not None:
+            self._statuses.set(pod, sandbox_made(status, self._clock.now()))
+
     def _pass_status(
         self,
         pod: Pod,
@@ -302,6 +309,7 @@ class Syncer:
             if isinstance(made, StartFailure):
                 return True, _Failures((made,), self._config.error_backoff)
             sandbox_id, ips, acted = made.record.id, made.ips, True
+            self._tell_sandbox(pod)
         if self._config.strict:
             # A kubelet makes the sandbox's configuration anew in each pass, with its events.
             try:

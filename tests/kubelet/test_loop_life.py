@@ -251,6 +251,25 @@ async def test_a_failed_run_says_so() -> None:
 
 @pytest.mark.case(24)
 @pytest.mark.field("spec.activeDeadlineSeconds", answer="honoured")
+@pytest.mark.parametrize("strict", [False, True])
+async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> None:
+    world = World(strict=strict, start_delay=0.1, pull_delay=60.0)
+
+    async def condition() -> str:
+        found = (await world.status()).conditions
+        return next(one.status for one in found if one.type == "PodReadyToStartContainers")
+
+    async with world.running():
+        world.add(pod("web-n1", UID, container("c", image="elsewhere:1")))
+        await world.sleep(0.05)
+        assert await condition() == "False"
+        await world.sleep(0.1)
+        status = await world.status()
+        assert await condition() == "True"
+        assert (status.phase, status.podIP) == ("Pending", "")
+        assert status.containerStatuses[0].state.waiting is not None
+
+
 async def test_the_deadline_ends_a_pod() -> None:
     """Case 24."""
     world = World()
