@@ -62,8 +62,10 @@ class Allocations:
         return self._actuated.get(uid)
 
     def actuate(self, pod: Pod, container: Container) -> None:
-        """The engine was told the container's amounts, or is about to be."""
-        self._actuate(pod, {container.name: with_pod_limits(pod, container)})
+        """The engine was told the container's amounts, or is about to be. Ephemeral ones have
+        none."""
+        if container.name not in {one.name for one in pod.spec.ephemeralContainers}:
+            self._actuate(pod, {container.name: with_pod_limits(pod, container)})
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
         """Take running containers of which nothing is known for what the pod was allocated."""

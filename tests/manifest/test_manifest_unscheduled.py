@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from podtui.api.local import Severity
-from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.result import ReadResult
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
 SPREAD = {**TERM, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
@@ -46,6 +47,7 @@ def test_another_node() -> None:
     "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
     "spec.topologySpreadConstraints",
     "spec.schedulerName",
+    "spec.schedulingGroup",
     answer="no-effect",
 )
 @pytest.mark.parametrize(
@@ -85,6 +87,7 @@ def test_another_node() -> None:
         ),
         ({"topologySpreadConstraints": [SPREAD]}, "spec.topologySpreadConstraints"),
         ({"schedulerName": "mine"}, "spec.schedulerName"),
+        ({"schedulingGroup": {"podGroupName": "all"}}, "spec.schedulingGroup"),
     ],
 )
 def test_what_a_scheduler_would_heed(spec: dict[str, object], field: str) -> None:
@@ -137,7 +140,12 @@ def test_required_node_affinity_and_a_plain_pod_say_nothing() -> None:
     assert warned(read()) == {}
 
 
-@pytest.mark.field("spec.schedulingGates", "spec.resourceClaims", answer="refused")
+@pytest.mark.field(
+    "spec.schedulingGates",
+    "spec.resourceClaims",
+    "spec.containers.resources.claims",
+    answer="refused",
+)
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -147,6 +155,19 @@ def test_required_node_affinity_and_a_plain_pod_say_nothing() -> None:
         ),
         (
             {"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]},
+            "static pods may not reference resourceclaims",
+        ),
+        (
+            {
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}],
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "busybox:1",
+                        "resources": {"claims": [{"name": "gpu"}]},
+                    }
+                ],
+            },
             "static pods may not reference resourceclaims",
         ),
     ],
