@@ -1,0 +1,93 @@
+"""What a status says of a container's resources (reference §7.2)."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import GI, MI, ctr, down, make_pod, up
+
+from podtui.api.v1 import ContainerStatus, ResourceRequirements
+from podtui.kubelet.resource_status import container_resources_status
+from podtui.runtime.protocol import Resources
+
+
+def needs(requests=None, limits=None) -> ResourceRequirements:
+    return ResourceRequirements(requests=requests or {}, limits=limits or {})
+
+
+def said(own, held=None, *, running=True, actuated=None, old=None) -> ResourceRequirements:
+    amounts = {"requests": own.requests, "limits": own.limits}
+    container = make_pod(ctr(resources=amounts)).spec.containers[0]
+    instance = up(resources=held) if running else down(resources=held)
+    before = None
+    if old is not None:
+        before = ContainerStatus(
+            name="c", image="i", imageID="", ready=True, restartCount=0, resources=old
+        )
+    return container_resources_status(container, instance, actuated=actuated, old=before)
+
+
+BOTH = {"cpu": "100m", "memory": "64Mi"}
+HELD = Resources(cpu_shares=102, cpu_quota=10_000, cpu_period=100_000, memory=64 * MI)
+
+
+@pytest.mark.parametrize(
+    ("own", "held", "expected"),
+    [
+        # Golden: a pod that asks for nothing, one with a memory limit alone.
+        (needs(), Resources(cpu_shares=2), needs()),
+        (
+            needs({"memory": "32Mi"}, {"memory": "32Mi"}),
+            Resources(cpu_shares=2, memory=32 * MI),
+            needs({"memory": "32Mi"}, {"memory": "32Mi"}),
+        ),
+        (needs(BOTH, BOTH), HELD, needs(BOTH, BOTH)),
+        # What the engine holds counts, not what is wished.
+        (
+            needs({"cpu": "2", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"}),
+            HELD,
+            needs({"cpu": "100m", "memory": "1Gi"}, BOTH),
+        ),
+        # An engine that does not tell.
+        (needs(BOTH, BOTH), None, needs(BOTH, BOTH)),
+        # Too small for the kernel to tell apart.
+        (
+            needs({"cpu": "1m"}, {"cpu": "5m"}),
+            Resources(cpu_shares=2, cpu_quota=1000, cpu_period=100_000),
+            needs({"cpu": "1m"}, {"cpu": "5m"}),
+        ),
+        # A limit that was lifted is none.
+        (needs({"memory": "64Mi"}), Resources(cpu_shares=2, memory=-1), needs({"memory": "64Mi"})),
+        # The API's own spelling.
+        (
+            needs({"memory": "1024Mi"}, {"memory": "1024Mi"}),
+            Resources(cpu_shares=2, memory=GI),
+            needs({"memory": "1Gi"}, {"memory": "1Gi"}),
+        ),
+        (
+            needs({"cpu": "1.5"}, {"cpu": "1.5"}),
+            Resources(cpu_shares=1536, cpu_quota=150_000, cpu_period=100_000),
+            needs({"cpu": "1500m"}, {"cpu": "1500m"}),
+        ),
+    ],
+)
+def test_a_running_container_has_what_the_engine_holds_it_to(own, held, expected):
+    assert said(own, held) == expected
+
+
+def test_one_that_does_not_run_has_what_it_was_allocated():
+    assert said(needs({"cpu": "2"}), HELD, running=False) == needs({"cpu": "2"})
+
+
+def test_memory_requests_are_known_from_what_was_said_to_the_engine():
+    own = needs({"cpu": "100m", "memory": "64Mi"})
+    actuated = needs({"cpu": "100m", "memory": "32Mi"})
+    assert said(own, HELD, actuated=actuated).requests["memory"] == "32Mi"
+    nothing = needs({"memory": "0"})
+    assert said(own, HELD, actuated=nothing).requests["memory"] == "64Mi"
+    assert "memory" not in said(needs({"cpu": "100m"}), HELD, actuated=nothing).requests
+
+
+def test_what_was_said_before_stands_where_nobody_knows_better():
+    old = needs({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})
+    assert said(needs(BOTH, BOTH), None, old=old) == old
+    assert said(needs(), None, old=old) == needs(), "but not where nothing is allocated"
