@@ -146,7 +146,7 @@ class LogFiles:
             known = lowest.get(file.container, file.number)
             lowest[file.container] = min(known, file.number)
             _put(directory / file.path, file.target)
-            if file.target and (directory / file.path).exists():
+            if file.target:
                 _put(self._links / file.link, str(directory / file.path))
         for container, number in lowest.items():
             for name in outdated(_names(directory / container), number):
@@ -190,5 +190,16 @@ def _remove_tree(directory: Path) -> None:
 
 def _remove_dead_links(directory: Path) -> None:
     for name in _names(directory):
-        if (directory / name).is_symlink() and not (directory / name).exists():
+        if (directory / name).is_symlink() and _leads_nowhere(directory / name):
             (directory / name).unlink(missing_ok=True)
+
+
+def _leads_nowhere(link: Path) -> bool:
+    try:
+        link.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        # The engine's directory is not ours to look into.
+        return False
+    return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from podtui.api.pods import is_sidecar, pod_ref
@@ -227,7 +227,6 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._observed(pod)
-        await self._logs.record(observed)
         self._resizes.look(self._allocations.allocated(pod), observed)
         status = self._pass_status(pod, observed)
         if status.phase in TERMINAL:
@@ -365,6 +364,8 @@ class Syncer:
         containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
         await together(partial(self._runtime.remove_container, one) for one in containers)
         await together(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
+        left = tuple([one for one in observed.containers if one.id not in containers])
+        await self._logs.record(replace(observed, containers=left))
 
     async def _create_sandbox(
         self, pod: Pod, attempt: int, engine: EngineInfo

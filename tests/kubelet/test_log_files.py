@@ -106,7 +106,7 @@ async def test_a_file_that_becomes_known_takes_the_empty_ones_place(tmp_path: Pa
     await logs.record(seen(up()))
     assert tree(tmp_path / "logs/pods") == {"default_web-n1_u1/c/0.log": ""}
     await logs.record(seen(up(log_path="/nowhere")))
-    assert tree(tmp_path / "logs") == {"pods/default_web-n1_u1/c/0.log": "/nowhere"}
+    assert tree(tmp_path / "logs/pods") == {"default_web-n1_u1/c/0.log": "/nowhere"}
 
 
 async def test_links_to_nothing_and_directories_of_nobody_go(tmp_path: Path) -> None:
