@@ -63,6 +63,10 @@ async def test_a_running_container_is_held_to_other_values(bench: Bench) -> None
     held = (await bench.runtime.container_status(ident)).resources
     assert held is not None
     assert (held.memory, held.cpu_shares, held.cpu_quota) == (48 * MIB, 1024, 80_000)
+    await bench.runtime.update_container(ident, Resources(cpu_quota=-1))
+    held = (await bench.runtime.container_status(ident)).resources
+    assert held is not None
+    assert (held.memory, held.cpu_shares, held.cpu_quota) == (48 * MIB, 1024, 0)
     await bench.runtime.update_container(ident, Resources(memory=-1, cpu_quota=-1))
     lifted = (await bench.runtime.container_status(ident)).resources
     assert lifted is not None

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.capabilities import abilities, engine_info
 from podtui.runtime.docker.inspection import container_status, sandbox_status
+from podtui.runtime.docker.mounts import Source
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
-    Abilities,
     Json,
     LogLimits,
-    Source,
     container_payload,
     sandbox_payload,
     update_payload,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from podtui.errors import EngineNotFound
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.identity import (
     container_labels,
     container_name,
@@ -23,13 +24,11 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.inspection import container_status, sandbox_status
 from podtui.runtime.docker.lesser import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
+from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.payload import (
-    Abilities,
     Json,
     LogLimits,
-    Source,
     container_payload,
-    host_path_source,
     sandbox_payload,
 )
 from podtui.runtime.docker.storage import first_places, inside, lay_out, read_places, tar_of

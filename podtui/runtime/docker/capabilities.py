@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.locate import Endpoint
-from podtui.runtime.docker.payload import Abilities
 from podtui.runtime.protocol import EngineInfo
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}

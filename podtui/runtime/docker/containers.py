@@ -27,14 +27,13 @@ from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, 
 from podtui.runtime.docker.inspection import container_status, never_ran
 from podtui.runtime.docker.lesser import Loss, remedy
 from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.paths import Escapes, resolve
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.payload import (
     Json,
     LogLimits,
-    Source,
     container_payload,
-    host_path_source,
     update_payload,
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container

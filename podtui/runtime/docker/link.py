@@ -11,6 +11,7 @@ from typing import Any, Final
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
 from podtui.errors import EngineError, EngineUnavailable
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.calls import Calls
 from podtui.runtime.docker.capabilities import abilities, engine_info, engine_name, is_local
 from podtui.runtime.docker.client import Client
@@ -22,7 +23,6 @@ from podtui.runtime.docker.pause import (
     PAUSE_IMAGE,
     pause_tar,
 )
-from podtui.runtime.docker.payload import Abilities
 from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 

@@ -5,13 +5,14 @@ Reference §10.5 (command, args), §11 (network), §12 (security), §13.1 (resou
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.masked import masked_paths
+from podtui.runtime.docker.mounts import Source, add_mounts, volume_mount
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -28,26 +29,6 @@ _CPU_PERIOD: Final = 100_000
 NO_MEMORY_LIMIT: Final = (1 << 63) - 4096
 """What lifts a limit: the engine takes no -1, and this is the most that a kernel counts."""
 """Microseconds, as the kernel has it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
-    """What the engine can do of what a pod may ask for."""
-
-    memory_limit: bool = True
-    swap_limit: bool = True
-    cpu_shares: bool = True
-    cpu_quota: bool = True
-    pids_limit: bool = True
-    lower_oom_score: bool = True
-    all_capabilities: bool = True
-    seccomp: bool = True
-    apparmor: bool = True
-    selinux: bool = True
-    recursive_read_only: bool = False
-    """Since API 1.44, and then a read-only mount is recursive unless it says that it is not."""
-    cpus: int = 0
-    """How many it has, for what of each is hidden from containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +71,7 @@ def sandbox_payload(
         "LogConfig": {"Type": "json-file", "Config": {}},
         "Mounts": [
             {"Type": "volume", "Source": volume, "Target": POD_DIRECTORY},
-            *(
-                _volume_mount(name, f"{POD_DIRECTORY}/volumes/{key}")
-                for key, name in memory.items()
-            ),
+            *(volume_mount(name, f"{POD_DIRECTORY}/volumes/{key}") for key, name in memory.items()),
         ],
     }
     # ``config.privileged`` gives the pause program nothing: what it holds is the same either way.
@@ -129,29 +107,7 @@ def _publish(config: SandboxConfig, payload: Json, host: Json) -> None:
         host["PortBindings"] = bindings
 
 
-def _volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
-    return {
-        "Type": "volume",
-        "Source": name,
-        "Target": target,
-        "ReadOnly": read_only,
-        "VolumeOptions": {"NoCopy": True},
-    }
-
-
 # --- containers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What a mount shows: an engine volume, or a path of the engine's host.
-
-    ``must_exist`` tells that a missing path is an error and not to be made.
-    """
-
-    volume: str = ""
-    path: str = ""
-    must_exist: bool = False
 
 
 def container_payload(
@@ -188,7 +144,7 @@ def container_payload(
         "LogConfig": {"Type": "json-file", "Config": logs.options()},
     }
     files = {config.termination_message_path: termination, _HOSTS: hosts}
-    _add_mounts(host, config, sources, files, abilities)
+    add_mounts(host, config, sources, files, abilities)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
     for loss in LOSSES:
@@ -218,64 +174,6 @@ def container_payload(
     if config.security.user:
         payload["User"] = config.security.user
     return payload, tuple(warnings)
-
-
-def _add_mounts(
-    host: Json,
-    config: ContainerConfig,
-    sources: Mapping[Mount, Source],
-    files: Mapping[str, str],
-    abilities: Abilities,
-) -> None:
-    """``files`` has, by their place in the container, the engine's paths of files made for it."""
-    mounts: list[Json] = []
-    binds: list[str] = []
-    for mount in config.mounts:
-        source = sources[mount]
-        # Only a bind of the newer form can say how far read-only goes.
-        graded = mount.read_only and abilities.recursive_read_only
-        if source.volume:
-            mounts.append(
-                _volume_mount(source.volume, mount.container_path, read_only=mount.read_only)
-            )
-        elif graded or source.must_exist or ":" in source.path + mount.container_path:
-            mounts.append(_bind(source, mount, graded=graded))
-        else:
-            # Only this older form has every engine make what is missing.
-            options = ["ro"] if mount.read_only else ["rw"]
-            if mount.propagation != "private":
-                options.append(mount.propagation)
-            binds.append(f"{source.path}:{mount.container_path}:{','.join(options)}")
-    mounts += [
-        {"Type": "bind", "Source": source, "Target": target}
-        for target, source in files.items()
-        if source
-    ]
-    if mounts:
-        host["Mounts"] = mounts
-    if binds:
-        host["Binds"] = binds
-
-
-def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
-    bind: Json = {
-        "Type": "bind",
-        "Source": source.path,
-        "Target": mount.container_path,
-        "ReadOnly": mount.read_only,
-    }
-    options: Json = {}
-    if mount.propagation != "private":
-        # Private is the default; said aloud, the engine refuses it for paths under its own root.
-        options["Propagation"] = mount.propagation
-    if graded:
-        recursive = mount.recursive_read_only
-        options["ReadOnlyForceRecursive" if recursive else "ReadOnlyNonRecursive"] = True
-        if not source.must_exist:
-            options["CreateMountpoint"] = True
-    if options:
-        bind["BindOptions"] = options
-    return bind
 
 
 def update_payload(wanted: Resources, abilities: Abilities) -> Json:
@@ -366,14 +264,3 @@ def _add_security(
         host["ReadonlyPaths"] = []
     elif not wanted.privileged:
         host["MaskedPaths"] = masked_paths(abilities.cpus)
-
-
-def host_path_source(mount: Mount) -> Source:
-    """Of a mount of the host's; a sub-path stays inside. Raises ValueError."""
-    path = posixpath.normpath(mount.host_path)
-    if mount.sub_path:
-        sub = posixpath.normpath("/" + mount.sub_path)
-        if ".." in mount.sub_path.split("/"):
-            raise ValueError(f"{mount.sub_path} leads out of its volume")
-        path = posixpath.join(path, sub.lstrip("/"))
-    return Source(path=path, must_exist=mount.host_path_create == "File")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal
 
 from podtui.api import names
 from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.accounts import ImageAccounts
 from podtui.runtime.docker.carriers import Carriers
 from podtui.runtime.docker.client import label_filter, labelled
@@ -42,6 +44,8 @@ from podtui.runtime.protocol import (
     SandboxStatus,
     Started,
 )
+
+_LOG = logging.getLogger(__name__)
 
 
 class DockerRuntime:
@@ -87,7 +91,12 @@ class DockerRuntime:
 
     async def connect(self) -> EngineInfo:
         info = await self._connection.connect()
-        await self._carriers.clear()
+        try:
+            await self._carriers.clear()
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            _LOG.warning("can't clear away what an earlier agent left: %s", error)
         return info
 
     async def close(self) -> None:

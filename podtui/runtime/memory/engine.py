@@ -324,12 +324,16 @@ class MemoryEngine:
         if 0 < resources.memory < LEAST_MEMORY:
             raise EngineError("Minimum memory limit allowed is 6MB")
         held = cell.resources
+
+        def value(wanted: int, before: int) -> int:
+            return max(0, wanted or before)
+
         cell.resources = replace(
             held,
-            cpu_shares=resources.cpu_shares or held.cpu_shares,
-            cpu_quota=max(resources.cpu_quota or held.cpu_quota, 0),
-            cpu_period=resources.cpu_period or held.cpu_period,
-            memory=max(resources.memory or held.memory, 0),
+            cpu_shares=value(resources.cpu_shares, held.cpu_shares),
+            cpu_quota=value(resources.cpu_quota, held.cpu_quota),
+            cpu_period=value(resources.cpu_period, held.cpu_period),
+            memory=value(resources.memory, held.memory),
         )
 
     def remove_container(self, cell: ContainerCell) -> None:
