@@ -11,10 +11,11 @@ import msgspec
 
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
-from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import printable, source_lines
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Listed, list_path, read_file, shown_path
+from podtui.manifest.result import ReadResult
 
 _WIDTH: Final = 100
 _RESET: Final = "\x1b[0m"

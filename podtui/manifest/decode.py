@@ -28,34 +28,47 @@ _LONG: Final = frozenset(
     generation observedGeneration uid gid""".split()
 )
 _NOTHING: Final = object()
-_WORKLOADS: Final = frozenset(
-    "Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split()
-)
+_READ: Final = ("Pod", "ConfigMap", "Secret", "List")
+_TEMPLATES: Final = {
+    **dict.fromkeys(
+        "Deployment ReplicaSet StatefulSet DaemonSet Job ReplicationController".split(),
+        "spec.template",
+    ),
+    "CronJob": "spec.jobTemplate.spec.template",
+    "PodTemplate": "template",
+}
+"""Where the kinds that make pods have the pod that they make."""
 
 
-def found_text(value: object) -> str:
-    """What a value is, for a message."""
+def found_text(value: object, *, discreet: bool = False) -> str:
+    """What a value is, for a message; only of which kind, where it may be a secret."""
     if isinstance(value, str):
-        return f"the text {quoted(value, 60)}"
+        return "a text" if discreet else f"the text {quoted(value, 60)}"
     if isinstance(value, bool):
-        return quoted(value)
+        return "true or false" if discreet else quoted(value)
     if isinstance(value, int | float):
-        return f"the number {printable(number_text(value), 40)}"
+        # A whole number with a point, which only JSON keeps apart, is shown with one.
+        text = str(value) if value == int(value) else number_text(value)
+        return "a number" if discreet else f"the number {printable(text, 40)}"
     if isinstance(value, list):
         return "a list"
     return "a map" if isinstance(value, dict) else "nothing"
 
 
 class _Walker:
-    def __init__(self, document: Document, *, in_pod: bool) -> None:
+    def __init__(self, document: Document, struct: type[v1.Struct]) -> None:
         self.document = document
-        self.in_pod = in_pod
+        self.in_pod = struct is v1.Pod
+        self.discreet = struct is v1.Secret
         self.problems: list[Problem] = []
 
     def wrong_type(self, value: object, form: Form, path: Path) -> object:
+        found = found_text(value, discreet=self.discreet)
         fix = ""
-        raw = self.document.raw.get(path)
-        if form is Form.TEXT and isinstance(value, bool | int | float):
+        raw = None if self.discreet else self.document.raw.get(path)
+        if self.discreet:
+            fix = "write it in quotes" if form is Form.TEXT else ""
+        elif form is Form.TEXT and isinstance(value, bool | int | float):
             fix = f'write it in quotes: "{printable(raw or quoted(value), 60)}"'
         elif form in {Form.INTEGER, Form.BOOLEAN} and isinstance(value, str):
             if re.fullmatch(r"[+-]?\d{1,18}|true|false", value, re.ASCII):
@@ -66,7 +79,6 @@ class _Walker:
                 fix = f"write a list: [{quoted(value, 60)}]"
         elif form in {Form.OBJECT, Form.MAP} and isinstance(value, list):
             fix = "write 'key: value' pairs here, without '- '"
-        found = found_text(cast(object, value))
         if isinstance(value, bool) and raw is not None and raw != found:
             found += f" (which is what {printable(raw, 20)} means in YAML)"
         self.problems.append(
@@ -186,9 +198,11 @@ class _Walker:
         return clean
 
 
-def _kind_problems(tree: dict[str, Any], kind: str, version: str) -> list[Problem]:
+def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: bool) -> list[Problem]:
+    found: object = tree.get("kind")
+    if found is not None and found != kind:
+        return [_wrong_kind(found, (kind,) if strict or kind != "Pod" else _READ)]
     problems: list[Problem] = []
-    found = tree.get("kind")
     for name, got, want in (("kind", found, kind), ("apiVersion", tree.get("apiVersion"), version)):
         if got == want:
             continue
@@ -198,21 +212,35 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str) -> list[Proble
             problems.append(
                 Problem(code="FieldValueRequired", message="Required value", path=(name,), fix=fix)
             )
-            continue
-        fix = f"write {name}: {want}"
-        if name == "kind" and isinstance(got, str) and got in _WORKLOADS:
-            fix = "take metadata and spec out of its spec.template into a Pod of their own"
-        elif name == "kind" and isinstance(got, str) and got.endswith("List"):
-            fix = "put each pod into a file of its own"
-        problems.append(
-            Problem(
-                code="FieldValueNotSupported",
-                message=f'Unsupported value: {quoted(got)}: supported values: "{want}"',
-                path=(name,),
-                fix=fix,
-            )
-        )
+        else:
+            problems.append(_unsupported(name, got, (want,), f"write {name}: {want}"))
     return problems
+
+
+def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
+    fix = ""
+    if isinstance(found, str):
+        template = _TEMPLATES.get(found, "")
+        guess = closest(found, known, 0.8)
+        if template:
+            fix = f"podtui runs pods: make a Pod of the metadata and spec under {template}"
+        elif found == "PodList":
+            fix = "put each pod into a file of its own"
+        elif guess:
+            fix = f"write kind: {guess}"
+        else:
+            fix = "podtui runs pods alone: take this file out of the folder"
+    return _unsupported("kind", found, known, fix)
+
+
+def _unsupported(name: str, found: object, known: tuple[str, ...], fix: str) -> Problem:
+    values = ", ".join(quoted(value) for value in known)
+    return Problem(
+        code="FieldValueNotSupported",
+        message=f"Unsupported value: {quoted(found)}: supported values: {values}",
+        path=(name,),
+        fix=fix,
+    )
 
 
 def decode(
@@ -232,7 +260,7 @@ def decode(
         message = f"found {found_text(tree)}, but a {name} is expected"
         return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
     tree = cast("dict[str, Any]", tree)
-    problems = _kind_problems(tree, name, "v1")
+    problems = _kind_problems(tree, name, "v1", strict=strict)
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
         return None, problems
     if struct is v1.Pod and (status := tree.get("status")):
@@ -247,7 +275,7 @@ def decode(
                 at_key=True,
             )
         )
-    walker = _Walker(document, in_pod=struct is v1.Pod)
+    walker = _Walker(document, struct)
     if struct is v1.Pod:
         tree = {key: value for key, value in tree.items() if key != "status"}
     clean = walker.object_value(tree, struct, ())

@@ -177,10 +177,7 @@ def _aggregate(spec: Tree, kind: str) -> dict[str, Quantity]:
                 add(step, name, amount)
         for name, amount in step.items():
             peak[name] = max(peak.get(name, amount), amount)
-    return {
-        name: max(total.get(name, Quantity(0)), peak.get(name, Quantity(0)))
-        for name in total | peak
-    }
+    return {name: max(total.get(name, amount), amount) for name, amount in (total | peak).items()}
 
 
 def _pod_resources(spec: Tree) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from podtui.api.local import Severity
 
 Path = tuple[str | int, ...]
 Place = tuple[int, int]
+_Found = TypeVar("_Found")
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 10_000
+FURTHER_DOCUMENT: Final = "FurtherDocument"
+"""The code of what is said about text that is not read."""
 MAX_CHARACTERS: Final = 2 * MAX_BYTES
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -58,7 +61,7 @@ class UnreadableText(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The first document of a manifest: its value, where things are, and what to say about it."""
+    """One document of a manifest: its value, where things are, and what to say about it."""
 
     value: Any
     keys: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
@@ -66,6 +69,11 @@ class Document:
     problems: tuple[Problem, ...] = ()
     raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """How scalars that are not text were written (``yes``, ``0644``)."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether there is text behind it that is not read."""
+        return any(problem.code == FURTHER_DOCUMENT for problem in self.problems)
 
     def place(self, path: Path, *, at_key: bool = False) -> Place | None:
         """Where ``path`` is, or else the nearest of its ancestors that is in the text."""
@@ -77,6 +85,24 @@ class Document:
             if found is not None:
                 return found
         return None
+
+
+def within(document: Document, path: Path) -> Document:
+    """What stands at ``path`` as a document of its own; the problems stay where they are."""
+    value = document.value
+    for step in path:
+        value = value[step]
+    return Document(
+        value,
+        _below(document.keys, path),
+        _below(document.values, path),
+        (),
+        _below(document.raw, path),
+    )
+
+
+def _below(found: Mapping[Path, _Found], path: Path) -> dict[Path, _Found]:
+    return {steps[len(path) :]: what for steps, what in found.items() if steps[: len(path)] == path}
 
 
 class MapKey(str):

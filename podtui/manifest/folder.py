@@ -21,7 +21,7 @@ from typing import Final
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import seen_text
 from podtui.manifest.ignore import being_edited, edit_signs
 from podtui.manifest.ledger import Ledger
@@ -36,6 +36,7 @@ from podtui.manifest.listing import (
     read_file,
     shown_path,
 )
+from podtui.manifest.result import ReadResult
 from podtui.manifest.types import Folder
 from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
 

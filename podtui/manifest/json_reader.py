@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from podtui.api.local import Severity
 from podtui.manifest.document import (
     MAX_DEPTH,
     MAX_NODES,
@@ -19,7 +20,6 @@ from podtui.manifest.document import (
     UnreadableText,
     quoted,
 )
-from podtui.manifest.scalars import plain_number
 
 # The standard library's own reader of one string; it is not in its type stubs.
 _scan: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["scanstring"]
@@ -31,8 +31,9 @@ _LONGEST_INTEGER: Final = 70
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, last_wins: bool) -> None:
         self.text = text
+        self.last_wins = last_wins
         self.starts = [0] + [m.end() for m in re.finditer("\r\n|[\n\r]", text)]
         self.keys: dict[Path, Place] = {}
         self.values: dict[Path, Place] = {}
@@ -94,7 +95,8 @@ class _Reader:
         number = float(match[0])
         if math.isinf(number):
             self.refuse("the number is out of range", offset)
-        return plain_number(number), match.end()
+        # With a point or an exponent it is no integer to the API, 1.0 neither.
+        return number, match.end()
 
     def array(self, offset: int, path: Path) -> tuple[list[Any], int]:
         items: list[Any] = []
@@ -133,8 +135,10 @@ class _Reader:
                         path=child,
                         place=self.place(start),
                         fix="keep one of the two",
+                        severity=Severity.WARNING if self.last_wins else Severity.ERROR,
                     )
                 )
+            if key in found and not self.last_wins:
                 # Read on to get behind it, under a path that nothing asks for.
                 said = len(self.problems)
                 _, here = self.value(here, (*path, f"{key}\0"))
@@ -153,9 +157,13 @@ class _Reader:
         return self.skip(offset + 1)
 
 
-def read_json(text: str) -> Document:
-    """The text's one value. Raises `UnreadableText` where it is not JSON or too much."""
-    reader = _Reader(text)
+def read_json(text: str, *, last_wins: bool = False) -> Document:
+    """The text's one value. Raises `UnreadableText` where it is not JSON or too much.
+
+    With ``last_wins`` the later one of two equal keys counts, with a warning; else the first does,
+    with an error.
+    """
+    reader = _Reader(text, last_wins=last_wins)
     value, end = reader.value(reader.skip(0), ())
     end = reader.skip(end)
     if end < len(text):

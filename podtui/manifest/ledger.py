@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from podtui.api import names, v1
 from podtui.api.local import ManifestState
-from podtui.manifest.diagnose import ReadResult, settle
 from podtui.manifest.identity import with_seen
 from podtui.manifest.index import FileIndex
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import ObjectKey, object_key
+from podtui.manifest.result import ReadResult, kept_immutable, settle
 from podtui.manifest.stand import Claim, File, Stand, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
@@ -68,8 +68,11 @@ class Ledger:
     ) -> None:
         """Take in what a file holds; ``sight`` counts the looks at the folder."""
         file = self._file(name, path, sight, stamp.mtime_ns)
+        result = kept_immutable(file.objects, result, path)
         file.stamp, file.digest, file.result, file.ignored = stamp, digest, result, ""
-        self._enter(name, result)
+        if result.sound or self._strict:
+            file.objects = result.objects
+        self._enter(name, file)
 
     def touched(self, name: str, stamp: Stamp) -> None:
         """Take in that a file has a new stamp and the same content."""
@@ -79,10 +82,9 @@ class Ledger:
         """Take in a name that is not read."""
         file = self._files.get(name)
         if file is None or file.ignored != reason:
-            self._files[name] = File(
-                name=name, path=path, sight=sight, first_mtime=0, ignored=reason
-            )
-            self._enter(name, None)
+            file = File(name=name, path=path, sight=sight, first_mtime=0, ignored=reason)
+            self._files[name] = file
+            self._enter(name, file)
 
     def forget(self, name: str) -> None:
         """Take in that a file is gone."""
@@ -110,10 +112,10 @@ class Ledger:
             self._files[name] = file
         return file
 
-    def _enter(self, name: str, result: ReadResult | None) -> None:
+    def _enter(self, name: str, file: File | None) -> None:
         """Mark what a file's new content bears upon: itself and those that need its objects."""
-        result = result or ReadResult()
-        objects = frozenset(map(object_key, result.objects))
+        result = (file.result if file is not None else None) or ReadResult()
+        objects = frozenset(map(object_key, file.objects if file is not None else ()))
         before = self._objects.put(name, objects)
         self._needs.put(name, result.needs if result.candidate is not None else ())
         self._changed.add(name)
@@ -192,13 +194,13 @@ class Ledger:
             if file.good is None or pod != file.raw:
                 seen = self._seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
-            return Stand(file, ManifestState.ACCEPTED, result, file.good)
+            return Stand(file, ManifestState.ACCEPTED, result, file.good, file.objects)
         if not result.broken:
             file.good = file.raw = None
-            return Stand(file, ManifestState.ACCEPTED, result)
-        if file.good is not None:
-            return Stand(file, ManifestState.LAST_GOOD, result, file.good)
-        return Stand(file, ManifestState.INVALID, result)
+            return Stand(file, ManifestState.ACCEPTED, result, objects=file.objects)
+        if file.good is not None or (file.objects and not result.sound):
+            return Stand(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
+        return Stand(file, ManifestState.INVALID, result, objects=file.objects)
 
     def _winners(self, stands: list[Stand]) -> list[Stand]:
         """The stands in the order of their rights, those whose claims another file has first marked
@@ -232,7 +234,7 @@ def _objects(stands: Iterable[Stand], kind: type[_Object]) -> dict[tuple[str, st
         (item.metadata.namespace, item.metadata.name): item
         for stand in stands
         if stand.state is not ManifestState.DUPLICATE
-        for item in stand.result.objects
+        for item in stand.objects
         if isinstance(item, kind)
     }
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from podtui.api import v1
-from podtui.manifest.document import MapKey, Problem
+from podtui.manifest.decode import decode
+from podtui.manifest.document import Document, MapKey, Problem
+from podtui.manifest.problems import validation_problems
+from podtui.manifest.validation.objects import validate_config_map, validate_secret
 
 ObjectKey = tuple[Literal["ConfigMap", "Secret"], str, str]
 """Kind, namespace and name."""
-
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+FolderObject: TypeAlias = v1.ConfigMap | v1.Secret
+OBJECT_KINDS: Final[dict[object, type[v1.ConfigMap] | type[v1.Secret]]] = {
+    "ConfigMap": v1.ConfigMap,
+    "Secret": v1.Secret,
+}
+_FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,46 +76,86 @@ def references(pod: v1.Pod) -> References:
     return References(frozenset(found), frozenset(needed))
 
 
-def object_key(item: v1.ConfigMap | v1.Secret) -> ObjectKey:
+def object_key(item: FolderObject) -> ObjectKey:
     kind: Literal["ConfigMap", "Secret"] = "Secret" if isinstance(item, v1.Secret) else "ConfigMap"
     return kind, item.metadata.namespace, item.metadata.name
 
 
-def object_problems(tree: dict[str, Any], struct: type[v1.ConfigMap | v1.Secret]) -> list[Problem]:
-    """What validation says of a decoded ConfigMap or Secret. No value is ever quoted."""
-    problems: list[Problem] = []
-    name = tree.get("metadata", {}).get("name", "")
-    if not name:
-        problems.append(
-            Problem(
-                code="FieldValueRequired",
-                message="Required value",
-                path=("metadata", "name"),
-                fix="add name",
+def read_object(
+    document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]
+) -> tuple[FolderObject | None, list[Problem]]:
+    """The ConfigMap or Secret that a document says, as the API would hold it, and all that is wrong
+    with it. Nothing that a Secret holds is told.
+
+    Held means: in a namespace, base64 on one line, ``stringData`` among ``data``.
+    """
+    tree, found = decode(document, struct)
+    problems = [*document.problems, *found]
+    if tree is None:
+        return None, problems
+    item = msgspec.convert(tree, struct)
+    metadata = replace(item.metadata, namespace=item.metadata.namespace or "default")
+    encoded, part = (
+        (item.data, "data") if isinstance(item, v1.Secret) else (item.binaryData, "binaryData")
+    )
+    content: dict[str, bytes] = {}
+    for key, text in encoded.items():
+        try:
+            content[key] = _decoded(text)
+        except ValueError as error:
+            fix = "use stringData for plain text" if part == "data" else "use data for plain text"
+            problems.append(
+                Problem(
+                    code="FieldValueInvalid",
+                    message=f"Invalid value: {error}",
+                    path=(part, MapKey(key)),
+                    fix=fix,
+                )
             )
-        )
-    elif not _NAME.fullmatch(name):
-        problems.append(
-            Problem(
-                code="FieldValueInvalid",
-                message="Invalid value: a lowercase RFC 1123 subdomain is expected",
-                path=("metadata", "name"),
-            )
-        )
-    encoded = "data" if struct is v1.Secret else "binaryData"
-    for part in ("data", "binaryData", "stringData"):
-        for key, text in tree.get(part, {}).items():
-            path = (part, MapKey(key))
-            if not _KEY.fullmatch(key):
-                message = "Invalid value: a key has letters, digits, '-', '_' or '.'"
-                problems.append(Problem(code="FieldValueInvalid", message=message, path=path))
-            if part == encoded:
-                try:
-                    base64.b64decode(text, validate=True)
-                except (binascii.Error, ValueError):
-                    message = "Invalid value: not base64"
-                    fix = "use stringData for plain text" if struct is v1.Secret else "use data"
-                    problems.append(
-                        Problem(code="FieldValueInvalid", message=message, path=path, fix=fix)
-                    )
-    return problems
+    if isinstance(item, v1.Secret):
+        item = replace(item, metadata=metadata, type=item.type or "Opaque")
+        content |= {key: _bytes(text) for key, text in item.stringData.items()}
+        problems += validation_problems(validate_secret(item, content), document, problems)
+        return replace(item, data=_encoded(content), stringData={}), problems
+    item = replace(item, metadata=metadata)
+    problems += validation_problems(validate_config_map(item, content), document, problems)
+    return replace(item, binaryData=_encoded(content)), problems
+
+
+def _decoded(text: str) -> bytes:
+    """Raises ValueError, which says where the text ceases to be base64."""
+    flat = text.replace("\r", "").replace("\n", "")
+    try:
+        return base64.b64decode(flat, validate=True)
+    except binascii.Error:
+        good = len(flat) - len(flat.lstrip(_ALPHABET))
+        where = good if good < len(flat.rstrip("=")) else len(flat)
+        raise ValueError(f"illegal base64 data at character {where + 1}") from None
+    except ValueError:
+        raise ValueError("illegal base64 data: a character that is not ASCII") from None
+
+
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _encoded(content: dict[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in content.items()}
+
+
+def immutable_problems(old: FolderObject, new: FolderObject) -> list[Problem]:
+    """What an immutable object does not allow its next version."""
+    if not old.immutable:
+        return []
+    parts = ["data"] if isinstance(old, v1.Secret) else ["data", "binaryData"]
+    changed = [part for part in parts if getattr(old, part) != getattr(new, part)]
+    if not new.immutable:
+        changed.insert(0, "immutable")
+    fix = "give the new content another name, or take the file away before"
+    return [
+        Problem(code="FieldValueForbidden", message=_FROZEN, path=(part,), fix=fix)
+        for part in changed
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from podtui.api import v1
@@ -14,9 +14,10 @@ from podtui.api.local import (
     ManifestStatus,
     Severity,
 )
-from podtui.manifest.diagnose import ReadResult
+from podtui.manifest.document import Place
 from podtui.manifest.listing import Stamp
-from podtui.manifest.objects import object_key
+from podtui.manifest.objects import FolderObject, object_key
+from podtui.manifest.result import ReadResult
 
 Claim = tuple[str, str, str]
 """What only one file may give: a kind with namespace and name, or a UID."""
@@ -38,6 +39,8 @@ class File:
     raw: v1.Pod | None = None
     """The accepted pod as it was read; ``good`` is the same with ``config.seen``."""
     good: v1.Pod | None = None
+    objects: tuple[FolderObject, ...] = ()
+    """The ConfigMaps and Secrets of the file's last good version."""
     drawn: tuple[tuple[object, ...], Manifest] | None = None
     """The record, and what it was made of."""
 
@@ -50,6 +53,7 @@ class Stand:
     state: ManifestState
     result: ReadResult
     pod: v1.Pod | None = None
+    objects: tuple[FolderObject, ...] = ()
     rival: str = ""
 
 
@@ -71,7 +75,7 @@ def claims_of(stand: Stand) -> Iterator[Claim]:
         meta = stand.pod.metadata
         yield "Pod", meta.namespace, meta.name
         yield "UID", "", meta.uid
-    for item in stand.result.objects:
+    for item in stand.objects:
         yield object_key(item)
 
 
@@ -83,7 +87,8 @@ def _claim_text(claim: Claim) -> str:
 def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Stand:
     """The stand of a file whose claim ``rival`` has first."""
     result = stand.result
-    line, column = result.name_place or (None, None)
+    places: Mapping[Claim, Place] = {**result.object_places}
+    line, column = places.get(claim, result.name_place) or (None, None)
     why = "the later of the two by name is used" if strict else "it was there first"
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
@@ -112,11 +117,12 @@ def _message(stand: Stand) -> str:
         case ManifestState.DUPLICATE:
             return stand.rival
         case ManifestState.LAST_GOOD:
-            return f"the version before this one keeps running; {first_error(result.diagnostics)}"
+            verb = "keeps running" if stand.pod is not None else "is still used"
+            return f"the version before this one {verb}; {first_error(result.diagnostics)}"
         case ManifestState.INVALID:
             return first_error(result.diagnostics)
         case ManifestState.ACCEPTED:
-            return ", ".join(_claim_text(object_key(item)) for item in result.objects)
+            return ", ".join(_claim_text(object_key(item)) for item in stand.objects)
 
 
 def record_of(stand: Stand) -> Manifest:

@@ -1,7 +1,7 @@
 """YAML as Kubernetes reads it, with places, and bounded against hostile text.
 
-The tree is built from libyaml's events rather than from its nodes, so that depth, aliases and the
-number of values are checked while the text is read, and nothing behind the first document is built.
+The trees are built from libyaml's events rather than from its nodes, so that depth, aliases and the
+number of values are checked while the text is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, cast
 
 import yaml
@@ -26,6 +26,7 @@ from yaml.events import (
 
 from podtui.api.local import Severity
 from podtui.manifest.document import (
+    FURTHER_DOCUMENT,
     MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_NODES,
@@ -36,57 +37,15 @@ from podtui.manifest.document import (
     UnreadableText,
     printable,
     quoted,
-    source_lines,
 )
 from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
+from podtui.manifest.yaml_errors import place_of, syntax_problem
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_FIXES: Final = (
-    ("mapping values are not allowed", "check the indentation here, or put the text in quotes"),
-    ("did not find expected key", "check the indentation of this line and of the one before it"),
-    ("did not find expected '-'", "check the indentation of this line and of the one before it"),
-    ("could not find expected ':'", "end the key with ':' and a space"),
-    ("did not find expected ',' or '}'", "close the map with '}'"),
-    ("did not find expected ',' or ']'", "close the list with ']'"),
-    ("found unexpected end of stream", "close the quotes"),
-    ("did not find expected node content", "write a value here"),
-    ("cannot start any token", "put the text in quotes"),
-)
-
-
-def _place(mark: Any) -> Place:
-    return (mark.line + 1, mark.column + 1)
 
 
 def _refuse(code: str, message: str, place: Place, fix: str = "") -> NoReturn:
     raise UnreadableText(Problem(code=code, message=message, place=place, fix=fix))
-
-
-def _within(place: Place, lines: list[str]) -> Place:
-    """The place, or the end of the text where it lies in the blank lines behind that."""
-    last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 1)
-    return place if place[0] <= last else (last, len(lines[last - 1]) + 1)
-
-
-def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
-    mark: Any = getattr(error, "problem_mark", None)
-    said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-    lines = source_lines(text)
-    place = _within(_place(mark), lines) if mark is not None else (1, 1)
-    fix = next((fix for start, fix in _FIXES if start in said), "")
-    if "tab character" in said:
-        said, fix = "a tab cannot indent YAML", "indent with spaces"
-    elif "cannot start any token" in said:
-        line = lines[place[0] - 1] if place[0] <= len(lines) else ""
-        if "\t" in line[: place[1]]:
-            said, fix = "a tab cannot indent YAML", "indent with spaces"
-    context: str | None = getattr(error, "context", None)
-    begin: Any = getattr(error, "context_mark", None)
-    if context and begin is not None and begin.line + 1 != place[0]:
-        said += f" ({context} that begins on line {begin.line + 1})"
-    elif context:
-        said += f" ({context})"
-    return Problem(code="InvalidYAML", message=printable(said), place=place, fix=fix)
 
 
 @dataclass(slots=True)
@@ -101,6 +60,8 @@ class _Builder:
     """Turns the events of one document into values, places and problems."""
 
     events: Generator[Event, None, None]
+    last_wins: bool = False
+    """Of two equal keys the later one counts, with a warning; else the first, with an error."""
     keys: dict[Path, Place] = field(default_factory=dict[Path, Place])
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
     raw: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -121,7 +82,7 @@ class _Builder:
             _refuse("TooLarge", message, place)
 
     def node(self, event: Event, path: Path, depth: int) -> Any:
-        place = _place(event.start_mark)
+        place = place_of(event.start_mark)
         self.values[path] = place
         if depth > MAX_DEPTH:
             _refuse("TooDeep", f"nested deeper than {MAX_DEPTH} levels", place)
@@ -206,7 +167,7 @@ class _Builder:
         found: dict[str, Any] = {}
         merged: dict[str, tuple[Any, Place]] = {}
         while not isinstance(event := next(self.events), MappingEndEvent):
-            place = _place(event.start_mark)
+            place = place_of(event.start_mark)
             if isinstance(event, ScalarEvent) and _is_merge(event):
                 value = self.node(next(self.events), (*path, "<<"), depth + 1)
                 for key, item in self.merge(value, place):
@@ -223,13 +184,15 @@ class _Builder:
                         path=child,
                         place=place,
                         fix="keep one of the two",
+                        severity=Severity.WARNING if self.last_wins else Severity.ERROR,
                     )
                 )
-                # Read on to get behind it, under a path that nothing asks for.
-                said = len(self.problems)
-                self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
-                del self.problems[said:]
-                continue
+                if not self.last_wins:
+                    # Read on to get behind it, under a path that nothing asks for.
+                    said = len(self.problems)
+                    self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
+                    del self.problems[said:]
+                    continue
             self.keys[child] = place
             found[key] = self.node(next(self.events), child, depth + 1)
         for key, (item, place) in merged.items():
@@ -268,25 +231,63 @@ def _is_merge(event: ScalarEvent) -> bool:
 
 
 def read_yaml(text: str) -> Document:
-    """The first document. Raises `UnreadableText` where the text is not YAML or too much."""
+    """The first document, as a kubelet reads it: what stands behind it is only remarked upon.
+
+    Raises `UnreadableText` where the text is not YAML or too much.
+    """
     loader = _LOADER(text)
     events = _events(loader)
     try:
-        builder = _Builder(events)
-        value: Any = None
-        for event in events:
-            if isinstance(event, DocumentStartEvent):
-                value = builder.node(next(events), (), 0)
-                break
-        problems = builder.problems
+        builder = _Builder(events, last_wins=True)
+        document = _next_document(builder) or Document(None)
         further = _further_document(events)
     except yaml.YAMLError as error:
-        raise UnreadableText(_syntax_problem(error, text)) from None
+        raise UnreadableText(syntax_problem(error, text)) from None
     finally:
         loader.dispose()
     if further is not None:
-        problems.append(further)
-    return Document(value, builder.keys, builder.values, tuple(problems), builder.raw)
+        document = replace(document, problems=(*document.problems, further))
+    return document
+
+
+def read_all_yaml(text: str) -> tuple[Document, ...]:
+    """All documents that hold anything; one without a value where none does.
+
+    Where the text ceases to be YAML behind the first document, the last one says so. Raises
+    `UnreadableText` where the first one is not YAML, or too much.
+    """
+    loader = _LOADER(text)
+    builder = _Builder(_events(loader))
+    found: list[Document] = []
+    try:
+        while (document := _next_document(builder)) is not None:
+            if document.value is not None:
+                found.append(document)
+    except (yaml.YAMLError, UnreadableText) as error:
+        syntax = isinstance(error, yaml.YAMLError)
+        problem = syntax_problem(error, text) if syntax else error.problem
+        if not found:
+            raise UnreadableText(problem) from None
+        message = f"the text from here on is not read: {problem.message}"
+        rest = replace(
+            problem, code=FURTHER_DOCUMENT, message=message, severity=Severity.WARNING, path=()
+        )
+        found[-1] = replace(found[-1], problems=(*found[-1].problems, rest))
+    finally:
+        loader.dispose()
+    return tuple(found) or (Document(None),)
+
+
+def _next_document(builder: _Builder) -> Document | None:
+    """The next document of the builder's events. What is spent counts for all of a text."""
+    for event in builder.events:
+        if isinstance(event, DocumentStartEvent):
+            builder.keys, builder.values, builder.raw = {}, {}, {}
+            builder.problems, builder.anchors = [], {}
+            value = builder.node(next(builder.events), (), 0)
+            problems = tuple(builder.problems)
+            return Document(value, builder.keys, builder.values, problems, builder.raw)
+    return None
 
 
 def _events(loader: Any) -> Generator[Event, None, None]:
@@ -303,18 +304,18 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
                 if isinstance(content, ScalarEvent) and not content.value:
                     continue
                 return Problem(
-                    code="FurtherDocument",
+                    code=FURTHER_DOCUMENT,
                     message="only the first document of a manifest is read; this one is not",
-                    place=_place(event.start_mark),
+                    place=place_of(event.start_mark),
                     fix="put each pod into a file of its own",
                     severity=Severity.WARNING,
                 )
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         return Problem(
-            code="FurtherDocument",
+            code=FURTHER_DOCUMENT,
             message="the text behind the first document is not YAML; it is not read",
-            place=_place(mark) if mark is not None else None,
+            place=place_of(mark) if mark is not None else None,
             severity=Severity.WARNING,
         )
     return None

@@ -9,8 +9,10 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.decode import decode
-from podtui.manifest.diagnose import MAX_DIAGNOSTICS, ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
+from podtui.manifest.result import ReadResult
 from podtui.manifest.shape import places_of_names
 from podtui.manifest.unknown import belongs_at
 
@@ -209,12 +211,19 @@ def test_what_is_no_map_is_no_pod(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("Deployment", "spec.template"), ("PodList", "file of its own"), ("pod", "kind: Pod")],
+    [
+        ("Deployment", "spec.template"),
+        ("CronJob", "spec.jobTemplate.spec.template"),
+        ("Service", "podtui runs pods alone"),
+        ("PodList", "file of its own"),
+        ("pod", "kind: Pod"),
+    ],
 )
 def test_other_kinds_are_refused(kind: str, words: str) -> None:
     found = only(pod_text().replace("kind: Pod", f"kind: {kind}"))
     assert (found.line, found.column, found.field) == (2, 7, "kind")
-    assert found.message == f'Unsupported value: "{kind}": supported values: "Pod"'
+    known = '"Pod", "ConfigMap", "Secret", "List"'
+    assert found.message == f'Unsupported value: "{kind}": supported values: {known}'
     assert words in found.fix
 
 

@@ -6,8 +6,9 @@ import pytest
 from manifests import NODE, pod_text
 
 from podtui.api.local import Severity
-from podtui.manifest.diagnose import MAX_TEXT, ReadResult, read_manifest, settle
+from podtui.manifest.diagnose import MAX_TEXT, read_manifest
 from podtui.manifest.objects import object_key
+from podtui.manifest.result import ReadResult, settle
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
@@ -37,7 +38,7 @@ def test_golden_multi_doc_warns_and_runs_the_first() -> None:
     result = read(pod_text() + "---\n" + pod_text(name="two"))
     assert [pod.metadata.name for pod in result.pods] == ["web-n1"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
-        ("FurtherDocument", Severity.WARNING, 9)
+        ("FurtherDocument", Severity.WARNING, 11)
     ]
 
 
@@ -158,7 +159,7 @@ def test_a_bug_of_ours_is_a_diagnostic_and_not_a_crash(
     def broken(_: object) -> list[object]:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("podtui.manifest.diagnose.validate_pod", broken)
+    monkeypatch.setattr("podtui.manifest.pod_document.validate_pod", broken)
     (found,) = read(pod_text()).diagnostics
     assert found.code == "InternalError"
     assert "ZeroDivisionError: oops" in found.message

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from podtui.api.local import Severity
-from podtui.manifest.diagnose import ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.result import ReadResult
 
 
 def read(metadata: dict[str, object] | None = None, **spec: object) -> ReadResult:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from manifests import NODE, names, pod_text, put, watch
 
 from podtui.api.local import ManifestState, Severity
-from podtui.manifest.diagnose import MAX_DIAGNOSTICS, ReadResult, read_manifest
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import source_lines
+from podtui.manifest.problems import MAX_DIAGNOSTICS
+from podtui.manifest.result import ReadResult
 
 RICH = """\
 apiVersion: v1

@@ -16,15 +16,17 @@ from podtui.api import names as labels
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.manifest import ledger as ledger_module
-from podtui.manifest.diagnose import ReadResult, read_manifest, settle
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import with_seen
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import object_key
+from podtui.manifest.result import ReadResult, kept_immutable, settle
 from podtui.manifest.stand import File, Stand, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 NAMES = ("a", "b", "c", "d")
+CONFIG = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
 NEEDS = "    envFrom: [{configMapRef: {name: m}}]\n"
 HIDES = "    envFrom: [{secretRef: {name: s}}, {configMapRef: {name: m}}]\n"
 
@@ -51,6 +53,12 @@ TEXTS = (
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: c}\n",
     "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {A: b}\n",
     "# noted\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {A: b}\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\nimmutable: true\ndata: {A: b}\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: M}\n",
+    pod_text("p", extra=NEEDS) + CONFIG,
+    pod_text("p") + CONFIG.replace("A: b", "A: c"),
+    pod_text("p", extra=HIDES) + CONFIG,
+    pod_text("P") + CONFIG,
 )
 
 
@@ -86,7 +94,9 @@ class Scratch:
             if good is not None:
                 notes = good.metadata.annotations
                 self.seen.setdefault(good.metadata.uid, notes[labels.CONFIG_SEEN])
-        file.result = result
+        file.result = result = kept_immutable(file.objects, result, path_of(name))
+        if not result.broken or result.candidate is not None or self.strict:
+            file.objects = result.objects
 
     def ignore(self, name: str, sight: int, reason: str) -> None:
         file = self.files.get(name)
@@ -104,8 +114,7 @@ class Scratch:
                 file.good = file.raw = None
 
     def folder(self, moment: str, error: str) -> Folder:
-        read = [file.result for file in self.files.values() if file.result is not None]
-        there = {object_key(item) for result in read for item in result.objects}
+        there = {object_key(item) for file in self.files.values() for item in file.objects}
         stands = [self._stand(file, there, moment) for file in self.files.values()]
         stands.sort(key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
         if self.strict:
@@ -124,7 +133,7 @@ class Scratch:
             manifests[stand.file.name] = record_of(stand)
         alive = {file.good.metadata.uid for file in self.files.values() if file.good is not None}
         self.seen = {uid: seen for uid, seen in self.seen.items() if uid in alive}
-        objects = [item for stand in kept for item in stand.result.objects]
+        objects = [item for stand in kept for item in stand.objects]
         named = {
             (item.metadata.namespace, item.metadata.name, type(item)): item for item in objects
         }
@@ -145,12 +154,13 @@ class Scratch:
             if file.good is None or file.raw != pod:
                 seen = self.seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
-            return Stand(file, ManifestState.ACCEPTED, result, file.good)
+            return Stand(file, ManifestState.ACCEPTED, result, file.good, file.objects)
         if result.broken:
-            state = ManifestState.INVALID if file.good is None else ManifestState.LAST_GOOD
-            return Stand(file, state, result, file.good)
+            kept = file.good is not None or (file.objects and result.candidate is None)
+            state = ManifestState.LAST_GOOD if kept else ManifestState.INVALID
+            return Stand(file, state, result, file.good, file.objects)
         file.raw = file.good = None
-        return Stand(file, ManifestState.ACCEPTED, result)
+        return Stand(file, ManifestState.ACCEPTED, result, objects=file.objects)
 
 
 steps = st.one_of(
@@ -288,3 +298,89 @@ def test_three_in_a_chain_are_told_apart() -> None:
         ledger.forget("b")
         states = {n: m.status.state.value for n, m in ledger.folder("2").manifests.items()}
         assert states == {"a": "Accepted", "c": "Accepted"}
+
+
+def states_of(folder: Folder) -> dict[str, str]:
+    return {name: manifest.status.state.value for name, manifest in folder.manifests.items()}
+
+
+MAP = CONFIG.removeprefix("---\n")
+KEY = ("default", "m")
+
+
+@pytest.mark.parametrize("broken", ["kind: [", "", MAP.replace("A: b", "a/b: c")])
+def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "m", MAP)
+    enter(ledger, "p", pod_text("p", extra=NEEDS))
+    good = ledger.folder("1")
+    enter(ledger, "m", broken, 2)
+    folder = ledger.folder("2")
+    assert states_of(folder) == {"m": "LastGood", "p": "Accepted"}
+    assert folder.manifests["m"].status.message.startswith("the version before this one is still")
+    assert (folder.config_maps, folder.pods) == (good.config_maps, good.pods)
+    enter(ledger, "m", MAP.replace("A: b", "A: c"), 3)
+    assert ledger.folder("3").config_maps[KEY].data == {"A": "c"}
+    ledger.forget("m")
+    gone = ledger.folder("4")
+    assert gone.config_maps == {}
+    assert states_of(gone) == {"p": "LastGood"}
+
+
+def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "f", pod_text("p", extra=NEEDS) + CONFIG)
+    good = ledger.folder("1")
+    assert len(good.pods) == len(good.config_maps) == 1
+    enter(ledger, "f", pod_text("P") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = ledger.folder("2")
+    assert states_of(folder) == {"f": "LastGood"}
+    assert (folder.pods, folder.config_maps) == (good.pods, good.config_maps)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (MAP.replace("A: b", "A: c") + "immutable: true\n", "data"),
+        (MAP + "binaryData: {B: YQ==}\nimmutable: true\n", "binaryData"),
+        (MAP, "immutable"),
+    ],
+)
+def test_what_is_immutable_stays_until_its_file_is_gone(text: str, field: str) -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "m", MAP + "immutable: true\n")
+    before = ledger.folder("1")
+    enter(ledger, "m", text, 2)
+    folder = ledger.folder("2")
+    assert folder.config_maps == before.config_maps
+    (found,) = folder.manifests["m"].status.diagnostics
+    assert (found.code, found.field, found.line) == ("FieldValueForbidden", field, 3)
+    assert found.message == "Forbidden: field is immutable when `immutable` is set"
+    ledger.forget("m")
+    ledger.folder("3")
+    enter(ledger, "m", text, 4)
+    assert states_of(ledger.folder("4")) == {"m": "Accepted"}
+
+
+def test_an_immutable_config_map_may_be_written_anew_as_it_is() -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "m", MAP + "immutable: true\n")
+    ledger.folder("1")
+    enter(ledger, "m", MAP.replace("{name: m}", "{name: m, labels: {a: b}}") + "immutable: true\n")
+    folder = ledger.folder("2")
+    assert folder.config_maps[KEY].metadata.labels == {"a": "b"}
+
+
+def test_of_two_config_maps_the_older_one_counts() -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "b", MAP, 1)
+    enter(ledger, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = ledger.folder("1")
+    assert states_of(folder) == {"a": "Duplicate", "b": "Accepted"}
+    assert folder.config_maps[KEY].data == {"A": "b"}
+    assert folder.pods == {}
+    (found,) = folder.manifests["a"].status.diagnostics
+    assert (found.code, found.line, found.column) == ("DuplicateObject", 12, 18)
+    assert "ConfigMap default/m is given by a and by b; b has it" in found.message
+    ledger.forget("b")
+    assert ledger.folder("2").config_maps[KEY].data == {"A": "c"}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.api.local import Severity
 from podtui.manifest.document import (
     MAX_BYTES,
     UnreadableText,
@@ -17,7 +18,7 @@ from podtui.manifest.document import (
     place_at,
     printable,
 )
-from podtui.manifest.reader import read_document
+from podtui.manifest.reader import read_document, read_documents
 from podtui.manifest.scalars import number_text, resolve
 
 # Left is what was written, right what kubectl 1.32 printed for it.
@@ -77,7 +78,7 @@ def test_scalars_are_what_kubernetes_makes_of_them(text: str, value: object) -> 
 
 
 def test_keys_become_texts() -> None:
-    document = read_document(b"{1: a, true: b, 1.5: c, on: d, 1e3: e, 0x10: f}")
+    (document,) = read_documents(b"{1: a, true: b, 1.5: c, on: d, 1e3: e, 0x10: f}")
     assert list(document.value) == ["1", "true", "1.5", "1000", "16"]
     assert [p.code for p in document.problems] == ["DuplicateKey"]
 
@@ -105,11 +106,41 @@ def test_json_and_yaml_agree_on_values_and_places() -> None:
 
 @pytest.mark.parametrize("text", [b"a: 1\nb: 2\na: 3\n", b'{"a": 1,\n"b": 2,\n"a": [3, {"x": 1}]}'])
 def test_duplicate_keys_are_errors_at_the_second(text: bytes) -> None:
-    document = read_document(text)
+    (document,) = read_documents(text)
     (problem,) = document.problems
     assert (problem.code, problem.place) == ("DuplicateKey", (3, 1))
-    assert "line 1" in problem.message
+    assert (problem.severity, "line 1" in problem.message) == (Severity.ERROR, True)
     assert document.value == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("text", [b"a: 1\nb: 2\na: 3\n", b'{"a": 1,\n"b": 2,\n"a": 3}'])
+def test_a_kubelet_takes_the_later_of_two_equal_keys(text: bytes) -> None:
+    document = read_document(text)
+    (problem,) = document.problems
+    assert (problem.code, problem.severity) == ("DuplicateKey", Severity.WARNING)
+    assert document.value == {"a": 3, "b": 2}
+    assert (document.place(("a",)) or ())[:1] == (3,)
+
+
+def test_all_documents_that_hold_anything() -> None:
+    first, second = read_documents(b"---\n# nothing\n---\na: 1\n---\n---\n- b\n...\n")
+    assert (first.value, first.place(("a",))) == ({"a": 1}, (4, 4))
+    assert (second.value, second.place((0,))) == (["b"], (7, 3))
+    assert [document.value for document in read_documents(b"---\n---\n")] == [None]
+
+
+def test_where_the_text_ceases_to_be_yaml_the_documents_before_it_count() -> None:
+    (document,) = read_documents(b"a: 1\n---\nb: [\n")
+    (problem,) = document.problems
+    assert (problem.code, problem.severity) == ("FurtherDocument", Severity.WARNING)
+    assert problem.place is not None
+    assert document.cut_off
+
+
+@pytest.mark.parametrize("text", [b"{a: 1}", b'{"a": 1}\n{"b": 2}', b'{"a": 1}\n---\n{"b": 2}'])
+def test_what_begins_as_json_does_is_json_to_a_kubelet(text: bytes) -> None:
+    with pytest.raises(UnreadableText):
+        read_document(text)
 
 
 def test_anchors_and_merges() -> None:

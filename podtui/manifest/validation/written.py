@@ -106,12 +106,19 @@ def _stop_signal(path: str, holder: Tree, spec: Tree) -> Errors:
     yield from handlers.stop_signal("", path, None if system is None else system["name"])
 
 
-def _only_localhost(kind: str) -> Rule:
-    def rule(path: str, holder: Tree, spec: Tree) -> Errors:
-        if holder.get("type") in ("RuntimeDefault", "Unconfined"):
-            yield invalid(path, "", f"can only be set when {kind} type is Localhost")
+def _apparmor_profile(path: str, holder: Tree, spec: Tree) -> Errors:
+    if holder.get("type") in ("RuntimeDefault", "Unconfined"):
+        yield invalid(path, "", "can only be set when AppArmor type is Localhost")
 
-    return rule
+
+def _seccomp_profile(path: str, holder: Tree, spec: Tree) -> Errors:
+    if holder.get("type") != "Localhost":
+        yield invalid(path, "", "can only be set when seccomp type is Localhost")
+
+
+def _initiator_name(path: str, holder: Tree, spec: Tree) -> Errors:
+    said = path.replace("initiatorName", "initiatorname")
+    yield invalid(said, "", "must be valid format starting with iqn, eui, or naa", at=path)
 
 
 def _disk_kind(path: str, holder: Tree, spec: Tree) -> Errors:
@@ -134,14 +141,15 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("WindowsSecurityContextOptions", "runAsUserName"): _bad(
         "runAsUserName cannot be an empty string"
     ),
-    ("AppArmorProfile", "localhostProfile"): _only_localhost("AppArmor"),
-    ("SeccompProfile", "localhostProfile"): _only_localhost("seccomp"),
+    ("AppArmorProfile", "localhostProfile"): _apparmor_profile,
+    ("SeccompProfile", "localhostProfile"): _seccomp_profile,
     ("Container", "restartPolicy"): _one_of(restarts.CONTAINER_POLICIES),
     ("Lifecycle", "stopSignal"): _stop_signal,
     ("VolumeMount", "mountPropagation"): _mount_option(mounts.PROPAGATIONS),
     ("VolumeMount", "recursiveReadOnly"): _mount_option(mounts.RECURSIVE_READ_ONLY),
     ("TopologySpreadConstraint", "nodeAffinityPolicy"): _one_of(("Honor", "Ignore")),
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): _one_of(("Honor", "Ignore")),
+    ("ISCSIVolumeSource", "initiatorName"): _initiator_name,
     ("AzureDiskVolumeSource", "kind"): _disk_kind,
     ("AzureDiskVolumeSource", "cachingMode"): _one_of(drivers.CACHING_MODES),
 }

@@ -1,0 +1,122 @@
+"""Which of a file's documents are read, and as what (departures 7 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.manifest.decode import found_text
+from podtui.manifest.document import (
+    FURTHER_DOCUMENT,
+    Document,
+    Place,
+    Problem,
+    quoted,
+    within,
+)
+from podtui.manifest.objects import OBJECT_KINDS
+
+_MOST_DOCUMENTS: Final = 200
+_OWN_FILE: Final = "put each pod into a file of its own"
+
+
+@dataclass(slots=True)
+class Contents:
+    """``pod`` is the document to read as the pod, if any; ``objects`` those of ConfigMaps and
+    Secrets; ``problems`` what is to be said of the rest."""
+
+    pod: Document | None = None
+    objects: list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]] = field(
+        default_factory=list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]]
+    )
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def sorted_out(documents: Iterable[Document]) -> Contents:
+    """The first Pod of a file, and all ConfigMaps and Secrets, those in Lists too.
+
+    A kubelet reads the first document alone. What else stands in the file does no harm here either:
+    it is remarked upon, unless nothing is left to be read but that.
+    """
+    contents = Contents()
+    others: list[Document] = []
+    for document in _opened(documents, contents.problems):
+        kind = _kind(document)
+        if kind in OBJECT_KINDS:
+            contents.objects.append((document, OBJECT_KINDS[kind]))
+        elif contents.pod is None and kind == "Pod":
+            contents.pod = document
+        else:
+            others.append(document)
+    if contents.pod is None and not contents.objects:
+        contents.pod = others.pop(0) if others else Document(None)
+    contents.problems += (_not_read(document) for document in others)
+    contents.problems += (problem for document in others for problem in _warnings(document))
+    return contents
+
+
+def _opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
+    """The documents, with the items of Lists in place of those."""
+    count = 0
+    for document in documents:
+        for item in _items(document):
+            count += 1
+            if count > _MOST_DOCUMENTS:
+                message = f"more than {_MOST_DOCUMENTS} objects; those from here on are not read"
+                problems.append(_remark(message, item.place(())))
+                return
+            yield item
+        if _is_list(document):
+            problems += document.problems
+
+
+def _map(document: Document) -> dict[str, Any]:
+    value: object = document.value
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _kind(document: Document) -> str:
+    kind = _map(document).get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_list(document: Document) -> bool:
+    found = _map(document)
+    listed = (found.get("apiVersion"), found.get("kind")) == ("v1", "List")
+    return listed and isinstance(found.get("items"), list)
+
+
+def _items(document: Document) -> Iterator[Document]:
+    if not _is_list(document):
+        yield document
+        return
+    for index, item in enumerate(cast("list[Any]", document.value["items"])):
+        if item is not None:
+            yield within(document, ("items", index))
+
+
+def _warnings(document: Document) -> Iterator[Problem]:
+    """What a document that is not read says of the text behind it."""
+    return (p for p in document.problems if p.code == FURTHER_DOCUMENT)
+
+
+def _not_read(document: Document) -> Problem:
+    value: object = document.value
+    if not isinstance(value, dict):
+        return _remark(f"found {found_text(value)} here, which is not read", document.place(()))
+    kind, place = _kind(document), document.place(("kind",))
+    if kind == "Pod":
+        message = "the first Pod of a file is run, and this is a further one"
+        return _remark(message, place, _OWN_FILE)
+    what = f"the kind {quoted(kind, 60)}" if kind else "an object without a kind"
+    message = f"{what} is not read; podtui reads a Pod, and ConfigMaps and Secrets for it"
+    return _remark(message, place)
+
+
+def _remark(message: str, place: Place | None, fix: str = "") -> Problem:
+    return Problem(
+        code=FURTHER_DOCUMENT, message=message, place=place, fix=fix, severity=Severity.WARNING
+    )

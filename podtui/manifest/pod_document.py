@@ -1,0 +1,90 @@
+"""One document of a manifest as the pod that it makes, or as what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.manifest.decode import decode
+from podtui.manifest.defaults import apply_defaults
+from podtui.manifest.document import Document, Path, Problem, printable
+from podtui.manifest.identity import identify
+from podtui.manifest.objects import ObjectKey, references
+from podtui.manifest.problems import fresh, validation_problems
+from podtui.manifest.unscheduled import unscheduled_fields
+from podtui.manifest.vain import vain_fields
+from podtui.manifest.validation import validate_pod, validate_static, written_empties
+from podtui.manifest.validation.errors import INVALID
+
+NAME: Final[Path] = ("metadata", "name")
+_FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
+
+
+@dataclass(frozen=True, slots=True)
+class PodReading:
+    """``pod`` is there where nothing but the ConfigMaps and Secrets that it refers to may be in its
+    way; ``needs`` are those of them that it cannot do without (departure 7)."""
+
+    problems: tuple[Problem, ...]
+    pod: v1.Pod | None = None
+    needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+
+
+def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
+    """Decode, default, identify and validate one document (reference §1.3–1.5)."""
+    problems = list(document.problems)
+    tree, found = decode(document, strict=strict)
+    problems += found
+    if tree is None:
+        return PodReading(tuple(problems))
+    apply_defaults(tree)
+    try:
+        pod = identify(msgspec.convert(tree, v1.Pod), node_name=node_name, path=path)
+    except msgspec.ValidationError as error:
+        problems.append(Problem(code="FieldValueTypeInvalid", message=printable(str(error))))
+        return PodReading(tuple(problems))
+    if not pod.metadata.name:
+        problems.append(
+            Problem(
+                code="FieldValueRequired",
+                message="Required value: name is needed for the pod",
+                path=NAME,
+                fix="add name",
+            )
+        )
+    # The node's name is not the manifest's doing, whatever it looks like (case 2).
+    errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
+    errors += written_empties(tree)
+    problems += validation_problems(errors, document, problems)
+    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name)]
+    problems += fresh(vain, problems)
+    return _with_references(pod, problems, document, strict=strict)
+
+
+def _with_references(
+    pod: v1.Pod, problems: list[Problem], document: Document, *, strict: bool
+) -> PodReading:
+    """The reading with the pod in it, as far as the problems and the static rules let it."""
+    refused = validation_problems(validate_static(pod), document, problems)
+    good = all(p.severity is Severity.WARNING for p in problems)
+    wanted = references(pod)
+    if not strict and wanted.found:
+        fix = "put that ConfigMap or Secret into the folder, or write its values into the manifest"
+        refused = [replace(p, fix=p.fix or fix) if _resolvable(p) else p for p in refused]
+    said = (*problems, *refused)
+    if not good or (refused and strict) or not all(map(_resolvable, refused)):
+        return PodReading(said)
+    return PodReading(said, pod, wanted.needed if refused else frozenset())
+
+
+def _resolvable(problem: Problem) -> bool:
+    """Whether what is refused is a ConfigMap or Secret that the folder could hold."""
+    if problem.path[1:2] == ("volumes",) and problem.path[3:4] not in _FOLDER_VOLUMES:
+        return False
+    return problem.message.endswith(
+        ("static pods may not reference secrets", "static pods may not reference configmaps")
+    )

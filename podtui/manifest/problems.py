@@ -1,0 +1,121 @@
+"""Problems with documents, and the diagnostics that say where in a file they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from podtui.api.local import Diagnostic, Severity
+from podtui.manifest.document import (
+    Document,
+    Path,
+    Problem,
+    parse_path,
+    path_text,
+    printable,
+)
+from podtui.manifest.unknown import closest
+from podtui.manifest.validation.errors import FieldError
+
+MAX_DIAGNOSTICS: Final = 100
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def _rfc1123(text: str) -> str:
+    """A name made of this one that the API would take, or empty."""
+    name = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.")[:63].rstrip("-.")
+    return "" if name == text else name
+
+
+def _fix(error: FieldError, document: Document, path: Path) -> str:
+    if error.type == "FieldValueNotSupported" and isinstance(error.value, str):
+        guess = closest(error.value, _QUOTED.findall(error.detail))
+        return f'did you mean "{printable(guess)}"?' if guess else ""
+    if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
+        written = value_at(document.value, path)
+        name = _rfc1123(written) if isinstance(written, str) else ""
+        return f'a name that would do: "{name}"' if name else ""
+    if error.type == "FieldValueDuplicate":
+        return "give each one of its own"
+    if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
+        return f"add {printable(path[-1])}"
+    return ""
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What stands at a path of a tree; None where nothing does."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def validation_problems(
+    errors: Iterable[FieldError], document: Document, known: Collection[Problem]
+) -> list[Problem]:
+    """The errors as problems, without those that merely follow from what is known already."""
+    problems: list[Problem] = []
+    for error in errors:
+        path = parse_path(error.location)
+        problems.append(
+            Problem(
+                code=error.type,
+                message=printable(error.body(), 600),
+                path=path,
+                fix=_fix(error, document, path),
+                at_key=error.type == "FieldValueForbidden",
+            )
+        )
+    return fresh(problems, known)
+
+
+def fresh(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
+    """Those that do not merely follow from a known problem at the same place."""
+    said = {p.path for p in known if p.severity is Severity.ERROR and p.path}
+    parents = {path[:-1] for path in said}
+    meant = {p.stands_for for p in known if p.stands_for}
+    fresh: list[Problem] = []
+    for problem in problems:
+        path = problem.path
+        if path in meant or (path in parents and path not in ((), ("spec",), ("metadata",))):
+            continue
+        if any(path[:end] in said for end in range(1, len(path) + 1)):
+            continue
+        fresh.append(problem)
+    return fresh
+
+
+def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
+    """Each problem once, by line and column; not more than a hundred."""
+    found: dict[Diagnostic, None] = {}
+    for problem, document in problems:
+        place = problem.place or document.place(problem.path, at_key=problem.at_key)
+        line, column = place or (None, None)
+        found[
+            Diagnostic(
+                severity=problem.severity,
+                path=path,
+                code=problem.code,
+                message=problem.message,
+                line=line,
+                column=column,
+                field=printable(path_text(problem.path), 300),
+                fix=problem.fix,
+            )
+        ] = None
+    ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))
+    if len(ordered) <= MAX_DIAGNOSTICS:
+        return tuple(ordered)
+    # Errors stay errors: what is cut off must not make a broken manifest look usable.
+    ordered.sort(key=lambda d: d.severity is Severity.WARNING)
+    rest = len(ordered) - MAX_DIAGNOSTICS
+    more = Diagnostic(
+        severity=ordered[MAX_DIAGNOSTICS].severity,
+        path=path,
+        code="MoreProblems",
+        message=f"{rest} more problems are not shown",
+    )
+    return (*ordered[:MAX_DIAGNOSTICS], more)

@@ -1,0 +1,311 @@
+"""Which documents of a file are read, and the rules of ConfigMaps and Secrets (departures 7, 8)."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from manifests import NODE, pod_text
+
+from podtui.api.local import Diagnostic, Severity
+from podtui.api.v1 import ConfigMap, Secret
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.result import ReadResult, settle
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {A: b}\n"
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
+USES = "    envFrom: [{configMapRef: {name: c}}]\n"
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+
+
+def read(*documents: str, strict: bool = False) -> ReadResult:
+    text = "---\n".join(documents)
+    return read_manifest("/m/web.yaml", text.encode(), node_name=NODE, strict=strict)
+
+
+def only(*documents: str, strict: bool = False) -> Diagnostic:
+    (found,) = read(*documents, strict=strict).diagnostics
+    return found
+
+
+def made(result: ReadResult) -> list[str]:
+    """The names of what a file makes."""
+    pods = result.pods or ((result.candidate,) if result.candidate else ())
+    return [item.metadata.name for item in (*pods, *result.objects)]
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+# --- which documents
+
+
+def test_a_config_map_beside_its_pod() -> None:
+    for documents in ((pod_text(extra=USES), CONFIG), (CONFIG, pod_text(extra=USES))):
+        result = read(*documents)
+        assert made(result) == ["web-n1", "c"]
+        settled = settle(result, [("ConfigMap", "default", "c")])
+        assert [d.code for d in settled.diagnostics] == ["NotPortable"]
+        assert settled.pods
+
+
+def test_several_objects_in_one_file() -> None:
+    result = read(CONFIG, CONFIG.replace("name: c", "name: d, namespace: other"), SECRET)
+    assert (made(result), result.diagnostics) == (["c", "d", "s"], ())
+    assert [item.metadata.namespace for item in result.objects] == ["default", "other", "default"]
+
+
+def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> None:
+    result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
+    assert made(result) == ["web-n1", "c"]
+    assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
+        ("FurtherDocument", Severity.WARNING, 16),
+        ("FurtherDocument", Severity.WARNING, 25),
+        ("FurtherDocument", Severity.WARNING, 28),
+    ]
+    assert result.diagnostics[0].fix == "put each pod into a file of its own"
+    assert 'the kind "Service" is not read' in result.diagnostics[1].message
+
+
+def test_empty_documents_are_passed_over() -> None:
+    assert made(read("", "# nothing\n", pod_text(), "")) == ["web-n1"]
+
+
+def test_where_the_text_ceases_to_be_yaml_what_is_before_it_is_used() -> None:
+    result = read(pod_text(), CONFIG, "a: [\n")
+    assert made(result) == ["web-n1", "c"]
+    assert [d.severity for d in result.diagnostics] == [Severity.WARNING]
+
+
+def test_a_file_is_taken_whole_or_not_at_all() -> None:
+    bad_config = CONFIG.replace("A: b", "a/b: c")
+    assert made(read(pod_text(), bad_config)) == []
+    assert made(read(pod_text(name="A_b"), CONFIG)) == []
+    assert made(read(CONFIG, bad_config.replace("name: c", "name: d"))) == []
+
+
+def test_an_object_twice_in_one_file() -> None:
+    found = only(CONFIG, CONFIG)
+    assert (found.code, found.line, found.column) == ("DuplicateObject", 8, 18)
+    assert found.message == "ConfigMap default/c is given on line 3 already"
+    assert made(read(CONFIG, CONFIG)) == []
+
+
+def as_list(*documents: str) -> str:
+    items = "".join("- " + text.replace("\n", "\n  ").rstrip() + "\n" for text in documents)
+    return f"apiVersion: v1\nkind: List\nitems:\n{items}"
+
+
+def test_a_list_is_its_items() -> None:
+    result = read(as_list(pod_text(extra=USES), CONFIG, pod_text("two")))
+    assert made(result) == ["web-n1", "c"]
+    assert [d.code for d in result.diagnostics if d.severity is Severity.WARNING] == [
+        "FurtherDocument"
+    ]
+    found = only(as_list(CONFIG, pod_text(image="[]")))
+    assert (found.field, found.line, found.column) == ("spec.containers[0].image", 15, 14)
+
+
+def test_a_list_in_json() -> None:
+    items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, None]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    assert made(read(text)) == ["c"]
+
+
+@pytest.mark.parametrize("text", ["items: 3", "items: []"])
+def test_a_list_of_nothing_is_no_manifest(text: str) -> None:
+    result = read(f"apiVersion: v1\nkind: List\n{text}\n")
+    assert result.broken
+    assert made(result) == []
+
+
+def test_more_documents_than_anybody_writes() -> None:
+    result = read(*(CONFIG.replace("name: c", f"name: c{i}") for i in range(250)))
+    assert len(result.objects) == 200
+    assert "more than 200 objects" in result.diagnostics[-1].message
+
+
+@pytest.mark.case(18)
+@pytest.mark.parametrize("strict", [False, True])
+def test_case_18_of_two_documents_the_first_pod_runs(strict: bool) -> None:
+    result = read(pod_text(), pod_text("two"), strict=strict)
+    assert [pod.metadata.name for pod in result.pods] == ["web-n1"]
+    assert [(d.code, d.severity) for d in result.diagnostics] == [
+        ("FurtherDocument", Severity.WARNING)
+    ]
+
+
+# --- as a kubelet reads them
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (CONFIG, "FieldValueNotSupported"),
+        (CONFIG + "---\n" + pod_text(), "FieldValueNotSupported"),
+        (as_list(pod_text()), "FieldValueNotSupported"),
+        (as_list(pod_text()).replace("kind: List", "kind: PodList"), "FieldValueNotSupported"),
+        ("---\n---\n" + pod_text(), "EmptyManifest"),
+        ("", "EmptyManifest"),
+        ("{apiVersion: v1, kind: Pod}", "InvalidJSON"),
+    ],
+)
+def test_what_a_kubelet_refuses_is_refused_under_strict(text: str, code: str) -> None:
+    result = read(text, strict=True)
+    assert not result.pods
+    assert not result.objects
+    assert result.diagnostics[0].code == code
+    assert result.diagnostics[0].severity is Severity.ERROR
+
+
+def test_under_strict_only_the_first_document_counts() -> None:
+    result = read(pod_text(), CONFIG, strict=True)
+    assert made(result) == ["web-n1"]
+    result = read(pod_text(extra=USES), CONFIG, strict=True)
+    assert made(result) == []
+    assert "static pods may not reference configmaps" in result.diagnostics[0].message
+
+
+# --- the rules of objects
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (CONFIG.replace("name: c", "name: A_b"), (3, 18), 'Invalid value: "A_b": a lowercase'),
+        (CONFIG.replace("{name: c}", "{}"), (3, 1), "Required value: name or generateName"),
+        (CONFIG.replace("A: b", "a/b: c"), (4, 13), 'Invalid value: "a/b": a valid config key'),
+        (CONFIG.replace("A: b", "..: c"), (4, 12), "must not be '..'"),
+        (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a text is expected"),
+        (CONFIG + "binaryData: {A: YQ==}\n", (4, 11), "duplicate of key present in binaryData"),
+        (CONFIG + "binaryData: {B: 'a*'}\n", (5, 17), "illegal base64 data at character 2"),
+        (
+            CONFIG.replace("A: b", f"A: {'x' * (1024 * 1024)}, B: z"),
+            (4, 7),
+            "Too long: may not be more than 1048576 bytes",
+        ),
+        (CONFIG + "immutable: 1\n", (5, 12), "true or false is expected"),
+        (CONFIG + "extra: 1\n", (5, 1), 'unknown field "extra"'),
+        (SECRET + "data: {a: aGVsbG8}\n", (4, 11), "illegal base64 data at character 8"),
+        (SECRET + "data: {a: '%'}\n", (4, 11), "illegal base64 data at character 1"),
+        (SECRET + "data: {a: 'é'}\n", (4, 11), "illegal base64 data"),
+        (SECRET + "stringData: {a/b: c}\n", (4, 19), 'Invalid value: "a/b": a valid config key'),
+        (
+            SECRET + f"stringData: {{A: {'x' * (1024 * 1024 + 1)}}}\n",
+            (1, 1),
+            "Too long: may not be more than 1048576 bytes",
+        ),
+        (
+            SECRET + "type: kubernetes.io/service-account-token\n",
+            (3, 1),
+            "Required value",
+        ),
+        (SECRET + "type: kubernetes.io/dockerconfigjson\n", (1, 1), "Required value"),
+        (
+            SECRET + "type: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '['}\n",
+            (5, 33),
+            'Invalid value: "<secret contents redacted>": not a JSON object',
+        ),
+        (SECRET + "type: kubernetes.io/dockercfg\n", (1, 1), "Required value"),
+        (
+            SECRET + "type: kubernetes.io/ssh-auth\ndata: {ssh-privatekey: ''}\n",
+            (5, 24),
+            "Required",
+        ),
+        (SECRET + "type: kubernetes.io/tls\ndata: {tls.crt: ''}\n", (5, 1), "Required value"),
+    ],
+)
+def test_what_the_api_refuses_in_objects(text: str, place: tuple[int, int], message: str) -> None:
+    found = only(text)
+    assert message in found.message
+    assert (found.line, found.column) == place
+    assert made(read(text)) == []
+
+
+def test_basic_auth_wants_a_name_or_a_password() -> None:
+    text = SECRET + "type: kubernetes.io/basic-auth\n"
+    assert [d.field for d in read(text).diagnostics] == ["data.username", "data.password"]
+    assert made(read(text + "stringData: {password: ''}\n")) == ["s"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: kubernetes.io/dockercfg\nstringData: {.dockercfg: '{}'}\n",
+        f"type: kubernetes.io/dockerconfigjson\ndata: {{.dockerconfigjson: {encoded(b'{}')}}}\n",
+        "type: kubernetes.io/ssh-auth\nstringData: {ssh-privatekey: k}\n",
+        "type: kubernetes.io/tls\nstringData: {tls.crt: c, tls.key: ''}\n",
+        "type: example.com/mine\n",
+        "data:\n  a: |\n    aGVs\n    bG8=\n",
+    ],
+)
+def test_sound_secrets(text: str) -> None:
+    result = read(SECRET + text)
+    assert (made(result), result.diagnostics) == (["s"], ())
+
+
+def test_an_account_token_names_its_account() -> None:
+    note = "{name: s, annotations: {kubernetes.io/service-account.name: a}}"
+    text = SECRET.replace("{name: s}", note) + "type: kubernetes.io/service-account-token\n"
+    assert made(read(text)) == ["s"]
+
+
+def test_a_secret_is_kept_as_the_api_keeps_it() -> None:
+    text = SECRET + "data:\n  a: |\n    aGVs\n    bG8=\n  b: eA==\nstringData: {b: 'y', c: 'é'}\n"
+    (secret,) = read(text).objects
+    assert isinstance(secret, Secret)
+    expected = {"a": b"hello", "b": b"y", "c": "é".encode()}
+    assert secret.data == {key: encoded(value) for key, value in expected.items()}
+    assert (secret.type, secret.stringData) == ("Opaque", {})
+    (config,) = read(CONFIG + "binaryData:\n  d: |\n    aGVs\n    bG8=\n").objects
+    assert isinstance(config, ConfigMap)
+    assert (config.data, config.binaryData) == ({"A": "b"}, {"d": encoded(b"hello")})
+
+
+# --- nothing of a Secret is told
+
+HIDDEN = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"data: {{a: {HIDDEN}}}\n",
+        f"data: {HIDDEN}\n",
+        f"data: [{HIDDEN}]\n",
+        f"stringData: {{a: {{b: {HIDDEN}}}}}\n",
+        f"stringData: {{a: *{HIDDEN}}}\n",
+        f"stringData: {{a: &{HIDDEN} *{HIDDEN}}}\n",
+        f"stringData: {{a: '{HIDDEN}}}\n",
+        f"stringData: {{a: {HIDDEN}\n",
+        f"stringData: {{a: !!int {HIDDEN}}}\n",
+        f"type: kubernetes.io/dockercfg\nstringData: {{.dockercfg: {HIDDEN}}}\n",
+    ],
+)
+@pytest.mark.parametrize("beside", ["", pod_text() + "---\n"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_nothing_that_a_secret_holds_is_told(text: str, beside: str, strict: bool) -> None:
+    result = read(beside + SECRET + text, strict=strict)
+    assert result.diagnostics
+    assert HIDDEN not in "".join(d.message + d.fix + d.field for d in result.diagnostics)
+    assert result.text == ""
+
+
+@pytest.mark.parametrize("number", ["271828", "2.71828", ".inf"])
+def test_numbers_are_told_of_no_secret_either(number: str) -> None:
+    result = read(SECRET + f"stringData: {{pin: {number}}}\n")
+    assert result.broken
+    assert number not in "".join(d.message + d.fix for d in result.diagnostics)
+
+
+def test_a_secret_in_json_or_misspelt_is_one_too() -> None:
+    for text in ('{"kind":"Secret","data":"hunter2"', "kind: secret\ndata: hunter2\n"):
+        assert read(text).text == ""
+
+
+def test_a_list_of_secrets_tells_nothing() -> None:
+    result = read(as_list(SECRET + f"data: {{a: {HIDDEN}!}}\n"))
+    assert result.broken
+    assert HIDDEN not in str(result)
