@@ -13,6 +13,7 @@ from conformance.departures import departure
 from conformance.golden import NODE, Case, Json, Occurrence, Record
 from conformance.mirror import compare_records
 from conformance.site import Site
+from conformance.timeline import seen_of
 from podtui.errors import ApiError
 
 SLACK: Final = 15.0
@@ -52,6 +53,8 @@ class Driver:
             await witness.until(
                 lambda expected=expected: self._events() == expected, edit.at + SLACK
             )
+            # Its status is to be told too before it goes.
+            await witness.until(lambda: False, SETTLED[0])
             self._site.put(self._file, edit.text)
         await self._reach()
         seen = witness.seen(self._pod)
@@ -71,6 +74,7 @@ class Driver:
             before=tuple(seen.events[:cut]),
             after=tuple(seen.events[cut:]),
             logs=logs,
+            statuses=seen_of(case.name, case.record.statuses, seen.statuses),
             refusal=refusal,
         )
         return Outcome(compare(view(ours, strict=self._site.strict), self._theirs), records)
@@ -105,7 +109,8 @@ class Driver:
         found = compare(view(now, strict=self._site.strict), self._theirs)
         strict, name = self._site.strict, self._case.name
         return all(
-            one.aspect == "logs" or departure(name, one, strict=strict) is not None for one in found
+            one.aspect in ("logs", "statuses") or departure(name, one, strict=strict) is not None
+            for one in found
         )
 
     def _events(self) -> list[str]:

@@ -39,8 +39,9 @@ class Record:
     """What was seen of one case: a kubelet's, or ours in the same shape.
 
     ``pod`` is its last state before the manifest was removed, None where there was no pod;
-    ``before`` and ``after`` are the events up to the removal and those that followed. ``logs`` has
-    the text by ``CONTAINER/RESTART``, ``refusal`` what was said of a manifest that made no pod.
+    ``before`` and ``after`` are the events up to the removal and those that followed. ``statuses``
+    has a line for each that it went through, ``logs`` the text by ``CONTAINER/RESTART``,
+    ``refusal`` what was said of a manifest that made no pod.
     """
 
     pod: Json | None
@@ -48,6 +49,7 @@ class Record:
     before: tuple[Occurrence, ...]
     after: tuple[Occurrence, ...]
     logs: Mapping[str, str]
+    statuses: tuple[str, ...] = ()
     refusal: str = ""
 
 
@@ -103,6 +105,7 @@ def load_case(folder: Path) -> Case:
             before=tuple(e for e in events if e.at < removed),
             after=tuple(follows),
             logs=json.loads(_text(folder / "logs.json", "{}")),
+            statuses=tuple(_text(folder / "statuses.txt", "").splitlines()),
             refusal=_text(folder / "refusal.txt", "").strip(),
         ),
     )

@@ -10,7 +10,15 @@ from typing import Any, Final
 from conformance.compare import ASPECTS, Difference
 from conformance.departures import DEPARTURES, departure
 from conformance.drive import Outcome
-from conformance.rules import LEAVES, MASKS, MIRROR_LEAVES, MIRROR_MASKS, REPEATS, UNORDERED
+from conformance.rules import (
+    FLEETING,
+    LEAVES,
+    MASKS,
+    MIRROR_LEAVES,
+    MIRROR_MASKS,
+    REPEATS,
+    UNORDERED,
+)
 
 STRICT: Final = "strict"
 MODES: Final = ("default", STRICT)
@@ -135,8 +143,11 @@ def _rules() -> str:
     repeats = [("number of " + ", then ".join(f"`{p}`" for p in one.group), one.why)
                for one in REPEATS]  # fmt: skip
     orders = [(f"order of `{one.pattern}`", one.why) for one in UNORDERED]
+    missed = [(f"`{one.text}` in {one.case}", one.why) for one in FLEETING]
     left = [(f"`{one.pattern}`", one.why) for one in (*LEAVES, *MIRROR_LEAVES)]
-    found = [(what.replace("|", "\\|"), why) for what, why in (*masks, *repeats, *orders, *left)]
+    found = [
+        (what.replace("|", "\\|"), why) for what, why in (*masks, *repeats, *orders, *missed, *left)
+    ]
     return _markdown_table([("what", "why"), *found])
 
 

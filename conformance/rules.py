@@ -2,7 +2,7 @@
 
 A rule is laid on both sides alike. `Mask` replaces what it matches in a value; `Repeat` says of
 which events the number is a matter of time; `Unordered` of which the order is; `Leave` which lines
-are not looked at.
+are not looked at, `Fleeting` which statuses may be missed.
 """
 
 from __future__ import annotations
@@ -56,6 +56,16 @@ class Leave:
 
 
 TIME: Final = r"^\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\"$"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleeting:
+    """In ``case`` a status with ``text`` in its line may come and go unseen."""
+
+    case: str
+    text: str
+    why: str
+
 
 MASKS: Final = (
     Mask(r"(startTime|startedAt|finishedAt|lastTransitionTime)$", TIME, "TIME", "a time"),
@@ -166,6 +176,12 @@ LEAVES: Final = (
         "default",
         "departure 5: the record was made by a kubelet without an API server, which leaves it out",
     ),
+)
+
+FLEETING: Final = (
+    Fleeting("init-fail", "[running]", "the container ends at once"),
+    Fleeting("onfailure", "[running]", "the container ends at once"),
+    Fleeting("poststart-fail", "[running]", "the hook fails at once"),
 )
 
 # For the records of the API, beside those above. Paths are those of the whole object.

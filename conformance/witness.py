@@ -13,6 +13,7 @@ from typing import Final
 import aiohttp
 
 from conformance.golden import Json, Occurrence
+from conformance.timeline import status_line
 from podtui.api.names import GROUP_VERSION
 from podtui.client.connection import Connection
 from podtui.client.lines import LineSplitter
@@ -27,13 +28,15 @@ MAX_LINE: Final = 16 * 1024 * 1024
 @dataclass(slots=True)
 class Seen:
     """All about one pod name. ``events`` has an entry per occurrence, ``records`` the last state
-    of each event by name; ``changes`` counts the changes of ``pod``."""
+    of each event by name, ``statuses`` a line per status; ``changes`` counts the changes of
+    ``pod``."""
 
     pod: Json | None = None
     changes: int = 0
     last: Json | None = None
     events: list[Occurrence] = field(default_factory=list[Occurrence])
     records: dict[str, Json] = field(default_factory=dict[str, Json])
+    statuses: list[str] = field(default_factory=list[str])
 
 
 class Witness:
@@ -78,6 +81,8 @@ class Witness:
         seen.pod = None if kind == "DELETED" else pod
         seen.last = pod
         seen.changes += 1
+        if kind != "DELETED":
+            seen.statuses.append(status_line(pod["status"], pod["metadata"]["uid"]))
 
     def _event(self, kind: str, event: Json) -> None:
         about = event["involvedObject"]

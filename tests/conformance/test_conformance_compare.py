@@ -19,7 +19,8 @@ from conformance.drive import Outcome
 from conformance.golden import ROOT, Case, Json, Occurrence, Record, load
 from conformance.mirror import MIRROR, compare_node, compare_records
 from conformance.report import as_json, document, judge, rows
-from conformance.rules import EVENT, LOG, MASKS, REPEATS, UNORDERED
+from conformance.rules import EVENT, FLEETING, LOG, MASKS, REPEATS, UNORDERED
+from conformance.timeline import seen_of, status_line
 
 CASES = {case.name: case for case in load()}
 WITH_POD = [case for case in CASES.values() if case.record.pod is not None]
@@ -225,6 +226,38 @@ def test_before_and_after_the_removal_are_not_mixed() -> None:
     moved = replace(record, before=(*record.before, *record.after), after=())
     assert differs(moved, record)
     assert REMOVED in view(record, strict=True)["events"]
+
+
+# --- what a pod went through
+
+
+@names
+def test_a_status_that_was_not_seen_is_found(case: Case) -> None:
+    theirs = case.record.statuses
+    assert seen_of(case.name, theirs, theirs) == theirs
+    fleeting = [rule.text for rule in FLEETING if rule.case == case.name]
+    for at, line in enumerate(theirs):
+        seen = seen_of(case.name, theirs, (*theirs[:at], *theirs[at + 1 :]))
+        if seen == theirs:
+            assert any(text in line for text in fleeting), line
+        else:
+            assert differs(replace(case.record, statuses=seen), case.record)
+
+
+def test_the_order_of_statuses_counts_and_others_between_do_not() -> None:
+    theirs = CASES["plain"].record.statuses
+    assert len(theirs) == 3
+    assert seen_of("plain", theirs, [theirs[0], "other", *theirs[1:]]) == theirs
+    assert seen_of("plain", theirs, theirs[::-1]) != theirs
+
+
+def test_a_line_of_a_status_has_what_a_record_has() -> None:
+    for case in WITH_POD:
+        pod = case.record.pod
+        assert pod is not None
+        last = status_line(pod["status"], pod["metadata"]["uid"])
+        assert last == case.record.statuses[-1]
+        assert "\n" not in last
 
 
 # --- the rest of a record
