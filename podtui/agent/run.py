@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
@@ -132,6 +133,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         app = build_app(store, kubelet.endpoints, version=__version__)
         await stack.enter_async_context(serve_unix(app, settings.socket_path))
+        _spare_the_collector()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -146,6 +148,17 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             for task in tasks:
                 task.cancel()
     return ended
+
+
+def _spare_the_collector() -> None:
+    """Leave what the program is made of out of every collection, and collect more seldom.
+
+    Each full collection stops the event loop; with 1,000 pods five in two minutes took up to 130 ms
+    each, of which 15 are left.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5000, 20, 20)
 
 
 def run_agent(settings: Settings) -> int:
