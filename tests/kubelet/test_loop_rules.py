@@ -162,7 +162,6 @@ async def test_case_60_all_containers_start_anew_in_their_sandbox() -> None:
 
 
 @pytest.mark.case(52)
-@pytest.mark.field("spec.initContainers", answer="honoured")
 @pytest.mark.parametrize("policy", ["Never", "Always"])
 async def test_case_52_an_init_container_that_fails(policy: str) -> None:
     world = World()
