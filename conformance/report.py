@@ -161,8 +161,8 @@ def document(results: Results, node: Sequence[Difference]) -> str:
         " once, with all that it said ([the records](../tests/golden/README.md)); podtui runs it on"
         " a Docker engine, and what it says is laid beside. `=` is the same line for line, a number"
         " is the [departure](departures.md) that explains what differs. *strict* is"
-        " `kubeletStrict: true`, and *statuses* are those on the way, compared there alone. *records*"
-        " are what the API shows, against a real API server's.\n\n"
+        " `kubeletStrict: true`, and *statuses* are those on the way, compared there alone."
+        " *records* are what the API shows, against a real API server's.\n\n"
         + "\n".join(f"* {line}" for line in summary(results).splitlines())
         + f"\n* the node's record: {verdict}\n\n"
         + _markdown_table(table)
