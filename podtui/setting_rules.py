@@ -15,6 +15,10 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
     """(setting, what is wrong with it), as a kubelet refuses its configuration."""
     if not 1 <= settings.maxContainerRestartPeriod <= 300:
         yield "maxContainerRestartPeriod", "must be between 1s and 300s"
+    if not 0.001 <= settings.cpuCFSQuotaPeriod <= 1:
+        yield "cpuCFSQuotaPeriod", "must be between 1ms and 1s"
+    if settings.containerLogMaxFiles < 2:
+        yield "containerLogMaxFiles", "must be greater than 1"
     yield from _eviction(settings)
     yield from _images(settings)
     yield from _shutdown(settings)

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.settings import EVICTION_HARD, SettingsError, environment_name, parse_duration, resolve
+from podtui.settings import (
+    EVICTION_HARD,
+    PARSERS,
+    SettingsError,
+    environment_name,
+    parse_duration,
+    resolve,
+)
 
 BY_PRIORITY = "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]"
 NO_FLAGS: dict[str, str | None] = {}
@@ -91,6 +98,8 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),
         ("shutdownGracePeriodByPodPriority: [{priority: 1}]\n", ":1:1", "wants a list of"),
         ("maxContainerRestartPeriod: 10m\n", ":1:1", "between 1s and 300s"),
+        ("cpuCFSQuotaPeriod: 2s\n", ":1:1", "between 1ms and 1s"),
+        ("containerLogMaxFiles: 1\n", ":1:1", "greater than 1"),
         ("evictionHard: {memory.free: 1Gi}\n", ":1:1", "unsupported eviction signal memory.free"),
         (
             "maxPods: 9\nevictionSoft: {memory.available: 1Gi}\n",
@@ -130,6 +139,11 @@ def test_hard_thresholds_are_replaced_or_merged(tmp_path: Path) -> None:
     config = write_config(tmp_path, text + "mergeDefaultEvictionSettings: true\n")
     settings = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path).settings
     assert settings.evictionHard == {**EVICTION_HARD, **given}
+
+
+def test_every_setting_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    assert [key for key in PARSERS if f"`{key}`" not in text] == []
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
