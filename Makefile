@@ -56,13 +56,13 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Tests that need no engine
-	$(BIN)/pytest -m "not engine and not e2e" -n auto --marks-report $(MARKS)/unit.json
+	$(BIN)/pytest -m "not engine and not e2e" -n auto --marks-report=$(MARKS)/unit.json
 
 integration: dev ## Tests on the real engine
-	$(BIN)/pytest -m "engine and not e2e" --marks-report $(MARKS)/engine.json
+	$(BIN)/pytest -m "engine and not e2e" --marks-report=$(MARKS)/engine.json
 
 e2e: dev ## The real program in tmux
-	$(BIN)/pytest -m e2e --marks-report $(MARKS)/e2e.json
+	$(BIN)/pytest -m e2e --marks-report=$(MARKS)/e2e.json
 
 proof: dev ## After the tests: each acceptance case and pod field is proved, as the documents say
 	$(BIN)/python scripts/coverage_docs.py --check $(MARKS)/unit.json $(MARKS)/engine.json $(MARKS)/e2e.json

@@ -1,6 +1,6 @@
 """Write ``docs/conformance.md`` and ``docs/pod-fields.md`` from what the tests showed.
 
-``pytest --marks-report FILE`` says which tests cover which acceptance cases and pod fields; give
+``pytest --marks-report=FILE`` says which tests cover which acceptance cases and pod fields; give
 this script the reports of a whole run. ``--check`` writes nothing and exits 1 where a case has no
 test, a field no answer, two tests disagree, a mark names what does not exist, or a committed
 document is not what the reports give.

@@ -1,6 +1,6 @@
 """Which tests cover which acceptance cases and pod fields, and how they ended.
 
-``pytest --marks-report FILE`` writes it as JSON; ``scripts/coverage_docs.py`` turns the reports of
+``pytest --marks-report=FILE`` writes it as JSON; ``scripts/coverage_docs.py`` turns the reports of
 a whole run into ``docs/conformance.md`` and ``docs/pod-fields.md``.
 """
 
