@@ -1,4 +1,4 @@
-"""Which of a file's documents are read, and as what (departures 7 and 8)."""
+"""Which of a file's documents are read, and as what (departure 7)."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ def test_a_missing_name_is_an_error_at_the_metadata() -> None:
     assert found.message == "Required value: name is needed for the pod"
 
 
+@pytest.mark.case(15)
 def test_case_15_ephemeral_containers_and_double_names() -> None:
     (found,) = read(pod_text(extra="  ephemeralContainers: [{name: d, image: i}]\n")).diagnostics
     assert (found.code, found.field) == ("FieldValueForbidden", "spec.ephemeralContainers")

@@ -1,4 +1,4 @@
-"""Which documents of a file are read, and the rules of ConfigMaps and Secrets (departures 7, 8)."""
+"""Which documents of a file are read, and the rules of ConfigMaps and Secrets (departure 7)."""
 
 from __future__ import annotations
 

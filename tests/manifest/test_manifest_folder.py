@@ -39,6 +39,7 @@ def only_image(folder: Folder) -> str:
     return image
 
 
+@pytest.mark.case(1)
 async def test_case_1_a_manifest_appears(folder: Path) -> None:
     async with watch(folder) as watched:
         put(folder / "web.yaml", pod_text())
@@ -57,6 +58,7 @@ async def test_case_1_a_manifest_appears(folder: Path) -> None:
     assert record.spec.text == pod_text()
 
 
+@pytest.mark.case(3)
 async def test_case_3_which_names_are_read(folder: Path) -> None:
     for name in (".web.yaml", "web.txt", "web.yaml~", "#x#", "x.swp", "x.bak", "4913", "README"):
         (folder / name).write_text(pod_text("p" + name.strip(".~#").lower().replace(".", "-")))
@@ -74,6 +76,7 @@ async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) ->
     assert (status.state, status.message) == (ManifestState.IGNORED, "an editor's backup")
 
 
+@pytest.mark.case(4)
 async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "web.yaml").write_text(pod_text())
@@ -93,6 +96,7 @@ async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
     assert all(m.status.message for n, m in seen.manifests.items() if n != "link.yaml")
 
 
+@pytest.mark.case(6)
 async def test_case_6_comments_change_nothing_about_the_pod(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -162,6 +166,7 @@ async def test_departure_1_across_a_restart_of_the_agent(folder: Path) -> None:
         assert seen.pods == {good.metadata.uid: good}  # config.seen too
 
 
+@pytest.mark.case(11)
 async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -180,6 +185,7 @@ async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
         assert seen.manifests == {}
 
 
+@pytest.mark.case(13)
 async def test_case_13_and_departure_3_of_two_the_older_has_the_pod(folder: Path) -> None:
     put(folder / "b.yaml", pod_text())
     async with watch(folder) as watched:

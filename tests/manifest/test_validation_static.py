@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from manifests import NODE, pod_text
 from validation_cases import Edits, built, container, volume
 
+from podtui.api.local import Diagnostic, Severity
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.validation import FieldError, validate_static
 
 V = "spec.volumes[0]"
+
+
+def read(text: str, *, strict: bool) -> list[Diagnostic]:
+    """The errors of a manifest that makes no pod."""
+    result = read_manifest("/m/web.yaml", text.encode(), node_name=NODE, strict=strict)
+    assert not result.pods
+    assert result.candidate is None
+    return [found for found in result.diagnostics if found.severity is Severity.ERROR]
 
 
 def source(**kinds: Any) -> Edits:
@@ -160,3 +171,43 @@ def test_what_the_kubelet_finds_first_comes_first() -> None:
         "resourceclaims",
         "csidrivers (via CSI volumes)",
     ]
+
+
+@pytest.mark.field("spec.resourceClaims", "spec.containers.resources.claims", answer="refused")
+@pytest.mark.parametrize("strict", [False, True])
+def test_claims_of_devices_are_refused(strict: bool) -> None:
+    claims = "  resourceClaims: [{name: gpu, resourceClaimName: g}]\n"
+    use = "    resources: {claims: [{name: gpu}]}\n"
+    (found,) = read(pod_text(extra=use + claims), strict=strict)
+    assert found.field == "spec.resourceClaims"
+    assert found.message == "Forbidden: static pods may not reference resourceclaims"
+    (found,) = read(pod_text(extra=use), strict=strict)
+    assert found.field == "spec.containers[0].resources.claims[0].name"
+    assert found.message.startswith('Not found: "gpu": must be one of the names')
+
+
+@pytest.mark.field("spec.schedulingGates", answer="refused")
+@pytest.mark.parametrize("strict", [False, True])
+def test_no_scheduler_lifts_gates(strict: bool) -> None:
+    gates = "  schedulingGates: [{name: example.com/wait}]\n"
+    (found,) = read(pod_text(extra=gates), strict=strict)
+    assert (found.field, found.line, found.column) == ("spec.schedulingGates", 9, 3)
+    why = "cannot be set until all schedulingGates have been cleared"
+    assert found.message == f"Forbidden: {why}"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_ephemeral_containers_come_later(strict: bool) -> None:
+    debug = "  ephemeralContainers: [{name: debug, image: busybox}]\n"
+    (found,) = read(pod_text(extra=debug), strict=strict)
+    assert (found.field, found.line, found.column) == ("spec.ephemeralContainers", 9, 3)
+    assert found.message == "Forbidden: cannot be set on create"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_projected_source_of_no_kind_is_refused(strict: bool) -> None:
+    (found,) = read(
+        pod_text(extra="  volumes: [{name: v, projected: {sources: [{}]}}]\n"), strict=strict
+    )
+    assert found.message == 'Forbidden: unknown source for projected volume "v"'
+    assert (found.line, found.column) == (9, 45)

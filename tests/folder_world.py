@@ -1,0 +1,57 @@
+"""A kubelet as in `kubelet_world` whose pods come from manifests: their texts, by file name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+
+from kubelet_world import World
+
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.identity import seen_text
+from podtui.manifest.ledger import Ledger
+from podtui.manifest.listing import Stamp
+from podtui.manifest.types import Folder
+
+PATH = "/m"
+
+
+class FolderWorld(World):
+    """The folder is ``/m``. Only what a file system does is left out: files change at once."""
+
+    def __init__(self, *, strict: bool = False, **settings: object) -> None:
+        self.strict = strict
+        self.ledger = Ledger(strict=strict, previous={})
+        self.folder = Folder()
+        self._writes = itertools.count(1)
+        super().__init__(strict=strict, **settings)  # type: ignore[arg-type]
+
+    async def _folders(self) -> AsyncIterator[Folder]:
+        while True:
+            self._changed.clear()
+            self.folder = self.ledger.folder(seen_text(self.clock.now()))
+            yield self.folder
+            await self._changed.wait()
+
+    def put(self, name: str, text: str) -> None:
+        path, write = f"{PATH}/{name}", next(self._writes)
+        result = read_manifest(path, text.encode(), node_name="n1", strict=self.strict)
+        self.ledger.read(name, path, write, Stamp(write, write, 1, 1), b"", result)
+        self._changed.set()
+
+    def delete(self, name: str) -> None:
+        self.ledger.forget(name)
+        self._changed.set()
+
+    def list_in_full(self) -> None:
+        """What happens every twenty seconds."""
+        if self.strict:
+            self.ledger.drop_broken()
+        self._changed.set()
+
+    def uid(self, name: str = "web-n1") -> str:
+        """The UID of the pod of this name that the folder has now."""
+        (found,) = (
+            pod.metadata.uid for pod in self.folder.pods.values() if pod.metadata.name == name
+        )
+        return found

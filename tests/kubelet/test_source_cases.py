@@ -1,0 +1,205 @@
+"""From manifests to running pods: what a change of a file does (reference §1, cases 1 to 18)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from folder_world import FolderWorld
+
+from podtui.api import names
+from podtui.api.local import ManifestState
+from podtui.api.v1 import Event, Pod
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.memory.images import invent
+from podtui.runtime.protocol import ContainerRecord
+
+pytestmark = pytest.mark.virtual_time
+
+WEB = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: c
+    image: busybox:1
+    env: [{name: A, value: b}]
+"""
+FIXED = WEB.replace("  name: web\n", "  name: web\n  uid: abc\n", 1)
+OTHER_ENV = "value: c"
+BROKEN = "apiVersion: v1\nkind: Pod\nmetadata: {name: web\n"
+
+
+async def running(world: FolderWorld, text: str = WEB) -> ContainerRecord:
+    """The container of ``/m/web.yaml`` once it runs."""
+    world.put("web.yaml", text)
+    await world.until(lambda: len(world.running_containers()) == 1)
+    return world.running_containers()[0]
+
+
+def variables(world: FolderWorld) -> dict[str, str]:
+    (found,) = world.running_containers()
+    return dict(world.engine._containers[found.id].config.env)
+
+
+@pytest.mark.case(1)
+async def test_a_manifest_becomes_a_pod() -> None:
+    world = FolderWorld(start_delay=1.0)
+    async with world.running():
+        world.put("web.yaml", WEB)
+        await world.until(lambda: bool(world.sandboxes()))
+        assert (await world.status()).phase == "Pending"
+        await world.until(lambda: world.phase() == "Running")
+        record = await world.record()
+    assert isinstance(record, Pod)
+    meta = record.metadata
+    assert (meta.name, meta.namespace) == ("web-n1", "default")
+    assert re.fullmatch("[0-9a-f]{32}", meta.uid)
+    notes = meta.annotations
+    assert (notes[names.CONFIG_SOURCE], notes[names.CONFIG_HASH]) == ("file", meta.uid)
+    seen = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(Z|[+-]\d\d:\d\d)"
+    assert re.fullmatch(seen, notes[names.CONFIG_SEEN])
+
+
+@pytest.mark.case(6)
+@pytest.mark.parametrize("text", [WEB, FIXED])
+async def test_comments_and_blank_lines_change_nothing(text: str) -> None:
+    world = FolderWorld()
+    async with world.running():
+        before = await running(world, text)
+        events = await world.events()
+        world.put("web.yaml", "# a comment\n\n" + text.replace("spec:\n", "spec:  # here\n\n"))
+        await world.sleep(60.0)
+        assert world.containers() == [before]
+        assert await world.events() == events
+
+
+@pytest.mark.case(7)
+async def test_an_edit_ends_the_old_pod_before_the_new_one_starts() -> None:
+    world = FolderWorld()
+    world.behaviours["c"] = Behaviour(term_after=4.0)
+    async with world.running():
+        old = await running(world)
+        world.put("web.yaml", WEB.replace("value: b", OTHER_ENV))
+        # Asked to end, and given its time.
+        for _ in range(38):
+            await world.sleep(0.1)
+            assert [c.id for c in world.running_containers()] == [old.id]
+            assert len(world.sandboxes()) == 1
+        await world.until(lambda: old.id not in [c.id for c in world.running_containers()])
+        await world.until(lambda: bool(world.running_containers()))
+        assert variables(world)["A"] == "c"
+        assert len(world.sandboxes()) == 1
+        (new,) = world.running_containers()
+        assert new.pod_uid == world.uid() != old.pod_uid
+        assert [e.message for e in await world.events("web-n1", "Killing")] == [
+            "Stopping container c"
+        ]
+
+
+@pytest.mark.case(8)
+async def test_another_image_under_a_fixed_uid_restarts_the_container_in_its_sandbox() -> None:
+    world = FolderWorld()
+    world.engine.images.add(invent("busybox:2"), "busybox:2")
+    async with world.running():
+        old = await running(world, FIXED)
+        (sandbox,) = world.sandboxes()
+        address = (await world.status()).podIP
+        world.put("web.yaml", FIXED.replace("busybox:1", "busybox:2"))
+        await world.until(lambda: [c.id for c in world.running_containers()] not in ([], [old.id]))
+        status = await world.status()
+        assert [s.id for s in world.sandboxes()] == [sandbox.id]
+        assert status.podIP == address
+        assert status.containerStatuses[0].restartCount == 1
+        assert [e.message for e in await world.events("web-n1", "Killing")] == [
+            "Container c definition changed, will be restarted"
+        ]
+
+
+@pytest.mark.case(9)
+async def test_another_variable_under_a_fixed_uid_waits_for_the_next_restart() -> None:
+    world = FolderWorld()
+    async with world.running():
+        old = await running(world, FIXED)
+        world.put("web.yaml", FIXED.replace("value: b", OTHER_ENV))
+        await world.sleep(120.0)
+        assert [c.id for c in world.running_containers()] == [old.id]
+        assert variables(world)["A"] == "b"
+        await world.runtime.stop_container(old.id, 0)
+        await world.until(lambda: bool(world.running_containers()))
+        assert variables(world)["A"] == "c"
+        assert (await world.status()).containerStatuses[0].restartCount == 1
+
+
+@pytest.mark.case(10)
+async def test_a_broken_manifest_does_no_harm_to_the_one_beside_it() -> None:
+    world = FolderWorld()
+    async with world.running():
+        world.put("bad.yaml", BROKEN)
+        await running(world)
+        await world.sleep(60.0)
+        assert world.folder.manifests["bad.yaml"].status.state is ManifestState.INVALID
+        listed = (await world.store.list("pods")).items
+        assert [item.metadata.name for item in listed] == ["web-n1"]
+        events = (await world.store.list("events")).items
+        told = {event.involvedObject.name for event in events if isinstance(event, Event)}
+        assert told <= {"web-n1", "n1"}
+
+
+@pytest.mark.case(11)
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_manifest_that_turns_bad(strict: bool) -> None:
+    world = FolderWorld(strict=strict)
+    async with world.running():
+        old = await running(world)
+        world.put("web.yaml", BROKEN)
+        await world.sleep(5.0)
+        assert [c.id for c in world.running_containers()] == [old.id]
+        world.list_in_full()
+        if strict:
+            await world.until(world.gone())
+            assert await world.record() is None
+        else:
+            await world.sleep(60.0)
+            assert [c.id for c in world.running_containers()] == [old.id]
+
+
+@pytest.mark.case(13)
+@pytest.mark.parametrize(("strict", "value"), [(False, "a"), (True, "b")])
+async def test_of_two_files_of_one_name_one_pod_runs(strict: bool, value: str) -> None:
+    world = FolderWorld(strict=strict)
+    async with world.running():
+        world.put("a.yaml", WEB.replace("value: b", "value: a"))
+        world.put("b.yaml", WEB)
+        await world.until(lambda: bool(world.running_containers()))
+        await world.sleep(60.0)
+        assert variables(world)["A"] == value
+        assert len(world.sandboxes(ready=False)) == 1
+
+
+@pytest.mark.case(18)
+@pytest.mark.parametrize("strict", [False, True])
+async def test_of_two_documents_the_first_pod_runs(strict: bool) -> None:
+    world = FolderWorld(strict=strict)
+    async with world.running():
+        await running(world, WEB + "---\n" + WEB.replace("name: web", "name: two"))
+        await world.sleep(60.0)
+        listed = (await world.store.list("pods")).items
+        assert [item.metadata.name for item in listed] == ["web-n1"]
+
+
+async def test_a_config_map_beside_its_pod_reaches_the_container() -> None:
+    world = FolderWorld()
+    uses = WEB.replace("    env: [{name: A, value: b}]", "    envFrom: [{configMapRef: {name: m}}]")
+    config = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
+    async with world.running():
+        old = await running(world, uses + config)
+        assert variables(world)["A"] == "b"
+        world.put("web.yaml", uses + config.replace("A: b", "A: c"))
+        await world.sleep(60.0)
+        assert [c.id for c in world.running_containers()] == [old.id]
+        await world.runtime.stop_container(old.id, 0)
+        await world.until(lambda: bool(world.running_containers()))
+        assert variables(world)["A"] == "c"
