@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final
 
 import docker
@@ -20,6 +22,12 @@ IMAGES: Final = {
     "busybox:1.35": ("--env", "VER=1.35"),
 }
 
+REMOVAL_TRIES: Final = 20
+
+
+class ImageInUse(Exception):
+    """Raised for an image that cannot be removed again; the text names it."""
+
 
 def _absent(client: docker.APIClient, image: str) -> bool:
     try:
@@ -29,9 +37,27 @@ def _absent(client: docker.APIClient, image: str) -> bool:
     return False
 
 
+def _remove(client: docker.APIClient, image: str) -> None:
+    """Remove it by its id: by its name it would stay while a container of it is on its way out."""
+    identity = client.inspect_image(image)["Id"]
+    for _ in range(REMOVAL_TRIES):
+        try:
+            client.remove_image(identity, force=True)
+        except docker.errors.APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+            time.sleep(0.5)
+        else:
+            return
+    raise ImageInUse(f"{image} was made for the cases and is in use: remove it later")
+
+
 @contextmanager
 def images() -> Iterator[None]:
-    """Have the images while the body runs; those that were not there before go afterwards."""
+    """Have the images while the body runs; those that were not there before go afterwards.
+
+    Raises `ImageInUse`, `docker.errors.APIError`.
+    """
     client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=60)
     made = [image for image in IMAGES if _absent(client, image)]
     try:
@@ -46,5 +72,5 @@ def images() -> Iterator[None]:
     finally:
         for image in made:
             if not _absent(client, image):
-                client.remove_image(image, force=True)
+                _remove(client, image)
         client.close()
