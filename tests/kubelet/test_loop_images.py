@@ -75,7 +75,7 @@ async def test_an_image_that_does_not_come(strict: bool) -> None:
         assert {e.involvedObject.fieldPath for e in first} == {"spec.containers{c}"}
 
 
-async def test_pulls_back_off_up_to_five_minutes_and_begin_anew_after_ten() -> None:
+async def test_pulls_back_off_up_to_five_minutes() -> None:
     world = World()
     pulls: list[float] = []
     begun = world.runtime.pull_image
