@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import msgspec
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Event, ListMeta, Node, Pod
 from podtui.client.protocol import T
 
-Object = Pod | Node | Event | Manifest
+Object = Pod | Node | Event | Manifest | Timeline
 
 
 class ObjectList(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ _KINDS: Mapping[type[Object], Kind] = {
     Node: Kind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
     Event: Kind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
     Manifest: Kind(f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)),
+    Timeline: Kind(f"/apis/{GROUP_VERSION}", "timelines", True, msgspec.json.Decoder(Timeline)),
 }
 
 

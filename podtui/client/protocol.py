@@ -6,29 +6,30 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import Event, Node, Pod
 
-T = TypeVar("T", Pod, Node, Event, Manifest)
+T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
     """The whole list, at the start and again after every reconnect: replaces what was known."""
 
-    items: tuple[Pod | Node | Event | Manifest, ...]
+    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """Objects added or modified, oldest change first, coalesced per read."""
 
-    items: tuple[Pod | Node | Event | Manifest, ...]
+    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    items: tuple[Pod | Node | Event | Manifest, ...]
+    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
@@ -26,6 +27,7 @@ from podtui.kubelet.pull_secrets import (
     missing_text,
 )
 from podtui.kubelet.pulled_images import PulledImages
+from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.token_bucket import TokenBucket
 from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime
 
@@ -75,6 +77,7 @@ class ImageManager:
         *,
         documents: Documents,
         pulled: PulledImages,
+        timelines: Timelines,
         on_progress: Progress,
     ) -> None:
         self._runtime = runtime
@@ -83,6 +86,7 @@ class ImageManager:
         self._strict = config.strict
         self._documents = documents
         self._pulled = pulled
+        self._timelines = timelines
         self._on_progress = on_progress
         self._bucket = TokenBucket(config.registry_pull_qps, config.registry_burst)
         self._backoff = Backoff()
@@ -158,10 +162,13 @@ class ImageManager:
         asked = self._clock.monotonic()
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
         reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
+        self._timelines.began(pod, StepKind.PULL, image)
         reporter.say("Waiting")
         if not await self._take_slot(stopping):
             reporter.end()
-            return ImageFailure("ErrImagePull", "the pod is being stopped")
+            text = "the pod is being stopped"
+            self._timelines.ended(pod, StepKind.PULL, image, failed=True, note=text)
+            return ImageFailure("ErrImagePull", text)
         began = self._clock.monotonic()
         reporter.say("Pulling")
         try:
@@ -175,6 +182,7 @@ class ImageManager:
             )
             self._backoff.next(key, self._clock.monotonic())
             failure = _pull_failure(image, text)
+            self._timelines.ended(pod, StepKind.PULL, image, failed=True, note=failure.reason)
             self._failures[key] = f"{failure.reason}: {failure.message}"
             return failure
         finally:
@@ -183,6 +191,7 @@ class ImageManager:
             reporter.end()
         self._failures.pop(key, None)
         ended = self._clock.monotonic()
+        self._timelines.ended(pod, StepKind.PULL, image, note=_waited(began - asked))
         self._events.pod(
             pod,
             NORMAL,
@@ -255,6 +264,11 @@ class ImageManager:
         self._backoff.collect(self._clock.monotonic())
         for key in [key for key in self._failures if not self._backoff.delay(key)]:
             del self._failures[key]
+
+
+def _waited(seconds: float) -> str:
+    """For the timeline: other pods' pulls went before."""
+    return f"{seconds:.1f}s of it in the queue" if seconds >= 0.1 else ""
 
 
 def _pull_failure(image: str, text: str) -> ImageFailure:

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
+from podtui.api.insight import StepKind
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.clock import Clock
@@ -50,6 +51,7 @@ from podtui.kubelet.starter import ContainerStarter
 from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.supervise import keep_running
 from podtui.kubelet.sync import Syncer
+from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.types import PodOperation, PodUpdate, ProbeResult, WorkerState
 from podtui.kubelet.volume_manager import VolumeManager
 from podtui.manifest.objects import ObjectKey, references
@@ -104,6 +106,7 @@ class Kubelet:
         self._workers: PodWorkers | None = None
 
         self._events = EventRecorder(records, clock, config.node_name)
+        self._timelines = Timelines(records, clock)
         self._link = EngineLink(runtime, clock, config)
         self._cache = PodCache()
         self._manager = PodManager()
@@ -176,6 +179,7 @@ class Kubelet:
             config,
             documents=self._documents,
             pulled=self._pulled,
+            timelines=self._timelines,
             on_progress=self._on_pull_progress,
         )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
@@ -189,6 +193,7 @@ class Kubelet:
                 self._events,
                 self._hooks,
                 self._documents,
+                self._timelines,
                 clock,
                 config,
             ),
@@ -209,6 +214,7 @@ class Kubelet:
             image_volumes=ImageVolumes(runtime, images),
             allocations=self._allocations,
             resizes=self._resizes,
+            timelines=self._timelines,
             clock=clock,
             config=config,
             logs=logs,
@@ -268,6 +274,7 @@ class Kubelet:
         """Supervise until cancelled."""
         self._turn()
         await self._statuses.load()
+        await self._timelines.load()
         await self._allocations.load()
         await self._pulled.load()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
@@ -280,6 +287,7 @@ class Kubelet:
                 await self._statuses.drain()
                 await self._events.drain()
                 await self._allocations.drain()
+                await self._timelines.drain()
 
     async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -315,6 +323,7 @@ class Kubelet:
                 "folder": self._read_folders,
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
+                "timelines": self._timelines.run,
                 "sync loop": self._consume_folders,
                 "housekeeping": keep_house,
                 **({} if self._care is None else self._care.tasks()),
@@ -456,6 +465,7 @@ class Kubelet:
             self._housekeeping.sweep(self._workers, wanted=folder.pods.keys())
         self._statuses.remove_orphans(folder.pods.keys())
         self._allocations.keep_only(folder.pods.keys())
+        self._timelines.keep_only(folder.pods.keys())
 
     async def _handle(self, update: PodUpdate) -> None:
         if update.operation is PodOperation.REMOVE:
@@ -481,11 +491,17 @@ class Kubelet:
         uid = pod.metadata.uid
         self._manager.set(pod)
         self._statuses.claim(pod)
+        self._timelines.seen(pod)
         # One that comes back while it is still ending is not admitted again: it never left.
         if self._workers.ending(uid):
             self._admissions.let_in(pod)
+            self._timelines.ended(pod, StepKind.ADMIT)
             self._workers.update(pod)
-        elif await self._admissions.admit(pod):
+            return
+        admitted = await self._admissions.admit(pod)
+        why = "" if admitted else self._statuses.reason(uid)
+        self._timelines.ended(pod, StepKind.ADMIT, failed=not admitted, note=why)
+        if admitted:
             self._workers.update(pod)
 
     async def _update(self, pod: Pod) -> None:
@@ -504,6 +520,7 @@ class Kubelet:
         assert self._workers is not None
         uid = pod.metadata.uid
         self._manager.remove(uid)
+        self._timelines.removed(pod)
         self._admissions.forgive(uid)
         self._admissions.let_go(uid)
         self._allocations.forget(uid)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from podtui.api.pods import pod_ref
+from podtui.api.insight import StepKind
+from podtui.api.pods import is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, SubPathError
@@ -35,6 +36,7 @@ from podtui.kubelet.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.killer import Killer, field_path
 from podtui.kubelet.mounts import sub_path_failure
 from podtui.kubelet.node_files import hosts_file
+from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.types import NodeView, ObservedContainer
 from podtui.kubelet.volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -76,6 +78,7 @@ class ContainerStarter:
         events: EventRecorder,
         hooks: Hooks,
         documents: Documents,
+        timelines: Timelines,
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
@@ -85,6 +88,7 @@ class ContainerStarter:
         self._events = events
         self._hooks = hooks
         self._documents = documents
+        self._timelines = timelines
         self._clock = clock
         self._config = config
         self._backoff = Backoff(*crash_limits(config))
@@ -146,6 +150,7 @@ class ContainerStarter:
             return self._failed(pod, container, image.reason, image.message, text=image.reason)
         if stopping.is_set():
             return StartFailure("ContainerCreating", "the pod is being stopped")
+        self._timelines.began(pod, StepKind.CREATE, container.name)
         try:
             config = container_config(
                 pod,
@@ -193,6 +198,7 @@ class ContainerStarter:
             text = str(error).replace(created.id, container.name)
             return self._failed(pod, container, "RunContainerError", text)
         self._tell(pod, container, NORMAL, "Started", "Container started")
+        self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
         self._degraded(pod, container, created, started)
         return await self._post_start(pod, container, started.id)
 
@@ -227,7 +233,9 @@ class ContainerStarter:
     ) -> StartFailure | None:
         if container.lifecycle is None or container.lifecycle.postStart is None:
             return None
+        self._timelines.began(pod, StepKind.POST_START, container.name)
         problem = await self._hooks.post_start(pod, container, container_id)
+        self._timelines.ended(pod, StepKind.POST_START, container.name, failed=bool(problem))
         if not problem:
             return None
         self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
@@ -245,7 +253,15 @@ class ContainerStarter:
         self, pod: Pod, container: Container, reason: str, message: str, *, text: str = ""
     ) -> StartFailure:
         self._tell(pod, container, WARNING, "Failed", f"Error: {text or message}")
+        self._timelines.ended(pod, StepKind.CREATE, container.name, failed=True, note=reason)
         return StartFailure(reason, message)
 
     def _tell(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
         self._events.pod(pod, kind, reason, message, field_path(pod, container.name))
+
+
+def _ends_first(pod: Pod, container: Container) -> bool:
+    """Whether the pod's other containers wait for this one's end."""
+    return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
+        container
+    )

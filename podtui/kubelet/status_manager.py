@@ -73,6 +73,11 @@ class StatusManager:
         entry = self._entries.get(uid)
         return None if entry is None else entry.status
 
+    def reason(self, uid: str) -> str:
+        """Of the pod's status; empty where there is none."""
+        status = self.get(uid)
+        return "" if status is None else status.reason
+
     def record_of(self, uid: str) -> Pod | None:
         """The pod as its record shows it, written or about to be."""
         entry = self._entries.get(uid)

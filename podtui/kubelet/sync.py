@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from podtui.api.insight import StepKind
 from podtui.api.pods import is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
@@ -51,6 +52,7 @@ from podtui.kubelet.status import (
     terminated_status,
 )
 from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.together import together
 from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
 from podtui.kubelet.unsupported import not_done
@@ -111,6 +113,7 @@ class Syncer:
         image_volumes: ImageVolumes,
         allocations: Allocations,
         resizes: Resizes,
+        timelines: Timelines,
         logs: LogFiles,
         clock: Clock,
         config: KubeletConfig,
@@ -133,6 +136,7 @@ class Syncer:
         self._image_volumes = image_volumes
         self._allocations = allocations
         self._resizes = resizes
+        self._timelines = timelines
         self._logs = logs
         self._actuator = ResizeActuator(runtime, allocations, config)
         self._clock = clock
@@ -188,6 +192,8 @@ class Syncer:
         if decorate is not None:
             status = decorate(status)
         self._statuses.set(pod, status)
+        self._timelines.observed(pod, observed)
+        self._timelines.shown(pod, status)
         return status
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
@@ -197,6 +203,7 @@ class Syncer:
             name = f"{self._runtime_name}://{container_id}"
             merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
             self._statuses.set(pod, merged)
+            self._timelines.shown(pod, merged)
 
     @property
     def _runtime_name(self) -> str:
@@ -235,12 +242,14 @@ class Syncer:
         pod = self._allocations.allocated(pod)
         self._tell_unsupported(pod)
         self._starter.tell_missing_secrets(pod)
+        self._timelines.began(pod, StepKind.VOLUMES)
         volumes = await self._volumes.set_up(pod, self._node.view())
         if not volumes.ready:
             return SyncOutcome(
                 retry_in=self._config.error_backoff if volumes.foreign else None,
                 deadline_in=self._due_in(pod, status),
             )
+        self._timelines.ended(pod, StepKind.VOLUMES)
         self._probes.start(pod)
         actions = compute_pod_actions(
             pod,
@@ -304,9 +313,12 @@ class Syncer:
             raise EngineUnavailable(self._link.error)
         sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
         if actions.create_sandbox:
+            self._timelines.began(pod, StepKind.SANDBOX)
             made = await self._create_sandbox(pod, actions.attempt, info)
             if isinstance(made, StartFailure):
+                self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=made.reason)
                 return True, _Failures((made,), self._config.error_backoff)
+            self._timelines.ended(pod, StepKind.SANDBOX)
             sandbox_id, ips, acted = made.record.id, made.ips, True
             self._tell_sandbox(pod)
         if self._config.strict:

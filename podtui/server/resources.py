@@ -126,6 +126,15 @@ MANIFESTS = Resource(
     short_names=("mf",),
     fields=("status.state",),
 )
+TIMELINES = Resource(
+    api_version=GROUP_VERSION,
+    plural="timelines",
+    singular="timeline",
+    kind="Timeline",
+    namespaced=True,
+    columns=table.TIMELINES,
+    short_names=("tl",),
+)
 POD_METRICS = Resource(
     api_version=METRICS_GROUP_VERSION,
     plural="pods",
@@ -144,7 +153,7 @@ NODE_METRICS = Resource(
     columns=table.NODE_METRICS,
     watchable=False,
 )
-ALL = (NODES, PODS, EVENTS, NAMESPACES, MANIFESTS, POD_METRICS, NODE_METRICS)
+ALL = (NODES, PODS, EVENTS, NAMESPACES, MANIFESTS, TIMELINES, POD_METRICS, NODE_METRICS)
 GROUPS = ("", GROUP, METRICS_GROUP)
 
 
@@ -160,6 +169,7 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
         (NODES, RecordedObjects(records, "nodes")),
         (EVENTS, RecordedObjects(records, "events")),
         (MANIFESTS, RecordedObjects(records, "manifests")),
+        (TIMELINES, RecordedObjects(records, "timelines")),
         (NAMESPACES, NamespacesOfPods(records)),
         (POD_METRICS, LiveObjects(kubelet.pod_metrics)),
         (NODE_METRICS, LiveObjects(node_metrics)),

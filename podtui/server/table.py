@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
-from podtui.api.times import since
+from podtui.api.times import parse_time, since
 from podtui.api.v1 import Event, Node
 from podtui.server.objects import ApiObject
 from podtui.server.pod_row import NONE, pod_row
@@ -144,6 +145,14 @@ def _manifest(manifest: Manifest, now: datetime) -> list[Cell]:
     ]
 
 
+def _timeline(timeline: Timeline, now: datetime) -> list[Cell]:
+    newest = timeline.starts[0] if timeline.starts else None
+    began = parse_time(newest.began) if newest else None
+    ready = parse_time(newest.ready) if newest else None
+    took = f"{(ready - began).total_seconds():.2f}s" if began and ready else NONE
+    return [timeline.metadata.name, took, since(newest.began if newest else None, now)]
+
+
 def _pod_metrics(metrics: PodMetrics, now: datetime) -> list[Cell]:
     return [metrics.metadata.name, metrics.window, since(metrics.timestamp, now)]
 
@@ -177,5 +186,6 @@ MANIFESTS = Columns(
     ("Path",),
     frozenset({"Errors", "Warnings"}),
 )
+TIMELINES = Columns(("Name", "Ready In", "Age"), _timeline)
 POD_METRICS = Columns(("Name", "Window", "Age"), _pod_metrics)
 NODE_METRICS = Columns(("Name", "CPU", "Memory", "Window"), _node_metrics)

@@ -13,6 +13,7 @@ from datetime import datetime
 
 import msgspec
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.errors import PodtuiError
@@ -20,7 +21,7 @@ from podtui.store.protocol import Resource
 
 log = logging.getLogger(__name__)
 
-Object = Pod | Node | Event | Manifest
+Object = Pod | Node | Event | Manifest | Timeline
 Key = tuple[Resource, str, str]
 """Resource, namespace, name."""
 
@@ -46,11 +47,12 @@ COMMIT;
 _SHORT_READ = 522
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
-DECODERS: dict[Resource, msgspec.json.Decoder[Pod | Node | Event | Manifest]] = {
+DECODERS: dict[Resource, msgspec.json.Decoder[Object]] = {
     "pods": msgspec.json.Decoder(Pod),
     "nodes": msgspec.json.Decoder(Node),
     "events": msgspec.json.Decoder(Event),
     "manifests": msgspec.json.Decoder(Manifest),
+    "timelines": msgspec.json.Decoder(Timeline),
 }
 
 

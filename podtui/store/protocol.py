@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeVar
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 
-T = TypeVar("T", Pod, Node, Event, Manifest)
+T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
 
 class WatchType(StrEnum):
@@ -34,20 +35,20 @@ class Change:
     """
 
     type: WatchType
-    object: Pod | Node | Event | Manifest | None
+    object: Pod | Node | Event | Manifest | Timeline | None
     resource_version: int
-    previous: Pod | Node | Event | Manifest | None = None
+    previous: Pod | Node | Event | Manifest | Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A consistent list: a watch from ``resource_version`` misses nothing and repeats nothing."""
 
-    items: tuple[Pod | Node | Event | Manifest, ...]
+    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
     resource_version: int
 
 
-Resource = Literal["pods", "nodes", "events", "manifests"]
+Resource = Literal["pods", "nodes", "events", "manifests", "timelines"]
 
 
 class Records(Protocol):
@@ -63,7 +64,7 @@ class Records(Protocol):
 
     async def get(
         self, resource: Resource, namespace: str, name: str
-    ) -> Pod | Node | Event | Manifest | None: ...
+    ) -> Pod | Node | Event | Manifest | Timeline | None: ...
 
     async def list(self, resource: Resource, namespace: str = "") -> Listing:
         """Of one namespace, or of all when it is empty; ordered by namespace and name."""

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
+from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.clock import Clock
@@ -28,13 +29,21 @@ from podtui.store.protocol import Change, Listing, Resource, T, WatchType
 from podtui.store.writer import Writer
 
 EVENTS_LIMIT = 10_000
-HISTORY: Mapping[Resource, int] = {"pods": 4096, "events": 4096, "manifests": 1024, "nodes": 256}
-"""Changes kept for watches. Few of nodes, whose heartbeats nobody replays."""
+HISTORY: Mapping[Resource, int] = {
+    "pods": 4096,
+    "events": 4096,
+    "manifests": 1024,
+    "nodes": 256,
+    "timelines": 256,
+}
+"""Changes kept for watches. Few of nodes, whose heartbeats nobody replays, and of timelines, which
+are told whole."""
 _TYPES: Mapping[Resource, type[Object]] = {
     "pods": Pod,
     "nodes": Node,
     "events": Event,
     "manifests": Manifest,
+    "timelines": Timeline,
 }
 _RESTART_GAP = 1 << 20
 """More changes than can ever be waiting for the disk when the process dies."""
@@ -46,7 +55,7 @@ class _Table:
 
     history: History
     objects: dict[tuple[str, str], Object] = field(
-        default_factory=dict[tuple[str, str], Pod | Node | Event | Manifest]
+        default_factory=dict[tuple[str, str], Pod | Node | Event | Manifest | Timeline]
     )
     order: list[tuple[str, str]] | None = None
 
@@ -83,8 +92,9 @@ class Store:
             loaded.resource_version + _RESTART_GAP if loaded.resource_version else 1,
             int(clock.now().timestamp() * 1e6),
         )
+        kept = {**HISTORY, **history}
         self._tables = {
-            resource: _Table(History(history[resource], self._version)) for resource in _TYPES
+            resource: _Table(History(kept[resource], self._version)) for resource in _TYPES
         }
         # Events by the time of their last write, oldest first: what ageing takes from the front.
         self._ages: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -239,7 +249,7 @@ def open_store(
 ) -> Store:
     """Open the records at ``path`` (None: in memory only). Blocks while it reads the file.
 
-    ``events_ttl`` is in seconds. A damaged file is moved aside and `Store.recovered` says so.
+    ``events_ttl`` is in seconds; ``history`` names what differs from `HISTORY`. A damaged file is moved aside and `Store.recovered` says so.
     Raises `PodtuiError` when the place cannot be used.
     """
     loaded = load(path, clock.now()) if path is not None else Loaded()

@@ -34,7 +34,7 @@ async def test_aggregated(version: str, http: aiohttp.ClientSession) -> None:
             found[group["metadata"]["name"]] = {item["resource"] for item in resources}
     assert found == {
         "": {"pods", "nodes", "events", "namespaces"},
-        "podtui.dev": {"manifests"},
+        "podtui.dev": {"manifests", "timelines"},
         "metrics.k8s.io": {"pods", "nodes"},
     }
 
