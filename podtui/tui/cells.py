@@ -6,8 +6,10 @@ how each looks in the theme in force.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
 from typing import Any, Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -47,27 +49,60 @@ class Cell:
         return self.text if short else f"{self.text} ({short_duration(now - self.since)} ago)"
 
 
+class Kind(Enum):
+    """What a column's values are, and so how filters compare them."""
+
+    TEXT = auto()
+    COUNT = auto()
+    CPU = auto()
+    """Milli cores."""
+    BYTES = auto()
+    PERCENT = auto()
+    SHARE = auto()
+    """A part of one."""
+    AGE = auto()
+    """Epoch seconds; compared by how long ago that was."""
+
+
+Value = str | float | None
+"""What a filter compares; None where there is nothing to compare yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table; ``cells`` and ``sort`` are in the order of its columns.
+    """One line of a table; ``cells``, ``sort`` and ``values`` are in the order of its columns.
 
     ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
-    cells from column ``tail_from`` on. ``search`` is what a filter looks at. Rows of one ``same``
-    are the same thing to people: the cursor goes from one that is gone to its successor.
+    cells from column ``tail_from`` on. ``search`` is what a regular expression looks at. Rows of
+    one ``same`` are the same thing to people: the cursor and a mark go from one that is gone to its
+    successor. ``fault``: something is wrong with it. ``markable``: it can be acted on.
     """
 
     key: str
     cells: tuple[Cell, ...]
     sort: tuple[Any, ...]
+    values: tuple[Value, ...] = ()
     search: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pin: int = 0
     tail: Span | None = None
     tail_from: int = 0
     same: str = ""
+    fault: bool = False
+    markable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+class Shown(Enum):
+    """When a column is shown where nobody chose."""
+
+    ALWAYS = auto()
+    WIDE = auto()
+    """With the wide view."""
+    CHOSEN = auto()
+    """Only where somebody ticks it."""
+
+
+@dataclass(frozen=True)
 class Column:
     """``rank``: the smallest goes first when there is no room. ``flexible`` columns may shrink to
     ``minimum``; one that is ``filling`` takes what the others leave."""
@@ -82,6 +117,13 @@ class Column:
     filling: bool = False
     descending: bool = False
     """Whether the first click sorts the largest to the top."""
+    kind: Kind = Kind.TEXT
+    shown: Shown = Shown.ALWAYS
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What a filter may call it: its title, its key, both in small letters."""
+        return tuple(dict.fromkeys((self.title.lower(), self.key.lower())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +136,30 @@ class Fitted:
 
 
 def fit(
-    columns: Sequence[Column], natural: Sequence[int], short: Sequence[int], available: int
+    columns: Sequence[Column],
+    natural: Sequence[int],
+    short: Sequence[int],
+    available: int,
+    *,
+    shown: Sequence[int] | None = None,
+    wanted: Collection[int] = (),
 ) -> tuple[Fitted, ...]:
     """Which columns a table of ``available`` cells shows, and how wide.
 
     ``natural`` and ``short`` are the widths that the cells of each column want. Long cells give way
-    first, then flexible columns down to their minimum, then whole columns by rank.
+    first, then flexible columns down to their minimum, then whole columns by rank. Only those of
+    ``shown`` are looked at; those of ``wanted`` are the last to go.
     """
-    kept = list(range(len(columns)))
-    wide = [_clamp(columns[i], natural[i]) for i in kept]
-    tight = [_clamp(columns[i], short[i]) for i in kept]
-    least = [columns[i].minimum if columns[i].flexible else tight[i] for i in kept]
+    kept = list(range(len(columns)) if shown is None else shown)
+    rank = {i: columns[i].rank + 1000 * (i in wanted) for i in kept}
+    wide = {i: _clamp(columns[i], natural[i]) for i in kept}
+    tight = {i: _clamp(columns[i], short[i]) for i in kept}
+    least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
     while len(kept) > 1 and _total(least, kept) > available:
-        kept.remove(min(kept, key=lambda i: columns[i].rank))
+        kept.remove(min(kept, key=lambda i: rank[i]))
     is_short = dict.fromkeys(kept, False)
     widths = {i: wide[i] for i in kept}
-    for index in sorted(kept, key=lambda i: columns[i].rank):
+    for index in sorted(kept, key=lambda i: rank[i]):
         if _total(widths, kept) <= available:
             break
         widths[index], is_short[index] = tight[index], tight[index] < wide[index]
@@ -133,7 +183,7 @@ def _clamp(column: Column, width: int) -> int:
     return max(len(column.title) + 1, min(width, column.maximum))
 
 
-def _total(widths: Mapping[int, int] | Sequence[int], kept: Sequence[int]) -> int:
+def _total(widths: Mapping[int, int], kept: Sequence[int]) -> int:
     return sum(widths[i] for i in kept) + GAP * (len(kept) - 1)
 
 

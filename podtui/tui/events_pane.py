@@ -27,7 +27,7 @@ class EventsPane(Pane):
         self._pod: Pod | None = None
         self._only = False
         self.table = Table(
-            EVENT_COLUMNS, sort=0, descending=True, follow_top=True, id="events-table"
+            EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id="events-table"
         )
 
     def compose(self) -> ComposeResult:

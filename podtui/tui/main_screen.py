@@ -10,17 +10,18 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.widget import Widget
 
-from podtui.errors import UsageError
+from podtui.api.v1 import Pod
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.chrome import header, status_line
 from podtui.tui.events_pane import EventsPane
-from podtui.tui.filters import parse_filter
+from podtui.tui.filters import FilterError, parse_filter
 from podtui.tui.layout import CHROME, PANES, Body, PanesLayout, Shape, panes_in, shape_of
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.node_pane import NodePane
 from podtui.tui.pane import Pane
+from podtui.tui.pod_rows import STATUS
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.pod_status import Family, is_rejected
 from podtui.tui.pods_pane import PodsPane
@@ -30,8 +31,6 @@ from podtui.tui.table import Table
 from podtui.tui.text_screens import EventScreen, ManifestScreen
 
 FAMILIES = {family.value: family for family in Family}
-STATUS = 2
-"""The column of the pods' table whose tone is the pod's family."""
 
 
 class MainScreen(LiveScreen):
@@ -86,6 +85,17 @@ class MainScreen(LiveScreen):
     def on_mount(self) -> None:
         self._place()
         super().on_mount()
+
+    # --- what is chosen
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        """The pods to act on: those that are marked and in sight of the filter, in the order of the
+        table; where none is, the one under the cursor."""
+        return self.pods.chosen
+
+    def clear_marks(self) -> None:
+        """Take all marks away: what they were for is done."""
+        self.pods.table.action_clear_marks()
 
     # --- what is shown
 
@@ -278,13 +288,14 @@ class MainScreen(LiveScreen):
             self.set_focus(self._focus_of(self.active))
 
     def _filter(self, text: str, *, strict: bool) -> None:
+        pane = self.events if self.active == "events" else self.pods
         try:
-            wanted = parse_filter(text)
-        except UsageError as error:
+            wanted = parse_filter(text, pane.table.columns)
+        except FilterError as error:
             if strict:
-                self.notify(str(error), severity="error", title="Filter")
+                self.notify(str(error), severity="error", title="Filter", markup=False)
             return
-        (self.events if self.active == "events" else self.pods).filter_by(wanted)
+        pane.filter_by(wanted)
         self.publish(Changes(), self.podtui.now())
 
     def filter_active(self, text: str) -> None:

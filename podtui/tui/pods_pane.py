@@ -14,7 +14,8 @@ from podtui.tui.cells import Line, Row, Span, wrap
 from podtui.tui.filters import Filter
 from podtui.tui.model import Changes, Model
 from podtui.tui.pane import EmptyText, Pane, waiting_text
-from podtui.tui.rows import MANIFEST_KEY, POD_COLUMNS, manifest_row, pod_row
+from podtui.tui.pod_rows import POD_COLUMNS, manifest_row, pod_row
+from podtui.tui.rows import MANIFEST_KEY
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
 from podtui.tui.tones import LinesView
@@ -35,6 +36,7 @@ class PodsPane(Pane):
         Binding("R", "sort('restarts')", "Sort by restarts", show=False, id="pods.sort-restarts"),
         Binding("C", "sort('cpu')", "Sort by CPU", show=False, id="pods.sort-cpu"),
         Binding("M", "sort('memory')", "Sort by memory", show=False, id="pods.sort-memory"),
+        Binding("I", "sort('ip')", "Sort by address", show=False, id="pods.sort-ip"),
     ]
     DEFAULT_CSS = """
     PodsPane {
@@ -50,7 +52,7 @@ class PodsPane(Pane):
         super().__init__(id=id)
         self._model = model
         self._folder = folder
-        self.table = Table(POD_COLUMNS, sort=0, home_pin=1, id="pods-table")
+        self.table = Table(POD_COLUMNS, sort="name", home_pin=1, id="pods-table")
         self.why = LinesView(id="why")
         self.why.can_focus = False
 
@@ -68,6 +70,15 @@ class PodsPane(Pane):
     def pod(self) -> Pod | None:
         """The pod under the cursor."""
         return self._model.pods.get(self.table.cursor_key)
+
+    @property
+    def chosen(self) -> tuple[Pod, ...]:
+        """The marked pods in the order of the table, else the one under the cursor."""
+        pods = self._model.pods
+        marked = tuple(pods[row.key] for row in self.table.marked if row.key in pods)
+        if marked:
+            return marked
+        return (self.pod,) if self.pod is not None else ()
 
     @property
     def manifest(self) -> Manifest | None:
@@ -121,6 +132,9 @@ class PodsPane(Pane):
 
     def filter_by(self, wanted: Filter) -> None:
         self.table.filter_by(wanted)
+        self._count()
+
+    def on_table_marks_changed(self) -> None:
         self._count()
 
     def _count(self) -> None:

@@ -35,6 +35,9 @@ class RowSet:
         self.sort = sort
         self.descending = descending
         self.filter: Filter = ALL
+        self.faults_only = False
+        self.now = 0.0
+        """Epoch seconds, for filters that look at ages."""
         self.natural = [0] * len(columns)
         self.short = [0] * len(columns)
         self.sorts = 0
@@ -60,7 +63,7 @@ class RowSet:
             self.rows[row.key] = row
             resized |= self._measure(row)
             shown = row.key in self.index
-            if shown != self.filter.matches(row.search, row.labels):
+            if shown != self.wants(row):
                 moved = True
             elif shown:
                 touched.add(row.key)
@@ -78,22 +81,39 @@ class RowSet:
         self.sort, self.descending = column, descending
         self._arrange()
 
-    def filter_by(self, wanted: Filter) -> None:
-        self.filter = wanted
+    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+        self.filter, self.faults_only = wanted, faults_only
         self.natural = [0] * len(self.columns)
         self.short = [0] * len(self.columns)
         for row in self.rows.values():
-            if wanted.matches(row.search, row.labels):
+            if self.wants(row):
                 self._measure(row)
         self._arrange()
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.filter.text) or self.faults_only
+
+    def wants(self, row: Row) -> bool:
+        """Whether the filter lets a row through."""
+        return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
+
+    def let_time_pass(self, now: float) -> bool:
+        """Whether a row came or went because the filter is about ages."""
+        self.now = now
+        if not self.filter.timed:
+            return False
+        if all(self.wants(row) == (key in self.index) for key, row in self.rows.items()):
+            return False
+        self._arrange()
+        return True
 
     def _place(self, row: Row) -> tuple[int, Any]:
         return row.pin, row.sort[self.sort]
 
     def _arrange(self) -> None:
         self.sorts += 1
-        matches = self.filter.matches
-        shown = [row for row in self.rows.values() if matches(row.search, row.labels)]
+        shown = [row for row in self.rows.values() if self.wants(row)]
         # Three stable sorts: by key, so that equals never dance; by the column; pins before all.
         shown.sort(key=lambda row: row.key)
         shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)

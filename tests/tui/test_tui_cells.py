@@ -4,8 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.tui.cells import Span, fit, line_width, sized, width_of, wrap
+from podtui.tui.column_choice import ColumnChoice
 from podtui.tui.format import cores, mebibytes, size
-from podtui.tui.rows import EVENT_COLUMNS, POD_COLUMNS
+from podtui.tui.pod_rows import POD_COLUMNS
+from podtui.tui.rows import EVENT_COLUMNS
 from podtui.tui.sanitize import clean, clean_lines
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -48,21 +50,39 @@ def test_wrapped_rows_fit_and_lose_no_word(texts: list[str], width: int, indent:
     assert "".join("".join(span.text for row in rows for span in row).split()) == before
 
 
-@given(st.integers(10, 250), st.lists(st.integers(0, 80), min_size=8, max_size=8))
-def test_fitted_columns_never_overflow(available: int, natural: list[int]) -> None:
+@given(st.integers(10, 250), st.lists(st.integers(0, 80), min_size=18, max_size=18), st.booleans())
+def test_fitted_columns_never_overflow(available: int, natural: list[int], wide: bool) -> None:
     for columns in (POD_COLUMNS, EVENT_COLUMNS):
         wanted = natural[: len(columns)]
-        found = fit(columns, wanted, wanted, available)
+        shown = ColumnChoice(wide=wide).shown(columns)
+        found = fit(columns, wanted, wanted, available, shown=shown)
         assert sum(f.width for f in found) + 2 * (len(found) - 1) <= available
         assert [f.index for f in found] == sorted(f.index for f in found)
+        assert {f.index for f in found} <= set(shown)
+
+
+NATURAL = {"name": 20, "ready": 5, "status": 20, "restarts": 11, "cpu": 5, "memory": 6, "ip": 12,
+           "age": 6}  # fmt: skip
+
+
+def fitted(available: int, *wanted: str) -> list[str]:
+    keys = [column.key for column in POD_COLUMNS]
+    natural = [NATURAL.get(key, 8) for key in keys]
+    short = [1 if key == "restarts" else NATURAL.get(key, 8) for key in keys]
+    found = fit(
+        POD_COLUMNS, natural, short, available,
+        shown=ColumnChoice().shown(POD_COLUMNS), wanted=[keys.index(key) for key in wanted],
+    )  # fmt: skip
+    return [keys[f.index] for f in found]
 
 
 def test_the_least_important_column_goes_first() -> None:
-    natural = [20, 5, 20, 11, 5, 6, 12, 6]
-    short = [20, 5, 20, 1, 5, 6, 12, 6]
-    at_78 = [POD_COLUMNS[f.index].key for f in fit(POD_COLUMNS, natural, short, 78)]
-    assert at_78 == ["name", "ready", "status", "restarts", "cpu", "memory", "age"]
-    at_40 = [POD_COLUMNS[f.index].key for f in fit(POD_COLUMNS, natural, short, 40)]
-    assert at_40[:3] == ["name", "ready", "status"]
-    assert {"cpu", "memory", "ip"}.isdisjoint(at_40)
-    assert len(fit(POD_COLUMNS, natural, short, 120)) == len(POD_COLUMNS)
+    assert fitted(78) == ["name", "ready", "status", "restarts", "cpu", "memory", "age"]
+    assert fitted(40)[:3] == ["name", "ready", "status"]
+    assert {"cpu", "memory", "ip"}.isdisjoint(fitted(40))
+    assert fitted(120) == list(NATURAL)
+
+
+def test_a_column_that_is_wanted_is_the_last_to_go() -> None:
+    assert "ip" in fitted(40, "ip")
+    assert "ip" not in fitted(40)

@@ -189,6 +189,45 @@ async def test_filter_as_one_types() -> None:
         assert len(main(app).pods.table.set) == 11
 
 
+async def test_marked_pods_are_chosen_together() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        screen = main(app)
+        screen.pods.table.select("uid-counter")
+
+        def chosen() -> list[str]:
+            return [p.metadata.name for p in screen.chosen_pods()]
+
+        assert chosen() == ["counter-n1"], "where nothing is marked, the one under the cursor"
+        await pilot.press("space")
+        assert any(line.startswith("◆counter-n1") for line in table_text(app))
+        await pilot.press("j", "j", "ctrl+@")
+        assert chosen() == ["counter-n1", "crash-loop-n1", "leaving-n1", "no-such-image-n1"]
+        await wait_for(pilot, lambda: "marked" in str(screen.pods.border_title), "the count")
+        before = chosen()
+        client.remove(pod("counter", status()))
+        client.change(pod("counter", status(), uid="uid-counter-2"))
+        await wait_for(
+            pilot, lambda: "uid-counter-2" in screen.pods.table.set.index, "the successor"
+        )
+        assert chosen() == before, "an edited pod keeps its mark"
+        await pilot.press("ctrl+backslash")
+        assert len(chosen()) == 1
+        await pilot.press("g", "space")
+        assert not screen.pods.table.marked, "a file is not marked"
+
+
+async def test_copying_a_cell() -> None:
+    async with running() as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await pilot.press("c")
+        assert app.clipboard == "crash-loop-n1"
+        await pilot.press("shift+right", "shift+right", "c")
+        assert app.clipboard == "CrashLoopBackOff"
+        await pilot.press("O")
+        assert "STATUS↑" in table_text(app)[0]
+
+
 async def test_nothing_matches_says_how_to_get_back() -> None:
     async with running() as (app, pilot):
         await pilot.press("slash", *"zzz", "enter")
@@ -511,7 +550,7 @@ async def test_a_thousand_pods_cost_what_is_in_sight() -> None:
         hidden = [pod(f"p{n:04}", status(ready=False), uid=f"u{n}") for n in range(500, 700)]
         client.change(*hidden)
         await wait_for(
-            pilot, lambda: table.set.rows["u699"].cells[1].text == "0/1", "rows out of sight"
+            pilot, lambda: table.set.rows["u699"].cells[2].text == "0/1", "rows out of sight"
         )
         await pilot.pause()
         assert table.repaints - drawn == 0

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.errors import UsageError
-from podtui.tui.cells import Cell, Column, Row
+from podtui.tui.cells import Cell, Column, Kind, Row
 from podtui.tui.filters import parse_filter
 from podtui.tui.row_set import RowSet
 
@@ -69,33 +69,25 @@ def test_any_run_of_changes_ends_as_a_fresh_table(
     assert rows.index == {key: n for n, key in enumerate(rows.order)}
 
 
-def names(pattern: str) -> list[str]:
+def test_a_filter_by_age_lets_rows_go_as_time_goes_on() -> None:
+    columns = (Column("name", "NAME", 1), Column("age", "AGE", 1, kind=Kind.AGE))
+    rows = RowSet(columns, 0)
+    rows.let_time_pass(100)
+    rows.apply([Row(n, (Cell(n), Cell("", since=at)), (n, -at), (n, at)) for n, at in
+                (("old", 10.0), ("young", 95.0))])  # fmt: skip
+    rows.filter_by(parse_filter("age<10s", columns))
+    assert rows.order == ["young"]
+    assert not rows.let_time_pass(104)
+    assert rows.let_time_pass(105)
+    assert rows.order == []
+
+
+def test_faults_only() -> None:
     rows = RowSet(COLUMNS, 0)
-    rows.apply([row("web", app="web", tier="front"), row("Worker", app="jobs"), row("db")])
-    rows.filter_by(parse_filter(pattern))
-    return rows.order
-
-
-@pytest.mark.parametrize(
-    ("pattern", "wanted"),
-    [
-        ("", ["Worker", "db", "web"]),
-        ("w", ["Worker", "web"]),
-        ("W", ["Worker"]),
-        ("!w", ["db"]),
-        ("^d", ["db"]),
-        ("-l app", ["Worker", "web"]),
-        ("-l app=web", ["web"]),
-        ("-l app!=web", ["Worker", "db"]),
-        ("-l app=web,tier=back", []),
-        ("-l !app", ["db"]),
-        ("-f wkr", ["Worker"]),
-    ],
-)
-def test_filters(pattern: str, wanted: list[str]) -> None:
-    assert names(pattern) == wanted
-
-
-def test_a_bad_expression_is_told() -> None:
-    with pytest.raises(UsageError, match="not a regular expression"):
-        parse_filter("(")
+    good = row("a")
+    rows.apply([good, replace(row("b"), fault=True), replace(row("c"), fault=True)])
+    rows.filter_by(parse_filter("!c"), faults_only=True)
+    assert rows.order == ["b"]
+    assert rows.is_filtered
+    assert rows.apply([replace(good, fault=True)]).moved
+    assert rows.order == ["a", "b"]

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tui_scene import (
     RUNNING,
     broken,
@@ -18,15 +21,31 @@ from tui_scene import (
 )
 
 from podtui.api.local import ManifestState
-from podtui.api.v1 import Container, ContainerState, ContainerStateTerminated, Pod
+from podtui.api.v1 import (
+    Container,
+    ContainerPort,
+    ContainerState,
+    ContainerStateTerminated,
+    Pod,
+)
 from podtui.tui.cells import Row
+from podtui.tui.natural import address_key, natural_key
+from podtui.tui.pod_rows import POD_COLUMNS, manifest_row, pod_row
 from podtui.tui.pod_status import Family, pod_status_line
-from podtui.tui.rows import POD_COLUMNS, event_row, manifest_row, pod_row
+from podtui.tui.rows import EVENT_COLUMNS, event_row
 from podtui.tui.usage import Usage
 
+FIRST = ("name", "ready", "status", "restarts", "cpu", "memory", "ip", "age")
 
-def shown(row: Row, *, short: bool = False) -> list[str]:
-    return [cell.shown(now(), short=short) for cell in row.cells]
+
+def cell(row: Row, key: str, *, short: bool = False) -> str:
+    columns = POD_COLUMNS if len(row.cells) == len(POD_COLUMNS) else EVENT_COLUMNS
+    place = [column.key for column in columns].index(key)
+    return row.cells[place].shown(now(), short=short)
+
+
+def shown(row: Row, keys: Iterable[str] = FIRST) -> list[str]:
+    return [cell(row, key) for key in keys]
 
 
 def with_sidecar(p: Pod) -> Pod:
@@ -127,8 +146,8 @@ def test_pod_cells() -> None:
     assert shown(row) == [
         "web-n1", "0/1", "✖ CrashLoopBackOff", "4 (12s ago)", "12m", "3Mi", "172.17.0.2", "3m10s",
     ]  # fmt: skip
-    assert shown(row, short=True)[3] == "4"
-    assert len(row.cells) == len(row.sort) == len(POD_COLUMNS)
+    assert cell(row, "restarts", short=True) == "4"
+    assert len(row.cells) == len(row.sort) == len(row.values) == len(POD_COLUMNS)
     assert shown(pod_row(crashed, None))[4:6] == ["-", "-"]
 
 
@@ -137,10 +156,10 @@ def test_names_from_outside_cannot_draw() -> None:
     named = msgspec.structs.replace(
         pod("a", status()), metadata=msgspec.structs.replace(pod("a").metadata, name=evil)
     )
-    assert pod_row(named, None).cells[0].text == "web"
+    assert cell(pod_row(named, None), "name") == "web"
     row = event_row(event("a", "Re\x1b[31mason", "two\nlines\x07"))
-    assert row.cells[1].text == "· Reason"
-    assert row.cells[3].text == "two lines␇"
+    assert cell(row, "reason") == "· Reason"
+    assert cell(row, "message") == "two lines␇"
 
 
 def test_other_namespaces_are_named() -> None:
@@ -148,22 +167,26 @@ def test_other_namespaces_are_named() -> None:
     elsewhere = msgspec.structs.replace(
         elsewhere, metadata=msgspec.structs.replace(elsewhere.metadata, namespace="kube-system")
     )
-    assert pod_row(elsewhere, None).cells[0].text == "kube-system/a-n1"
+    assert cell(pod_row(elsewhere, None), "name") == "kube-system/a-n1"
+    apart = pod_row(elsewhere, None, namespaced=True)
+    assert shown(apart, ("namespace", "name")) == ["kube-system", "a-n1"]
 
 
 def test_manifest_rows_tell_file_line_and_column() -> None:
     row = manifest_row(broken())
     assert row is not None
-    assert [cell.text for cell in row.cells[:3]] == ["hello.yaml:9:7", "-", "✖ InvalidManifest"]
+    assert shown(row, ("name", "ready", "status")) == ["hello.yaml:9:7", "-", "✖ InvalidManifest"]
     assert row.tail is not None
     assert row.tail.text == 'spec.containers[0].imago: unknown field "imago" → image'
     kept = manifest_row(broken(state=ManifestState.LAST_GOOD))
     assert kept is not None
-    assert kept.cells[2].text == "▲ KeepsLastGood"
+    assert cell(kept, "status") == "▲ KeepsLastGood"
+    assert kept.fault
     assert manifest_row(manifest("fine.yaml")) is None
     ignored = manifest_row(manifest("a.swp", ManifestState.IGNORED, message="an editor's"))
     assert ignored is not None
     assert ignored.pin > 1 > row.pin
+    assert not ignored.fault
 
 
 def test_events_of_one_second_keep_their_order() -> None:
@@ -174,10 +197,78 @@ def test_events_of_one_second_keep_their_order() -> None:
 
 def test_event_cells() -> None:
     row = event_row(event("web", "BackOff", "Back-off", warning=True, count=7, container="app"))
-    assert shown(row) == ["10s", "▲ BackOff ×7", "web-n1/app", "Back-off"]
+    assert shown(row, ("seen", "reason", "object", "message")) == [
+        "10s", "▲ BackOff ×7", "web-n1/app", "Back-off",
+    ]  # fmt: skip
+    assert shown(row, ("type", "count", "source")) == ["Warning", "7", "kubelet"]
 
 
 def test_containers_without_status_do_not_break_a_row() -> None:
     bare = pod("a", phase="Pending")
     spec = msgspec.structs.replace(bare.spec, containers=(Container(name="x"), Container(name="y")))
-    assert pod_row(msgspec.structs.replace(bare, spec=spec), None).cells[1].text == "0/2"
+    assert cell(pod_row(msgspec.structs.replace(bare, spec=spec), None), "ready") == "0/2"
+
+
+MI = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("used", "memory", "of_request", "of_limit"),
+    [
+        (Usage(50, 69 * MI), "69Mi", "138%", "69%"),
+        (Usage(50, 70 * MI), "▲70Mi", "140%", "▲70%"),
+        (Usage(50, 90 * MI), "✖90Mi", "180%", "✖90%"),
+        (None, "-", "-", "-"),
+    ],
+)
+def test_what_comes_near_its_limit_stands_out_by_sign_and_tone(
+    used: Usage | None, memory: str, of_request: str, of_limit: str
+) -> None:
+    given = pod("a", status(), requests={"memory": "50Mi"}, limits={"memory": "100Mi"})
+    row = pod_row(given, used)
+    assert cell(row, "memory") == memory
+    assert cell(row, "memory-requests").strip("✖") == of_request
+    assert cell(row, "memory-limits") == of_limit
+    assert cell(row, "cpu-requests") == "-"
+
+
+def test_wide_cells() -> None:
+    plain = pod("a", status("x"), status("y"))
+    ports = (
+        ContainerPort(containerPort=80, hostPort=8080, protocol="TCP"),
+        ContainerPort(containerPort=53, protocol="UDP"),
+    )
+    first, *others = plain.spec.containers
+    spec = msgspec.structs.replace(
+        plain.spec, containers=(msgspec.structs.replace(first, ports=ports), *others), nodeName="n1"
+    )
+    row = pod_row(msgspec.structs.replace(plain, spec=spec), None)
+    assert shown(row, ("ports", "image", "node")) == ["8080→80,53/UDP", "busybox:1.36 +1", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        (pod("a", status()), False),
+        (pod("a", status(ready=False)), True),
+        (pod("a", phase="Pending"), True),
+        (pod("a", status(state=waiting("CrashLoopBackOff"))), True),
+        (pod("a", status(state=ended(0)), phase="Succeeded"), False),
+        (pod("a", status(state=ended(1)), phase="Failed"), True),
+        (pod("a", status(ready=False), deleted=True), False),
+    ],
+)
+def test_faults(given: Pod, fault: bool) -> None:
+    assert pod_row(given, None).fault is fault
+
+
+def test_addresses_and_names_sort_as_people_count() -> None:
+    names = sorted(["web-10", "web-2", "Web-1", "a"], key=natural_key)
+    assert names == ["a", "Web-1", "web-2", "web-10"]
+    found = sorted(["10.0.0.10", "10.0.0.9", "fd00::1", "-"], key=address_key)
+    assert found == ["-", "10.0.0.9", "10.0.0.10", "fd00::1"]
+
+
+@given(st.lists(st.text(max_size=12), min_size=2, max_size=2))
+def test_any_two_names_can_be_sorted(names: list[str]) -> None:
+    assert sorted(names, key=natural_key) == sorted(sorted(names), key=natural_key)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from podtui.tui.cells import Cell, Column, Fitted, Row, Shown, Span
+from podtui.tui.column_choice import ColumnChoice
+from podtui.tui.table_lines import cell_text, gutter, plain_text, row_line, title_spans
+
+COLUMNS = (
+    Column("space", "SPACE", 50, shown=Shown.WIDE),
+    Column("name", "NAME", 100),
+    Column("age", "AGE", 80, align="right"),
+    Column("labels", "LABELS", 10, shown=Shown.CHOSEN),
+)
+
+
+def keys(choice: ColumnChoice, sort: int | None = None) -> list[str]:
+    return [COLUMNS[index].key for index in choice.shown(COLUMNS, sort)]
+
+
+def test_at_first_wide_and_chosen() -> None:
+    assert keys(ColumnChoice()) == ["name", "age"]
+    assert keys(ColumnChoice(wide=True)) == ["space", "name", "age"]
+    assert keys(ColumnChoice(("labels", "age"))) == ["name", "age", "labels"], "names stay"
+    assert keys(ColumnChoice(("age",), wide=True)) == ["space", "name", "age"]
+    assert keys(ColumnChoice(("gone",))) == ["name"]
+
+
+def test_what_is_sorted_by_is_shown() -> None:
+    assert keys(ColumnChoice(), 3) == ["name", "age", "labels"]
+
+
+def test_ticking_goes_from_what_is_shown() -> None:
+    assert ColumnChoice().toggled("labels", COLUMNS).chosen == ("name", "age", "labels")
+    assert ColumnChoice().toggled("age", COLUMNS).chosen == ("name",)
+    assert ColumnChoice(wide=True).toggled("age", COLUMNS) == ColumnChoice(("space", "name"))
+
+
+ROW = Row("k", (Cell("s"), Cell("漢字", "name"), Cell("", since=0.0), Cell("a=b")), ("",) * 4)
+BROKEN = Row("b", (Cell(), Cell("x.yaml"), Cell(), Cell()), ("",) * 4,
+             tail=Span("line 3 is wrong"), tail_from=2)  # fmt: skip
+FITTED = (Fitted(1, 6, False), Fitted(2, 5, False))
+
+
+def test_a_row_and_its_titles_have_the_same_columns() -> None:
+    titles = [span.text for span in title_spans(COLUMNS, FITTED, 1, descending=True)]
+    assert titles == ["NAME↓ ", "  AGE"]
+    line = row_line(ROW, COLUMNS, FITTED, now=60, width=20, marked=False)
+    assert "".join(span.text for span in line) == "漢字      60s  "
+
+
+def test_a_mark_shows_without_colour_and_beside_the_cursor() -> None:
+    signs = {gutter(cursor=c, marked=m).text for c in (True, False) for m in (True, False)}
+    assert len(signs) == 4
+
+
+def test_the_whole_table_as_a_text() -> None:
+    assert plain_text([ROW, BROKEN], COLUMNS, (1, 2, 3), 60) == (
+        "NAME    AGE  LABELS\n"
+        "漢字    60s  a=b\n"
+        "x.yaml  line 3 is wrong\n"
+    )  # fmt: skip
+
+
+def test_a_copied_cell_is_the_word_without_its_sign() -> None:
+    assert cell_text(Cell("✖ CrashLoopBackOff"), 0) == "CrashLoopBackOff"
+    assert cell_text(Cell("4", since=0.0), 12) == "4 (12s ago)"
+    assert cell_text(Cell("web-n1"), 0) == "web-n1"
+    assert cell_text(Cell("a b"), 0) == "a b"
