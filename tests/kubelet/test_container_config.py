@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from pod_builders import GI, ctr, make_pod, node
 
 from podtui.kubelet.actions import container_hash
@@ -61,7 +62,8 @@ def test_identity():
     assert found.termination_message_path == "/dev/termination-log"
 
 
-def test_case_108_command_and_args():
+@pytest.mark.case(108)
+def test_command_drops_the_images_args_and_args_keep_its_command():
     assert (config().command, config().args) == (None, None)
     assert config(ctr(command=["a"])).command == ("a",)
     assert config(ctr(command=["a"])).args is None

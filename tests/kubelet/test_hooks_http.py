@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kubelet_listener import answer, closed_port, listening, server_tls
 from pod_builders import box, engine, make_pod, seen
 
@@ -59,8 +60,8 @@ async def post_start(
     return problem, recorder.events
 
 
+@pytest.mark.case(72)
 async def test_any_status_will_do() -> None:
-    """Case 72."""
     async with listening(answer("500 Oops")) as server:
         assert await post_start(with_hook(port=server.port, path="/go")) == ("", [])
         assert server.paths() == ["/go"]

@@ -113,9 +113,9 @@ async def test_a_hook_that_is_none() -> None:
 
 
 @pytest.mark.case(70)
+@pytest.mark.case(70)
 @pytest.mark.field("spec.containers.lifecycle.postStart", answer="honoured")
 async def test_post_start_holds_up_the_next_container() -> None:
-    """Case 70."""
     world = World()
     async with world.running():
         slow = hooked("a", post_start=run("sleep 10"))
@@ -126,8 +126,8 @@ async def test_post_start_holds_up_the_next_container() -> None:
 
 
 @pytest.mark.case(106)
+@pytest.mark.case(106)
 async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None:
-    """Case 106."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", hooked("a", post_start=run("exit 1")), container("b")))
@@ -173,10 +173,10 @@ async def test_pre_stop_runs_before_the_signal() -> None:
 
 
 @pytest.mark.case(71)
+@pytest.mark.case(71)
 @pytest.mark.field("spec.containers.lifecycle.preStop", answer="honoured")
 @pytest.mark.field("spec.terminationGracePeriodSeconds", answer="honoured")
 async def test_pre_stop_takes_no_more_than_the_grace() -> None:
-    """Case 71."""
     world = World()
     async with world.running():
         sleeper = container(
@@ -217,8 +217,8 @@ async def test_pre_stop_that_sleeps() -> None:
         assert 6.9 < took < 8.0
 
 
+@pytest.mark.case(62)
 async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
-    """Case 62."""
     world = World()
     probe = Probe(exec=ExecAction(command=("false",)), periodSeconds=1, failureThreshold=3)
     async with world.running():

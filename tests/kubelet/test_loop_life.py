@@ -58,8 +58,8 @@ async def test_starting_costs_no_needless_engine_calls() -> None:
         }
 
 
+@pytest.mark.case(35)
 async def test_events_of_a_start_come_in_order() -> None:
-    """Case 35."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container(image="elsewhere:2")))
@@ -90,8 +90,8 @@ async def test_an_image_that_is_there_is_not_pulled() -> None:
         )
 
 
+@pytest.mark.case(7)
 async def test_an_edited_pod_starts_once_the_old_one_is_gone() -> None:
-    """Case 7."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=5.0)
     async with world.running():
@@ -108,8 +108,8 @@ async def test_an_edited_pod_starts_once_the_old_one_is_gone() -> None:
         await world.until(world.gone(UID), 1.0)
 
 
+@pytest.mark.case(12)
 async def test_a_removed_pod_leaves_nothing() -> None:
-    """Case 12."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=3.0)
     async with world.running():
@@ -161,8 +161,8 @@ async def test_removal_is_not_held_up_by_another_pod() -> None:
 
 
 @pytest.mark.case(19)
+@pytest.mark.case(19)
 async def test_the_last_of_several_edits_wins() -> None:
-    """Case 19."""
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -182,8 +182,8 @@ async def test_the_last_of_several_edits_wins() -> None:
 
 
 @pytest.mark.case(20)
+@pytest.mark.case(20)
 async def test_the_same_pod_comes_back_while_it_ends() -> None:
-    """Case 20."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=4.0)
     async with world.running():
@@ -207,8 +207,8 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
 
 
 @pytest.mark.case(21)
+@pytest.mark.case(21)
 async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
-    """Case 21."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=3.0)
     async with world.running():
@@ -234,8 +234,8 @@ async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
 
 
 @pytest.mark.case(22)
+@pytest.mark.case(22)
 async def test_a_failed_run_says_so() -> None:
-    """Case 22."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=3)
     async with world.running():
@@ -270,8 +270,8 @@ async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> 
         assert status.containerStatuses[0].state.waiting is not None
 
 
+@pytest.mark.case(24)
 async def test_the_deadline_ends_a_pod() -> None:
-    """Case 24."""
     world = World()
     async with world.running():
         world.add(pod(activeDeadlineSeconds=5))
@@ -289,8 +289,8 @@ async def test_the_deadline_ends_a_pod() -> None:
         assert not world.running_containers()
 
 
+@pytest.mark.case(8)
 async def test_a_fixed_uid_restarts_only_what_changed() -> None:
-    """Case 8."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "abc", container("c"), container("d")))
@@ -310,8 +310,8 @@ async def test_a_fixed_uid_restarts_only_what_changed() -> None:
         assert counts == {"c": 1, "d": 0}
 
 
+@pytest.mark.case(46)
 async def test_a_dead_sandbox_is_made_again() -> None:
-    """Case 46."""
     world = World()
     async with world.running():
         world.add(pod())

@@ -83,8 +83,8 @@ async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:
         assert record.metadata.uid == "smaller"
 
 
+@pytest.mark.case(27)
 async def test_priority_preempts() -> None:
-    """Case 27."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=2.0)
     async with world.running():
@@ -104,8 +104,8 @@ async def test_priority_preempts() -> None:
         assert not world.running_containers("uid-low")
 
 
+@pytest.mark.case(28)
 async def test_ports_clash() -> None:
-    """Case 28."""
     port = ContainerPort(containerPort=80, hostPort=8080, protocol="TCP")
     world = World()
     async with world.running():
@@ -124,8 +124,8 @@ async def test_ports_clash() -> None:
 
 
 @pytest.mark.case(93)
+@pytest.mark.case(93)
 async def test_what_runs_is_adopted() -> None:
-    """Case 93."""
     world = World()
     world.behaviours["b"] = Behaviour(exit_after=1.0, exit_code=1)
     async with world.running():
@@ -466,8 +466,8 @@ async def test_one_change_costs_the_same_among_many(count: int) -> None:
 # --- endpoints
 
 
+@pytest.mark.case(97)
 async def test_logs_and_why_there_are_none() -> None:
-    """Case 97."""
     world = World(pull_delay=30.0)
     world.behaviours["c"] = Behaviour(lines=("hello",))
     endpoints = world.kubelet.endpoints

@@ -110,8 +110,8 @@ async def test_jitter_stretches_the_back_off() -> None:
 
 
 @pytest.mark.case(38)
+@pytest.mark.case(38)
 async def test_a_long_run_resets_the_back_off() -> None:
-    """Case 38."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
     async with world.running():
@@ -133,8 +133,8 @@ async def test_a_long_run_resets_the_back_off() -> None:
 
 
 @pytest.mark.case(39)
+@pytest.mark.case(39)
 async def test_the_longest_back_off_can_be_set() -> None:
-    """Case 39."""
     world, starts = watched(
         Behaviour(exit_after=1.0, exit_code=1), max_container_restart_period=2.0
     )
@@ -144,8 +144,8 @@ async def test_the_longest_back_off_can_be_set() -> None:
         assert starts.gaps() == [1.0, 3.0, 3.0, 3.0, 3.0]
 
 
+@pytest.mark.case(49)
 async def test_only_one_dead_instance_is_kept() -> None:
-    """Case 49."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
         world.add(pod())
@@ -161,8 +161,8 @@ async def test_only_one_dead_instance_is_kept() -> None:
 
 
 @pytest.mark.case(47)
+@pytest.mark.case(47)
 async def test_a_killed_container_is_restarted_alone() -> None:
-    """Case 47."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container("a"), container("b")))
@@ -204,8 +204,8 @@ async def test_restart_counts_outlive_removed_containers() -> None:
 
 
 @pytest.mark.case(51)
+@pytest.mark.case(51)
 async def test_init_containers_run_one_after_the_other() -> None:
-    """Case 51."""
     world = World()
     seen: list[tuple[str, float]] = []
 
@@ -234,8 +234,8 @@ async def test_init_containers_run_one_after_the_other() -> None:
         assert 1.99 <= c - b < 2.2
 
 
+@pytest.mark.case(52)
 async def test_a_failed_init_container_fails_the_pod_under_never() -> None:
-    """Case 52."""
     world = World()
     world.behaviours["a"] = Behaviour(exit_after=1.0, exit_code=1)
     async with world.running():
@@ -246,8 +246,8 @@ async def test_a_failed_init_container_fails_the_pod_under_never() -> None:
         assert not world.sandboxes(UID)
 
 
+@pytest.mark.case(52)
 async def test_a_failed_init_container_backs_off_under_always() -> None:
-    """Case 52."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
         world.add(pod("web-n1", "", container(), init=(container("a"),)))
@@ -259,8 +259,8 @@ async def test_a_failed_init_container_backs_off_under_always() -> None:
         assert status.initContainerStatuses[0].restartCount == 3
 
 
+@pytest.mark.case(56)
 async def test_sidecars_start_first_and_stop_last() -> None:
-    """Case 56."""
     world = World()
     for name in ("c", "s1", "s2"):
         world.behaviours[name] = Behaviour(term_after=1.0)
@@ -278,8 +278,8 @@ async def test_sidecars_start_first_and_stop_last() -> None:
 
 
 @pytest.mark.case(55)
+@pytest.mark.case(55)
 async def test_a_sidecar_does_not_keep_the_pod_alive() -> None:
-    """Case 55."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=2.0)
     world.behaviours["s"] = Behaviour(term_code=137)
@@ -365,8 +365,8 @@ async def test_pulls_can_run_side_by_side() -> None:
 
 
 @pytest.mark.case(103)
+@pytest.mark.case(103)
 async def test_a_pull_in_progress_is_not_interrupted() -> None:
-    """Case 103."""
     world = World(pull_delay=20.0)
     async with world.running():
         world.add(pod("web-n1", "", container(image="big:1")))
@@ -392,8 +392,8 @@ async def test_waiting_for_a_turn_to_pull_ends_with_the_pod() -> None:
 
 
 @pytest.mark.case(44)
+@pytest.mark.case(44)
 async def test_a_container_that_cannot_start_is_tried_again() -> None:
-    """Case 44."""
     world = World()
     world.behaviours["c"] = Behaviour(start_error='exec: "nope": not found')
     async with world.running():

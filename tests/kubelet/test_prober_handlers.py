@@ -113,8 +113,8 @@ async def test_exec_fails_with_its_output() -> None:
     )
 
 
+@pytest.mark.case(65)
 async def test_exec_that_takes_too_long() -> None:
-    """Case 65."""
     found = await run(exec_("sleep", "5"), runtime=Commands(ExecTimeout("too long")))
     assert found == Outcome(Verdict.FAILURE, 'command timed out: "sleep 5" timed out after 1s')
 
@@ -135,9 +135,9 @@ async def test_http_success(status: str) -> None:
         assert (await run(http(server.port))).verdict is Verdict.SUCCESS
 
 
+@pytest.mark.case(61)
 @pytest.mark.parametrize("code", [400, 404, 500, 503])
 async def test_http_failure_does_not_show_the_body(code: int) -> None:
-    """Case 61."""
     async with listening(answer(f"{code} Oops", b"secret")) as server:
         found = await run(http(server.port))
     assert found == Outcome(Verdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
@@ -338,8 +338,8 @@ async def test_tcp_connects() -> None:
         assert (await run(tcp(server.port))).verdict is Verdict.SUCCESS
 
 
+@pytest.mark.case(66)
 async def test_tcp_refused() -> None:
-    """Case 66."""
     port = closed_port()
     text = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     assert await run(tcp(port)) == Outcome(Verdict.FAILURE, text)
@@ -348,8 +348,8 @@ async def test_tcp_refused() -> None:
 # --- where to dial
 
 
+@pytest.mark.case(101)
 async def test_a_pod_on_the_hosts_network_is_on_localhost() -> None:
-    """Case 101."""
     pod = make_pod(hostNetwork=True)
     async with listening(answer("200 OK")) as server:
         found = await run(http(server.port), pod=pod, observed=HOST_NETWORK)

@@ -88,8 +88,8 @@ async def is_ready(world: World) -> bool:
 # --- readiness
 
 
+@pytest.mark.case(61)
 async def test_readiness_withholds_and_gives_back() -> None:
-    """Case 61."""
     world = World()
     handlers = scripted(world)
     failing = failure("HTTP probe failed with statuscode: 500")
@@ -156,8 +156,8 @@ async def test_readiness_as_a_kubelet_did() -> None:
 
 
 @pytest.mark.case(68)
+@pytest.mark.case(68)
 async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
-    """Case 68."""
     world = World()
     handlers = scripted(world)
     async with world.running():
@@ -346,8 +346,8 @@ async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None
 
 
 @pytest.mark.case(64)
+@pytest.mark.case(64)
 async def test_the_probes_grace_goes_before_the_pods() -> None:
-    """Case 64."""
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
     world.behaviours["c"] = Behaviour(ignores_term=True)
@@ -362,8 +362,8 @@ async def test_the_probes_grace_goes_before_the_pods() -> None:
 
 
 @pytest.mark.case(65)
+@pytest.mark.case(65)
 async def test_an_exec_probe_that_takes_too_long() -> None:
-    """Case 65."""
     world = World()
     async with world.running():
         await world.sleep(100.0)
@@ -438,8 +438,8 @@ async def test_startup_opens_the_way_for_the_others() -> None:
 
 
 @pytest.mark.case(53)
+@pytest.mark.case(53)
 async def test_a_sidecars_startup_holds_up_the_rest() -> None:
-    """Case 53."""
     world = World()
     handlers = scripted(world)
     handlers.outcomes["side", ProbeKind.STARTUP] = failure("not yet")
@@ -485,8 +485,8 @@ async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
         assert totals == {"unknown": handlers.count(ProbeKind.LIVENESS) // 3}
 
 
+@pytest.mark.case(67)
 async def test_a_warning_is_told_and_counts_as_success() -> None:
-    """Case 67."""
     world = World()
     text = "Probe terminated redirects, Response body: see there"
     scripted(world).outcomes["c", ProbeKind.READINESS] = Outcome(Verdict.WARNING, text)
