@@ -160,7 +160,7 @@ _ENVIRONMENT = (
         group="Environment",
         title="$(VAR) in variables: only what was declared before, $$ escapes",
         spec=one(
-            shell("[ \"$B\" = '1-$(C)' ] && [ \"$D\" = '$(A)' ]"),
+            shell("[ \"$B\" = '1-$$(C)' ] && [ \"$D\" = '$$(A)' ]"),
             extra=(
                 "    env:\n    - {name: A, value: '1'}\n    - {name: B, value: $(A)-$(C)}\n"
                 "    - {name: C, value: '2'}\n    - {name: D, value: $$(A)}\n"
