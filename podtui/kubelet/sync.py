@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from podtui.api.insight import StepKind
-from podtui.api.pods import is_sidecar, pod_ref
-from podtui.api.v1 import Container, Pod, PodStatus
+from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.actions import compute_pod_actions
 from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.container_gc import dead_init_containers, garbage
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.hooks import Hooks
 from podtui.kubelet.image_volumes import ImageVolumes, VolumeFailure
-from podtui.kubelet.killer import ALIVE, Killer, container_spec
+from podtui.kubelet.killer import ALIVE, Killer
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.log_files import LogFiles
 from podtui.kubelet.node import NodeManager
+from podtui.kubelet.pass_starts import PassStarts
 from podtui.kubelet.phase import TERMINAL
 from podtui.kubelet.pleg import Pleg
 from podtui.kubelet.pod_cache import PodCache
@@ -39,25 +38,20 @@ from podtui.kubelet.resize_actuator import ResizeActuator
 from podtui.kubelet.resizes import Resizes
 from podtui.kubelet.resolver import Resolvers
 from podtui.kubelet.restart_counts import RestartCounts
-from podtui.kubelet.sandbox_config import sandbox_config
+from podtui.kubelet.restarts import Restarts
+from podtui.kubelet.sandbox_maker import SandboxMaker
 from podtui.kubelet.starter import ContainerStarter, Place, StartFailure
 from podtui.kubelet.status import (
-    DEADLINE_MESSAGE,
-    DEADLINE_REASON,
     deadline,
-    merge_readiness,
-    past_deadline,
-    pod_status,
-    sandbox_made,
-    terminated_status,
 )
 from podtui.kubelet.status_manager import StatusManager
+from podtui.kubelet.status_reporter import StatusReporter
 from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.together import together
-from podtui.kubelet.types import ObservedContainer, ObservedPod, PodActions
+from podtui.kubelet.types import ObservedPod, PodActions
 from podtui.kubelet.unsupported import not_done
 from podtui.kubelet.volume_manager import VolumeManager
-from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, SandboxStatus
+from podtui.runtime.protocol import ContainerState, Runtime
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,15 +73,6 @@ class _Failures:
             return None
         waits = [self.default if f.retry_in is None else f.retry_in for f in self.found]
         return min(waits)
-
-
-@dataclass(slots=True)
-class _Starts:
-    """What came of the steps of one pass; ``aborted``: those that are left are not for this one."""
-
-    acted: bool = False
-    aborted: bool = False
-    failures: list[StartFailure] = field(default_factory=list[StartFailure])
 
 
 class Syncer:
@@ -129,7 +114,6 @@ class Syncer:
         self._cache = cache
         self._node = node
         self._link = link
-        self._resolvers = resolvers
         self._probes = probes
         self._hooks = hooks
         self._volumes = volumes
@@ -138,104 +122,70 @@ class Syncer:
         self._resizes = resizes
         self._timelines = timelines
         self._logs = logs
-        self._actuator = ResizeActuator(runtime, allocations, config)
         self._clock = clock
         self._config = config
         self._on_gone = on_gone
+        self._restarts = Restarts()
         self._counts = RestartCounts()
         self._told: set[str] = set()
+        self._reporter = StatusReporter(
+            statuses=statuses,
+            reasons=reasons,
+            events=events,
+            cache=cache,
+            node=node,
+            link=link,
+            probes=probes,
+            allocations=allocations,
+            resizes=resizes,
+            timelines=timelines,
+            counts=self._counts,
+            clock=clock,
+            config=config,
+        )
+        self._sandboxes = SandboxMaker(
+            runtime=runtime,
+            resolvers=resolvers,
+            volumes=volumes,
+            events=events,
+            pleg=pleg,
+            config=config,
+        )
+        self._starts = PassStarts(
+            starter=starter,
+            actuator=ResizeActuator(runtime, allocations, config),
+            allocations=allocations,
+            resizes=resizes,
+            reasons=reasons,
+            counts=self._counts,
+            logs=logs,
+            pleg=pleg,
+            clock=clock,
+            config=config,
+        )
 
     # --- status
 
     def publish(self, pod: Pod) -> None:
-        self._set_status(pod, self._observed(pod))
+        self._reporter.publish(pod)
 
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
+        self._reporter.cannot_observe(pod, error)
 
     def waiting_for_name(self, pod: Pod) -> None:
-        if self._statuses.get(pod.metadata.uid) is None:
-            self._statuses.set(pod, pod.status)
-
-    def _observed(self, pod: Pod) -> ObservedPod:
-        meta = pod.metadata
-        observed = self._cache.get(meta.uid)
-        return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
-
-    def _set_status(
-        self,
-        pod: Pod,
-        observed: ObservedPod,
-        *,
-        terminal: bool = False,
-        decorate: Decorate | None = None,
-    ) -> PodStatus:
-        uid = pod.metadata.uid
-        self._counts.observe(observed)
-        status = pod_status(
-            self._allocations.allocated(pod),
-            observed,
-            self._probes.view(pod, observed),
-            now=self._clock.now(),
-            previous=self._statuses.get(uid),
-            waiting=self._reasons.of(uid),
-            host_ips=self._node.host_ips,
-            runtime_name=self._runtime_name,
-            recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
-            terminal=terminal,
-            strict=self._config.strict,
-            stop_signals=self._config.gate(STOP_SIGNALS),
-            resize=self._resizes.conditions(uid, terminal=terminal),
-            actuated=self._allocations.actuated(uid),
-        )
-        status = self._counts.show(uid, status, seed=self._seed_status(uid))
-        if decorate is not None:
-            status = decorate(status)
-        self._statuses.set(pod, status)
-        self._timelines.observed(pod, observed)
-        self._timelines.shown(pod, status)
-        return status
+        self._reporter.waiting_for_name(pod)
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
-        """A readiness result shows at once, without a pass (reference §7.3)."""
-        status = self._statuses.get(pod.metadata.uid)
-        if status is not None:
-            name = f"{self._runtime_name}://{container_id}"
-            merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
-            self._statuses.set(pod, merged)
-            self._timelines.shown(pod, merged)
-
-    @property
-    def _runtime_name(self) -> str:
-        return self._link.info.name if self._link.info else "docker"
-
-    def _tell_sandbox(self, pod: Pod) -> None:
-        """The sandbox is there; what else is new of the pod is for the next pass to tell."""
-        status = self._statuses.get(pod.metadata.uid)
-        if status is not None:
-            self._statuses.set(pod, sandbox_made(status, self._clock.now()))
-
-    def _pass_status(
-        self,
-        pod: Pod,
-        observed: ObservedPod,
-        *,
-        terminal: bool = False,
-        decorate: Decorate | None = None,
-    ) -> PodStatus:
-        """`_set_status` of a pass; each one says it when the pod has outlived its deadline."""
-        if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
-            self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
-        return self._set_status(pod, observed, terminal=terminal, decorate=decorate)
+        self._reporter.show_readiness(pod, container_id, ready=ready)
 
     # --- running
 
     async def sync_pod(
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
-        observed = observed or self._observed(pod)
+        observed = observed or self._reporter.observed(pod)
         self._resizes.look(self._allocations.allocated(pod), observed)
-        status = self._pass_status(pod, observed)
+        status = self._reporter.of_pass(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
         # What runs has what the pod was allocated, whatever its manifest asks for by now.
@@ -256,6 +206,7 @@ class Syncer:
             observed,
             probes=self._probes.view(pod, observed),
             actuated=self._allocations.actuated(pod.metadata.uid),
+            asked=self._restarts.of(observed),
         )
         acted, failures = await self._carry_out(pod, observed, actions, stopping)
         return SyncOutcome(
@@ -268,10 +219,6 @@ class Syncer:
         ends = None if moment is None else (moment - self._clock.now()).total_seconds()
         found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
         return min(found, default=None)
-
-    def _seed_status(self, uid: str) -> PodStatus | None:
-        seed = self._statuses.seed(uid)
-        return None if seed is None else seed.status
 
     def _tell_unsupported(self, pod: Pod) -> None:
         if pod.metadata.uid not in self._told:
@@ -314,19 +261,16 @@ class Syncer:
         sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
         if actions.create_sandbox:
             self._timelines.began(pod, StepKind.SANDBOX)
-            made = await self._create_sandbox(pod, actions.attempt, info)
+            made = await self._sandboxes.make(pod, actions.attempt, info)
             if isinstance(made, StartFailure):
                 self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=made.reason)
                 return True, _Failures((made,), self._config.error_backoff)
             self._timelines.ended(pod, StepKind.SANDBOX)
             sandbox_id, ips, acted = made.record.id, made.ips, True
-            self._tell_sandbox(pod)
+            self._reporter.show_sandbox(pod)
         if self._config.strict:
-            # A kubelet makes the sandbox's configuration anew in each pass, with its events.
-            try:
-                await self._resolvers.resolver_of(pod, info)
-            except ConfigError as error:
-                failure = StartFailure("ConfigPodSandboxError", str(error))
+            failure = await self._sandboxes.check_config(pod, info)
+            if failure is not None:
                 return acted, _Failures((failure,), self._config.error_backoff)
         await self._volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
@@ -348,8 +292,9 @@ class Syncer:
             volume_failures=filled,
             container_ids=_newest_ids(observed),
         )
-        started, found = await self._start_all(pod, observed, actions, place, stopping)
-        return acted or started, _Failures(tuple(found), self._config.error_backoff)
+        starts = await self._starts.run(pod, observed, actions, place, stopping)
+        failures = _Failures(tuple(starts.failures), self._config.error_backoff)
+        return acted or starts.acted, failures
 
     async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
         names = {container.name for container in pod.spec.initContainers}
@@ -379,131 +324,11 @@ class Syncer:
         left = tuple([one for one in observed.containers if one.id not in containers])
         await self._logs.record(replace(observed, containers=left))
 
-    async def _create_sandbox(
-        self, pod: Pod, attempt: int, engine: EngineInfo
-    ) -> SandboxStatus | StartFailure:
-        try:
-            config = sandbox_config(
-                pod,
-                attempt=attempt,
-                dns=await self._resolvers.resolver_of(pod, engine),
-                cluster_domain=self._config.cluster_domain,
-                volumes=self._volumes.directories(pod.metadata.uid),
-            )
-            started = await self._runtime.run_sandbox(config)
-        except EngineUnavailable:
-            raise
-        except (EngineError, ConfigError) as error:
-            text = f"Failed to create pod sandbox: {error}"
-            self._events.pod(pod, WARNING, "FailedCreatePodSandBox", text)
-            return StartFailure("CreatePodSandboxError", str(error))
-        if started.warnings:
-            self._events.pod(pod, WARNING, "Degraded", "; ".join(started.warnings))
-        try:
-            status = await self._runtime.sandbox_status(started.id)
-        except EngineUnavailable:
-            raise
-        except EngineError as error:
-            text = f"Unable to get pod sandbox status: {error}"
-            self._events.pod(pod, WARNING, "FailedPodSandBoxStatus", text)
-            return StartFailure("FailedPodSandBoxStatus", str(error))
-        self._pleg.note_sandbox(status)
-        if attempt == 0:
-            self._volumes.made(pod.metadata.uid, started.id)
-        return status
-
-    async def _start_all(
-        self,
-        pod: Pod,
-        observed: ObservedPod,
-        actions: PodActions,
-        place: Place,
-        stopping: asyncio.Event,
-    ) -> tuple[bool, list[StartFailure]]:
-        """Ephemeral containers, init containers, resizes, regular containers (reference §6.4)."""
-        starts = _Starts()
-
-        async def start(names: tuple[str, ...]) -> None:
-            for name in names:
-                container = container_spec(pod, name)
-                if container is None or stopping.is_set():
-                    starts.aborted = True
-                if container is None or starts.aborted:
-                    return
-                failure = await self._start_one(pod, container, observed, place, stopping)
-                if failure is None:
-                    starts.acted = True
-                    continue
-                starts.failures.append(failure)
-                # A container object may have been made on the way to the failure.
-                starts.acted = starts.acted or failure.retry_in is None
-                starts.aborted = name in actions.start_init and not is_sidecar(container)
-
-        await start(actions.start_ephemeral)
-        await start(actions.start_init)
-        if (actions.update or actions.resize_pod) and not starts.aborted:
-            await self._resize(pod, actions, place, starts)
-        await start(actions.start)
-        return starts.acted, starts.failures
-
-    async def _resize(self, pod: Pod, actions: PodActions, place: Place, starts: _Starts) -> None:
-        error = await self._actuator.carry_out(pod, actions.update, place)
-        self._pleg.reinspect(pod.metadata.uid)
-        starts.acted = True
-        if error:
-            starts.failures.append(StartFailure("ResizeError", error))
-            self._resizes.failed(pod, error)
-        else:
-            self._resizes.done(pod)
-
-    async def _start_one(
-        self,
-        pod: Pod,
-        container: Container,
-        observed: ObservedPod,
-        place: Place,
-        stopping: asyncio.Event,
-    ) -> StartFailure | None:
-        uid = pod.metadata.uid
-        failure = self._stuck(pod, container, observed)
-        if failure is not None:
-            return failure
-        self._allocations.actuate(pod, container)
-        failure = await self._starter.start(
-            pod,
-            container,
-            place,
-            # One that a probe killed in this pass still runs as observed: the back-off is about
-            # the instance that ended last.
-            newest=_last_ended(observed, container.name),
-            restart_count=await self._next_count(pod, container.name, observed),
-            stopping=stopping,
-        )
-        if failure is None:
-            self._reasons.clear(uid, container.name)
-            return None
-        self._reasons.fail(uid, container.name, failure.reason, failure.message)
-        _LOG.info("%s: %s: %s: %s", pod_ref(pod), container.name, failure.reason, failure.message)
-        return failure
-
-    async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
-        """What the labels of its instances say, where there is none the names of its log files
-        (reference §6.5); never less than was shown before."""
-        meta = pod.metadata
-        known = self._counts.next(meta.uid, container)
-        if observed.newest(container) is not None:
-            return known
-        logged = await self._logs.next_count(meta.namespace, meta.name, meta.uid, container)
-        return max(known, logged)
-
-    def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
-        """A container that could be made but not started is tried again at the worker's pace."""
-        newest = observed.newest(container.name)
-        reason = self._reasons.of(pod.metadata.uid).get(container.name)
-        if reason is None or newest is None or newest.state is not ContainerState.CREATED:
-            return None
-        left = self._config.error_backoff - (self._clock.now() - newest.created_at).total_seconds()
-        return StartFailure(*reason, retry_in=left) if left > 0 else None
+    def restart(self, uid: str, ids: Iterable[str]) -> None:
+        """End these containers in the next pass and run them anew; no pause of the pod is in the
+        way of that."""
+        self._restarts.ask(uid, ids)
+        self._starter.forget(uid)
 
     # --- ending
 
@@ -519,8 +344,8 @@ class Syncer:
         uid = pod.metadata.uid
         if removing():
             self._statuses.mark_deleted(uid, grace)
-        self._pass_status(pod, observed or self._observed(pod), decorate=decorate)
-        await self._logs.record(observed or self._observed(pod))
+        self._reporter.of_pass(pod, observed or self._reporter.observed(pod), decorate=decorate)
+        await self._logs.record(observed or self._reporter.observed(pod))
         self._probes.stop(uid, readiness=False)
         try:
             await self._killer.kill_containers(pod, observed, float(grace))
@@ -538,11 +363,11 @@ class Syncer:
         if remove:
             return True
         await self._pleg.refresh(uid)
-        after = self._observed(pod)
+        after = self._reporter.observed(pod)
         running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
         if running:
             raise StillRunning(f"containers still run after their stop: {', '.join(running)}")
-        self._pass_status(pod, after, terminal=True, decorate=decorate)
+        self._reporter.of_pass(pod, after, terminal=True, decorate=decorate)
         return False
 
     async def sync_terminated(
@@ -562,8 +387,7 @@ class Syncer:
             self._statuses.remove(uid)
             self._on_gone(uid)
             return
-        status = self._pass_status(pod, self._observed(pod), terminal=True, decorate=decorate)
-        self._statuses.set(pod, terminated_status(pod, status))
+        self._reporter.ended(pod, decorate=decorate)
 
     async def _left_over(self, uid: str) -> ObservedPod | None:
         """What a list still shows of the pod; that includes what a cancelled call has made."""
@@ -582,6 +406,7 @@ class Syncer:
         self._reasons.forget(uid)
         self._starter.forget(uid)
         self._volumes.forget(uid)
+        self._restarts.forget(uid)
 
     def collect(self) -> None:
         """Let go of back-offs that have run out."""
@@ -595,8 +420,3 @@ def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
 def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     """By container name."""
     return {one.name: one.id for one in reversed(observed.containers)}
-
-
-def _last_ended(observed: ObservedPod, name: str) -> ObservedContainer | None:
-    ended = (c for c in observed.containers if c.state is ContainerState.EXITED)
-    return next((c for c in ended if c.name == name), None)
