@@ -1,8 +1,9 @@
-"""One pod in full: overview, logs, the live object, and its manifest with what is wrong in it."""
+"""One pod in full, a tab for each side of it: what it is, how it started, what it says and does."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+import asyncio
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -11,71 +12,68 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
 
+from podtui.api.insight import Timeline
 from podtui.api.v1 import Pod
+from podtui.errors import ApiError, PodtuiError
 from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Span, line_width
+from podtui.tui.cells import Span
 from podtui.tui.describe import describe_pod, title_of
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
+from podtui.tui.pod_events import PodEvents
+from podtui.tui.pod_tabs import TABS, TabBar
+from podtui.tui.pod_timeline import TimelineView
+from podtui.tui.pod_yaml import YamlView
 from podtui.tui.prompt import Prompt, Purpose
-from podtui.tui.text_screens import BackScreen, show_manifest
+from podtui.tui.sanitize import clean
+from podtui.tui.table import Table
+from podtui.tui.text_screens import BackScreen, EventScreen, show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
-from podtui.tui.yaml_text import pod_yaml
 
-TABS: Final = {"overview": "Overview", "logs": "Logs", "yaml": "YAML", "manifest": "Manifest"}
-
-
-class TabBar(Bar):
-    """The tabs' names; a click on one opens it."""
-
-    def __init__(self) -> None:
-        super().__init__(id="tabs")
-        self._places: list[tuple[int, int, str]] = []
-
-    def show_tabs(self, chosen: str, marked: str) -> None:
-        """``marked`` stands beside the manifest's name."""
-        spans: list[Span] = [Span(" ")]
-        self._places = []
-        for number, (tab, title) in enumerate(TABS.items(), start=1):
-            text = f" {number} {title}{marked if tab == 'manifest' else ''} "
-            start = line_width(spans)
-            spans.append(Span(text, "tab-active" if tab == chosen else "tab"))
-            self._places.append((start, line_width(spans), tab))
-            spans.append(Span(" "))
-        self.show(tuple(spans))
-
-    async def on_click(self, event: events.Click) -> None:
-        for left, right, tab in self._places:
-            if left <= event.x < right:
-                await self.screen.run_action(f"tab('{tab}')")
+ASKED = frozenset({"timeline"})
+"""Tabs that show what the agent is asked for again and again while they are open."""
+ASK_SECONDS = 1.0
 
 
 class PodScreen(BackScreen):
     """Opens on ``tab``; stays on the pod that comes after when its manifest is edited."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('overview')", "Overview", show=False, id="pod.overview"),
-        Binding("2,l", "tab('logs')", "Logs", key_display="l", id="pod.logs"),
-        Binding("3,y", "tab('yaml')", "YAML", key_display="y", id="pod.yaml"),
-        Binding("4,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest"),
-        Binding("d", "tab('overview')", "Describe", id="pod.describe"),
-        Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next"),
-        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before"),
-        Binding("slash", "search", "Search", id="pod.search"),
-        Binding("n", "match(1)", "Next match", show=False, id="pod.next-match"),
-        Binding("N", "match(-1)", "Match before", show=False, id="pod.match-before"),
-        Binding("r", "retry", "Start afresh", show=False, id="pod.retry"),
-    ]
+        Binding("1,d", "tab('overview')", "Overview", key_display="d", id="pod.overview",
+                tooltip="The pod and its containers, in words"),
+        Binding("2", "tab('timeline')", "Timeline", show=False, id="pod.timeline",
+                tooltip="How the pod started, step by step, beside the last time"),
+        Binding("3", "tab('events')", "Events", show=False, id="pod.events",
+                tooltip="The events of this pod"),
+        Binding("4,l", "tab('logs')", "Logs", key_display="l", id="pod.logs",
+                tooltip="What its containers say"),
+        Binding("5,y", "tab('yaml')", "YAML", key_display="y", id="pod.yaml",
+                tooltip="The live object, or its manifest"),
+        Binding("6,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest",
+                tooltip="The file, with what is to be said below its lines"),
+        Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
+                tooltip="Go to the next tab"),
+        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
+                tooltip="Go to the tab before"),
+        Binding("slash", "search", "Search", id="pod.search", tooltip="Search in the text"),
+        Binding("n", "match(1)", "Next match", show=False, id="pod.next-match",
+                tooltip="Go to the next match"),
+        Binding("N", "match(-1)", "Match before", show=False, id="pod.match-before",
+                tooltip="Go to the match before"),
+        Binding("r", "retry", "Start afresh", show=False, id="pod.retry",
+                tooltip="Have a rejected pod admitted again"),
+    ]  # fmt: skip
     DEFAULT_CSS = """
     PodScreen {
         #tabs { background: $background; }
         #content { height: 1fr; }
-        #overview, #yaml, #manifest {
+        .part {
             border: round $pane-border; padding: 0 1; background: $background;
+            border-title-color: $pane-title; border-title-background: $background;
             &:focus { border: round $pane-border-focus; }
         }
-        #overview, #logs, #yaml, #manifest { height: 1fr; }
+        .part, #logs { height: 1fr; }
     }
     """
     AUTO_FOCUS = ""
@@ -85,7 +83,9 @@ class PodScreen(BackScreen):
         self._key = key
         self._tab = tab
         self._last: Pod | None = None
-        self._yaml_of: Pod | None = None
+        self._starts: Timeline | None = None
+        self._no_starts = ""
+        self._poke = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -93,16 +93,19 @@ class PodScreen(BackScreen):
         yield TabBar()
         self.logs = LogsPane(app.model, app.client, tail=None, id="logs")
         with Container(id="content"), ContentSwitcher(initial=self._tab):
-            yield LinesView(id="overview")
+            yield LinesView(id="overview", classes="part")
+            yield _part(TimelineView(id="timeline"))
+            yield _part(PodEvents(id="events"))
             yield self.logs
-            yield TextView(id="yaml")
-            yield TextView(line_numbers=True, id="manifest")
+            yield _part(YamlView(id="yaml"))
+            yield TextView(line_numbers=True, id="manifest", classes="part")
         yield Hints()
         yield Prompt()
 
     def on_mount(self) -> None:
         super().on_mount()
         self.action_tab(self._tab)
+        self.run_worker(self._ask_on(), name="ask", group="ask")
 
     @property
     def pod(self) -> Pod | None:
@@ -139,7 +142,8 @@ class PodScreen(BackScreen):
         self.query_one("#header", Bar).show(head)
         manifest = model.manifest_of(pod)
         remarks = len(manifest.status.diagnostics) if manifest is not None else 0
-        self.query_one(TabBar).show_tabs(self._tab, f" ▲{remarks}" if remarks else "")
+        marks = {"manifest": f" ▲{remarks}"} if remarks else {}
+        self.query_one(TabBar).show_tabs(self._tab, marks)
         if self._tab == "overview":
             view = self.query_one("#overview", LinesView)
             view.show(
@@ -152,9 +156,13 @@ class PodScreen(BackScreen):
                     width=max(20, view.size.width - 1),
                 )
             )
-        elif self._tab == "yaml" and pod is not self._yaml_of:
-            self._yaml_of = pod
-            self.query_one("#yaml", TextView).load(pod_yaml(pod), language="yaml")
+        elif self._tab == "timeline":
+            starts = self._starts.starts if self._starts is not None else ()
+            self.query_one(TimelineView).show_starts(starts, self._no_starts, now)
+        elif self._tab == "events":
+            self.query_one(PodEvents).show_pod(model, pod, now)
+        elif self._tab == "yaml":
+            self.query_one(YamlView).show_pod(pod, manifest)
         elif self._tab == "manifest":
             self._show_manifest(pod)
         self.logs.publish(pod if not gone else None)
@@ -167,10 +175,37 @@ class PodScreen(BackScreen):
             self._manifest_of = shown
             show_manifest(view, manifest)
 
+    # --- what the agent is asked for
+
+    async def _ask_on(self) -> None:
+        """Endless: ask while a tab is open that wants it."""
+        while True:
+            self._poke.clear()
+            pod = self.pod
+            if pod is not None and self._tab in ASKED:
+                await self._ask(pod)
+                self._draw(self.podtui.now())
+            try:
+                async with asyncio.timeout(ASK_SECONDS if self._tab in ASKED else None):
+                    await self._poke.wait()
+            except TimeoutError:
+                continue
+
+    async def _ask(self, pod: Pod) -> None:
+        client, meta = self.podtui.client, pod.metadata
+        try:
+            self._starts = await client.get(Timeline, meta.namespace, meta.name)
+            self._no_starts = ""
+        except PodtuiError as error:
+            # One that is not known to the agent has no past; what was shown before stays.
+            known = not (isinstance(error, ApiError) and error.code == 404)
+            self._no_starts = clean(str(error)) if known else ""
+
     # --- tabs
 
     def action_tab(self, tab: str) -> None:
         self._tab = tab
+        self._poke.set()
         self.query_one(ContentSwitcher).current = tab
         if tab == "logs":
             self.logs.choose(self.pod, at_once=True)
@@ -195,8 +230,13 @@ class PodScreen(BackScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("search", "match"):
-            return self._tab != "overview"
+            return self._tab in ("logs", "yaml", "manifest")
         return True
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        event = self.query_one(PodEvents).event(self.podtui.model)
+        if event is not None:
+            self.podtui.push_screen(EventScreen(event))
 
     def action_search(self) -> None:
         self.query_one(Prompt).ask(Purpose.SEARCH)
@@ -225,3 +265,7 @@ class PodScreen(BackScreen):
     def _searched(self) -> None:
         self.query_one(Hints).display = True
         self._body().focus()
+
+
+def _part(widget: Widget) -> Widget:
+    return widget.add_class("part")

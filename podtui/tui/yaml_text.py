@@ -25,10 +25,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def pod_yaml(pod: Pod) -> str:
-    """Without the bookkeeping of field managers."""
+def pod_yaml(pod: Pod, *, managed: bool = False) -> str:
+    """Without the bookkeeping of field managers unless it is asked for (``managed``)."""
     fields: dict[str, Any] = msgspec.to_builtins(pod)
-    fields.get("metadata", {}).pop("managedFields", None)
+    if not managed:
+        fields.get("metadata", {}).pop("managedFields", None)
     document = {"apiVersion": "v1", "kind": "Pod", **fields}
     return yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000, indent=2

@@ -434,7 +434,7 @@ async def test_enter_opens_the_pod_and_its_tabs() -> None:
             "the log",
         )
         assert client.queries[-1][1].tail is None
-        await pilot.press("4")
+        await pilot.press("6")
         await pilot.pause(0.1)
         assert len(app.screen.query_one("#manifest", TextView).rows) == 9
         await pilot.press("escape")

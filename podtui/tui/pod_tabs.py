@@ -1,0 +1,57 @@
+"""The tabs of the pod's screen, and the bar that names them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual import events
+
+from podtui.tui.bars import Bar
+from podtui.tui.cells import Line, Span, line_width
+
+TABS: Final = {
+    "overview": "Overview",
+    "timeline": "Timeline",
+    "events": "Events",
+    "logs": "Logs",
+    "yaml": "YAML",
+    "manifest": "Manifest",
+}
+_SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "resources": "Use"}
+
+
+def tab_spans(chosen: str, marks: dict[str, str], width: int) -> list[tuple[str, Line]]:
+    """Each tab with the spans that name it, in as many cells as fit into ``width``: padded, then
+    close together, then with short words. ``marks`` stand beside names."""
+    found: list[tuple[str, Line]] = []
+    for pad, short in ((" ", False), ("", False), ("", True)):
+        found = []
+        for number, (tab, title) in enumerate(TABS.items(), start=1):
+            word = _SHORT.get(tab, title) if short and tab != chosen else title
+            text = f"{pad}{number} {word}{marks.get(tab, '')}{pad}"
+            found.append((tab, (Span(text, "tab-active" if tab == chosen else "tab"), Span(" "))))
+        if 1 + sum(line_width(line) for _, line in found) <= width:
+            break
+    return found
+
+
+class TabBar(Bar):
+    """The tabs' names; a click on one opens it."""
+
+    def __init__(self) -> None:
+        super().__init__(id="tabs")
+        self._places: list[tuple[int, int, str]] = []
+
+    def show_tabs(self, chosen: str, marks: dict[str, str]) -> None:
+        spans: list[Span] = [Span(" ")]
+        self._places = []
+        for tab, line in tab_spans(chosen, marks, self.size.width or 80):
+            start = line_width(spans)
+            spans += line
+            self._places.append((start, line_width(spans) - 1, tab))
+        self.show(tuple(spans))
+
+    async def on_click(self, event: events.Click) -> None:
+        for left, right, tab in self._places:
+            if left <= event.x < right:
+                await self.screen.run_action(f"tab('{tab}')")
