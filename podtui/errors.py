@@ -93,5 +93,9 @@ class InvalidUpdate(PodtuiError):
         self.causes = tuple(causes)
 
 
+class RestartRefused(PodtuiError):
+    """Raised for a container that would not come back once it has ended."""
+
+
 class StoreGone(PodtuiError):
     """Raised when a watch asks for a resourceVersion that is no longer kept, or falls behind."""

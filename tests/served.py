@@ -31,7 +31,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.clock import SystemClock
-from podtui.errors import InvalidUpdate
+from podtui.errors import InvalidUpdate, RestartRefused
 from podtui.runtime.protocol import LogLine, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.protocol import LogError
@@ -123,6 +123,7 @@ class FakeKubelet:
     more: asyncio.Queue[LogLine | None] = field(default_factory=asyncio.Queue)
     asked: list[tuple[str, str, str, bool, LogOptions]] = field(default_factory=list)
     retried: list[tuple[str, str]] = field(default_factory=list)
+    restarted: list[tuple[str, str, str]] = field(default_factory=list)
     debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
     health: tuple[bool, str] = (True, "")
     closed_logs: int = 0
@@ -173,6 +174,13 @@ class FakeKubelet:
         if pod == "missing":
             raise LookupError(f'pod "{pod}" not found')
         self.retried.append((namespace, pod))
+
+    async def restart(self, namespace: str, pod: str, container: str) -> None:
+        if pod == "missing":
+            raise LookupError(f'pods "{pod}" not found')
+        if container == "once":
+            raise RestartRefused('container "once" would not come back')
+        self.restarted.append((namespace, pod, container))
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]

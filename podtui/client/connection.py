@@ -38,8 +38,10 @@ class Connection:
         async with self.stream("GET", path, params, total=ANSWER_SECONDS) as response:
             return await response.read()
 
-    async def post(self, path: str) -> bytes:
-        async with self.stream("POST", path, total=ANSWER_SECONDS) as response:
+    async def post(
+        self, path: str, params: Mapping[str, str] | None = None, *, body: bytes | None = None
+    ) -> bytes:
+        async with self.stream("POST", path, params, body=body, total=ANSWER_SECONDS) as response:
             return await response.read()
 
     @asynccontextmanager
@@ -49,6 +51,7 @@ class Connection:
         path: str,
         params: Mapping[str, str] | None = None,
         *,
+        body: bytes | None = None,
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -58,7 +61,7 @@ class Connection:
         )
         try:
             async with self._open().request(
-                method, path, params=params, timeout=timeout
+                method, path, params=params, data=body, timeout=timeout
             ) as response:
                 if response.status >= 400:
                     raise refusal(response.status, response.reason or "", await response.read())

@@ -85,4 +85,9 @@ class Client(Protocol):
         """Have a rejected pod admitted afresh. Raises `ApiError` 404 where there is none."""
         ...
 
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        """Run a pod anew, or the one container that is named. Raises `ApiError` 404 where there is
+        none, 409 where it would not come back."""
+        ...
+
     async def close(self) -> None: ...

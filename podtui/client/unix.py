@@ -78,6 +78,12 @@ class UnixClient:
             f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/retry"
         )
 
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        """See `Client.restart`."""
+        params = {"container": container} if container else None
+        path = f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/restart"
+        await self._connection.post(path, params)
+
     async def close(self) -> None:
         await self._connection.close()
 

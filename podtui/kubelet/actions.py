@@ -87,6 +87,8 @@ def _init_sidecar_running(
     plan: _InitPlan,
     resize: ResizePlan,
     restart: Callable[[], None],
+    *,
+    asked: bool,
 ) -> bool:
     """A running sidecar: kill it if it must be; say whether it counts as initialised."""
     name = container.name
@@ -107,10 +109,18 @@ def _init_sidecar_running(
         kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
     elif resize.needs_restart(container, observed.id):
         kill(_resized(container))
+    elif asked:
+        kill("")
     return True
 
 
-def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView, resize: ResizePlan) -> _InitPlan:
+def _plan_init(
+    pod: Pod,
+    observed: ObservedPod,
+    probes: ProbeView,
+    resize: ResizePlan,
+    asked: frozenset[str],
+) -> _InitPlan:
     """Walk the init containers from the last to the first; the first with an instance decides how
     far initialisation got, and of those before it only sidecars still matter."""
     specs = pod.spec.initContainers
@@ -138,7 +148,13 @@ def _plan_init(pod: Pod, observed: ObservedPod, probes: ProbeView, resize: Resiz
         if newest.state is ContainerState.RUNNING:
             if sidecar:
                 ready = _init_sidecar_running(
-                    container, newest, probes, plan, resize, lambda at=index: starts.add(at)
+                    container,
+                    newest,
+                    probes,
+                    plan,
+                    resize,
+                    lambda at=index: starts.add(at),
+                    asked=newest.id in asked,
                 )
                 if ready and not decided:
                     done(index)
@@ -229,12 +245,17 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
 
 
 def compute_pod_actions(
-    pod: Pod, observed: ObservedPod, *, probes: ProbeView, actuated: Allocation | None = None
+    pod: Pod,
+    observed: ObservedPod,
+    *,
+    probes: ProbeView,
+    actuated: Allocation | None = None,
+    asked: frozenset[str] = frozenset(),
 ) -> PodActions:
     """Everything that separates the pod observed from the pod desired, as one pass of work.
 
     ``pod`` is as allocated; ``actuated`` is what its running containers were last held to, None
-    where that is not known.
+    where that is not known. ``asked`` are ids of containers that somebody wants to run anew.
     Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
     and without ``create_sandbox`` the pod has come to its end.
     """
@@ -249,7 +270,7 @@ def compute_pod_actions(
         )
     resize = ResizePlan(pod, actuated)
     ephemeral = _new_ephemeral(pod, observed)
-    plan = _plan_init(pod, observed, probes, resize)
+    plan = _plan_init(pod, observed, probes, resize, asked)
     if plan.failed:
         return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
     if not plan.initialized:
@@ -278,6 +299,10 @@ def compute_pod_actions(
         if why is None and resize.needs_restart(container, newest.id):
             text = _resized(container)
             kill.append(ContainerToKill(id=newest.id, name=newest.name, message=text))
+            start.append(container.name)
+            continue
+        if why is None and newest.id in asked:
+            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=""))
             start.append(container.name)
             continue
         if why is None:

@@ -30,6 +30,7 @@ class Endpoints:
         metrics: Metrics,
         health: Callable[[], tuple[bool, str]],
         retry: Callable[[str, str], Awaitable[None]],
+        restart: Callable[[str, str, str], Awaitable[None]],
         set_ephemeral: Callable[[str, str, tuple[EphemeralContainer, ...]], Awaitable[Pod]],
     ) -> None:
         self._runtime = runtime
@@ -37,6 +38,7 @@ class Endpoints:
         self._metrics = metrics
         self._health = health
         self._retry = retry
+        self._restart = restart
         self._set_ephemeral = set_ephemeral
 
     async def container_logs(
@@ -60,6 +62,10 @@ class Endpoints:
     async def retry(self, namespace: str, pod: str) -> None:
         """Raises `LookupError` where there is no such pod."""
         await self._retry(namespace, pod)
+
+    async def restart(self, namespace: str, pod: str, container: str) -> None:
+        """Raises `LookupError` where there is no such pod or container, `RestartRefused`."""
+        await self._restart(namespace, pod, container)
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]

@@ -12,6 +12,7 @@ from podtui.api.insight import StepKind
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.clock import Clock
+from podtui.errors import RestartRefused
 from podtui.kubelet.admissions import Admissions
 from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import PULL_PROGRESS
@@ -45,6 +46,7 @@ from podtui.kubelet.pulled_images import PulledImages
 from podtui.kubelet.reasons import ReasonCache
 from podtui.kubelet.resizes import Resizes
 from podtui.kubelet.resolver import Resolvers
+from podtui.kubelet.restarts import restarts_in_place, to_restart
 from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.sources import FolderSource, ManifestRecorder
 from podtui.kubelet.starter import ContainerStarter
@@ -265,6 +267,7 @@ class Kubelet:
             metrics=Metrics(runtime, self._cache, self._link, clock, config.node_name),
             health=self._health,
             retry=self.retry,
+            restart=self.restart,
             set_ephemeral=self.set_ephemeral,
         )
 
@@ -378,6 +381,28 @@ class Kubelet:
             raise LookupError(f'pod "{name}" not found')
         if self._admissions.forgive(pod.metadata.uid):
             await self._add(pod)
+
+    async def restart(self, namespace: str, name: str, container: str = "") -> None:
+        """Run a pod anew, or one of its containers, with the manifest as it is.
+
+        Containers that come back however they end are ended, with their grace; a pod that has
+        others or is ending starts over, and one that was rejected is admitted afresh. Raises
+        `LookupError` where there is no such pod or container, `RestartRefused`.
+        """
+        pod = self._manager.by_name(namespace, name)
+        if pod is None or self._workers is None:
+            raise LookupError(f'pods "{name}" not found')
+        uid = pod.metadata.uid
+        if self._admissions.forgive(uid):
+            await self._add(pod)
+        elif not container and (self._workers.ending(uid) or not restarts_in_place(pod)):
+            self._statuses.mark_deleted(uid, self._workers.effective_grace(pod))
+            self._workers.start_over(pod)
+        else:
+            if self._workers.ending(uid):
+                raise RestartRefused(f'pod "{name}" has ended or is ending: restart the pod')
+            self._syncer.restart(uid, to_restart(pod, self._cache.get(uid), container))
+            self.wake(uid)
 
     async def set_ephemeral(
         self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]

@@ -89,6 +89,8 @@ class _Worker:
     started: bool = False
     deleted: bool = False
     restart: Pod | None = None
+    again: Pod | None = None
+    """What to run once nothing is left of it."""
     grace: int | None = None
     decorate: Decorate | None = None
     removed: bool = False
@@ -177,6 +179,8 @@ class PodWorkers:
         elif worker.state is WorkerState.SYNC:
             worker.pod = pod
             worker.wake.set()
+        elif worker.again is not None:
+            worker.again = pod
         elif worker.deleted:
             worker.restart = pod
 
@@ -192,7 +196,7 @@ class PodWorkers:
         if worker is None:
             return
         worker.deleted = True
-        worker.restart = None
+        worker.restart = worker.again = None
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker)
         elif worker.state is WorkerState.FINISHED:
@@ -201,6 +205,13 @@ class PodWorkers:
             self._start(worker)
         else:
             worker.wake.set()
+
+    def start_over(self, pod: Pod) -> None:
+        """Stop the pod with its own grace, leave nothing of it, then run it as if it were new."""
+        self.remove(pod.metadata.uid)
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.again = pod
 
     def kill(
         self, uid: str, *, grace: int | None = None, decorate: Decorate | None = None
@@ -376,10 +387,11 @@ class PodWorkers:
 
     def _finish(self, worker: _Worker) -> None:
         self._release_name(worker)
-        if worker.restart is not None:
+        following = worker.again or worker.restart
+        if following is not None:
             del self._workers[worker.uid]
-            self._on_restart(worker.restart)
-            self.update(worker.restart)
+            self._on_restart(following)
+            self.update(following)
         elif worker.deleted:
             del self._workers[worker.uid]
 

@@ -104,7 +104,7 @@ class ContainerToKill:
     id: str
     name: str
     message: str
-    """The ``Killing`` event's text (reference §6.2)."""
+    """The ``Killing`` event's text (reference §6.2); empty for the usual one."""
     reason: KillReason = KillReason.UNKNOWN
 
 

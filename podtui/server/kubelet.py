@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from podtui.api.names import GROUP_VERSION
+from podtui.errors import RestartRefused
 from podtui.server.objects import encode
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.status import StatusError, json_response, success
@@ -25,6 +26,10 @@ class Kubelet:
             web.get("/pods", self.pods),
             web.post(
                 f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/retry", self.retry
+            ),
+            web.post(
+                f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/restart",
+                self.restart,
             ),
         ]
 
@@ -51,6 +56,21 @@ class Kubelet:
         try:
             await self._kubelet.retry(namespace, pod)
         except LookupError as error:
-            words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
-            raise StatusError(404, words) from error
+            raise _missing(error, pod) from error
         return success()
+
+    async def restart(self, request: web.Request) -> web.Response:
+        """Query parameter ``container``: that one alone."""
+        namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        try:
+            await self._kubelet.restart(namespace, pod, request.query.get("container", ""))
+        except LookupError as error:
+            raise _missing(error, pod) from error
+        except RestartRefused as error:
+            raise StatusError(409, str(error)) from error
+        return success()
+
+
+def _missing(error: LookupError, pod: str) -> StatusError:
+    words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
+    return StatusError(404, words)

@@ -30,6 +30,11 @@ class KubeletEndpoints(Protocol):
         pod, with a text for the user."""
         ...
 
+    async def restart(self, namespace: str, pod: str, container: str) -> None:
+        """Run a pod anew, or the one container that is named. Raises `LookupError` where there is
+        no such pod or container and `podtui.errors.RestartRefused`, with texts for the user."""
+        ...
+
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:

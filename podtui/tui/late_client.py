@@ -60,6 +60,9 @@ class LateClient:
     async def retry(self, namespace: str, pod: str) -> None:
         await (await self._made()).retry(namespace, pod)
 
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        await (await self._made()).restart(namespace, pod, container)
+
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()

@@ -321,3 +321,15 @@ async def test_retry(client: UnixClient, served: Served) -> None:
     with pytest.raises(ApiError, match="not found") as refused:
         await client.retry("default", "missing")
     assert refused.value.code == 404
+
+
+async def test_restart(client: UnixClient, served: Served) -> None:
+    await client.restart("default", "web")
+    await client.restart("default", "web", "c")
+    assert served.kubelet.restarted == [("default", "web", ""), ("default", "web", "c")]
+    with pytest.raises(ApiError, match="not found") as refused:
+        await client.restart("default", "missing")
+    assert refused.value.code == 404
+    with pytest.raises(ApiError, match="would not come back") as refused:
+        await client.restart("default", "web", "once")
+    assert (refused.value.code, refused.value.reason) == (409, "Conflict")

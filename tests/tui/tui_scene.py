@@ -377,6 +377,7 @@ class FakeClient:
         self.usages: tuple[PodMetrics, ...] = ()
         self.node_use: NodeMetrics | None = None
         self.retried: list[str] = []
+        self.restarted: list[tuple[str, str]] = []
 
     def say(self, kind: type, delta: Delta) -> None:
         self.queues.setdefault(kind, asyncio.Queue()).put_nowait(delta)
@@ -431,6 +432,9 @@ class FakeClient:
 
     async def retry(self, namespace: str, pod: str) -> None:
         self.retried.append(pod)
+
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        self.restarted.append((pod, container))
 
     async def close(self) -> None:
         pass

@@ -1,0 +1,149 @@
+"""Restarts that somebody asks for: of one container, of a pod, of one that is over."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import World, container, pod
+
+from podtui.errors import RestartRefused
+from podtui.runtime.memory import Behaviour
+
+pytestmark = pytest.mark.virtual_time
+UID = "uid-web-n1"
+
+
+def waiting(world: World) -> str:
+    status = world.kubelet._statuses.get(UID)
+    states = () if status is None else status.containerStatuses
+    return " ".join(one.state.waiting.reason for one in states if one.state.waiting is not None)
+
+
+async def counts(world: World) -> dict[str, int]:
+    status = await world.status()
+    every = (*status.initContainerStatuses, *status.containerStatuses)
+    return {one.name: one.restartCount for one in every}
+
+
+def sidecar(name: str):
+    return container(name, restartPolicy="Always")
+
+
+async def test_a_container_is_stopped_with_its_grace_and_runs_again_alone() -> None:
+    world = World()
+    world.behaviours["slow"] = Behaviour(term_after=4.0)
+    async with world.running():
+        world.add(pod("web-n1", "", container("slow"), container("other")))
+        await world.until(world.runs(UID, 2))
+        before = {one.name: one.id for one in world.running_containers(UID)}
+        await world.kubelet.restart("default", "web-n1", "slow")
+        took = await world.until(lambda: len(world.containers(UID, "slow")) == 2)
+        assert 4.0 <= took < 6.0
+        await world.until(world.runs(UID, 2))
+        after = {one.name: one.id for one in world.running_containers(UID)}
+        assert after["other"] == before["other"]
+        assert await counts(world) == {"slow": 1, "other": 0}
+        (killing,) = await world.events("web-n1", "Killing")
+        assert killing.message == "Stopping container slow"
+        assert killing.involvedObject.fieldPath == "spec.containers{slow}"
+
+
+async def test_a_pod_restarts_with_its_sidecars_in_the_same_sandbox() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "", container("a"), init=(container("i"), sidecar("s"))))
+        world.behaviours["i"] = Behaviour(exit_after=0.1, exit_code=0)
+        await world.until(world.runs(UID, 2))
+        (sandbox,) = world.sandboxes(UID)
+        await world.kubelet.restart("default", "web-n1")
+        await world.until(lambda: len(world.containers(UID, "a")) == 2)
+        await world.until(world.runs(UID, 2))
+        assert world.sandboxes(UID) == [sandbox]
+        assert await counts(world) == {"i": 0, "s": 1, "a": 1}
+
+
+async def test_asking_twice_restarts_once() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(term_after=2.0)
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.kubelet.restart("default", "web-n1")
+        await world.kubelet.restart("default", "web-n1")
+        await world.sleep(30)
+        assert await counts(world) == {"c": 1}
+
+
+async def test_a_crash_loop_is_tried_at_once() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
+    async with world.running():
+        world.add(pod())
+        await world.until(lambda: "CrashLoopBackOff" in waiting(world), 100)
+        await world.sleep(2)
+        world.behaviours["c"] = Behaviour()
+        await world.kubelet.restart("default", "web-n1", "c")
+        assert await world.until(world.runs(UID)) < 1.0
+
+
+async def test_a_pod_that_is_over_runs_once_more_as_if_new() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=0)
+    async with world.running():
+        world.add(pod(policy="Never"))
+        await world.until(lambda: world.phase() == "Succeeded")
+        (first,) = world.containers(UID)
+        await world.sleep(5)
+        await world.kubelet.restart("default", "web-n1")
+        await world.until(world.runs(UID))
+        (second,) = world.containers(UID)
+        assert second.id != first.id
+        await world.until(lambda: world.phase() == "Succeeded")
+        assert await counts(world) == {"c": 0}
+
+
+async def test_a_running_pod_that_would_not_come_back_starts_over() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(term_after=2.0)
+    async with world.running():
+        world.add(pod(policy="OnFailure"))
+        await world.until(world.runs(UID))
+        (first,) = world.containers(UID)
+        await world.kubelet.restart("default", "web-n1")
+        record = await world.record()
+        assert record is not None
+        assert record.metadata.deletionTimestamp is not None
+        await world.until(lambda: bool(world.containers(UID)) and world.containers(UID)[0] != first)
+        await world.until(world.runs(UID))
+        record = await world.record()
+        assert record is not None
+        assert record.metadata.deletionTimestamp is None
+
+
+async def test_a_manifest_that_goes_while_its_pod_starts_over_ends_it_for_good() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(term_after=5.0)
+    async with world.running():
+        world.add(pod(policy="Never"))
+        await world.until(world.runs(UID))
+        await world.kubelet.restart("default", "web-n1")
+        await world.sleep(1)
+        world.remove(UID)
+        await world.until(world.gone(UID))
+        await world.sleep(30)
+        assert await world.record() is None
+        assert not world.containers(UID)
+
+
+async def test_a_container_that_would_not_come_back_is_let_be() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod(policy="Never"))
+        await world.until(world.runs(UID))
+        with pytest.raises(RestartRefused, match='"c" would not come back'):
+            await world.kubelet.restart("default", "web-n1", "c")
+        with pytest.raises(LookupError, match='container "x" not found in pod "web-n1"'):
+            await world.kubelet.restart("default", "web-n1", "x")
+        with pytest.raises(LookupError, match='pods "no" not found'):
+            await world.kubelet.restart("default", "no")
+        await world.sleep(5)
+        assert len(world.running_containers(UID)) == 1
