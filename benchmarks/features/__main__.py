@@ -91,8 +91,11 @@ def document(features: Sequence[Feature], peer: Results, ours: Results, version:
     return "\n".join(lines) + "\n"
 
 
-def summary(features: Sequence[Feature], peer: Results, ours: Results) -> str:
-    lines = ["| tried | kubelet, standalone | podman kube play | podtui |", "|---|---|---|---|"]
+def summary(features: Sequence[Feature], peer: Results, ours: Results, version: str) -> str:
+    lines = [
+        f"| tried | kubelet, standalone | kube play of {version} | podtui |",
+        "|---|---|---|---|",
+    ]
     for group, members in groups(features).items():
         size = len(members)
         kubelet = sum(one.kubelet for one in members)
@@ -106,7 +109,7 @@ def write(features: Sequence[Feature], peer: Results, ours: Results, version: st
     TARGET.write_text(document(features, peer, ours, version))
     head, _, rest = README.read_text().partition(BEGIN)
     _, _, tail = rest.partition(END)
-    table = summary(features, peer, ours)
+    table = summary(features, peer, ours, version)
     README.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}")
 
 
@@ -135,7 +138,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             peer = try_all(PodmanSide(Path(folder), environment), features)
     print(document(features, peer, ours, version))
-    print(summary(features, peer, ours))
+    print(summary(features, peer, ours, version))
     if arguments.write:
         write(features, peer, ours, version)
     return 0 if all(ours.values()) else 1
