@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from podtui.kubelet.host import HostFacts
+from podtui.kubelet.listeners import Listener
 from podtui.kubelet.signals import Disk, Observation
 
 ENGINE_ROOT = "/engine"
@@ -27,6 +28,7 @@ class FakeHost:
         }
         self.disks: dict[str, Disk] = {}
         self.available = 90 * GI
+        self.listening: tuple[Listener, ...] = ()
 
     def facts(self) -> HostFacts:
         return HostFacts(boot_id=self.boot_id, huge_pages=self.huge_pages)
@@ -37,3 +39,6 @@ class FakeHost:
 
     def signals(self, engine_root: str, root_dir: str) -> dict[str, Observation]:
         return dict(self.seen)
+
+    def listeners(self) -> tuple[Listener, ...]:
+        return self.listening

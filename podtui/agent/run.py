@@ -26,9 +26,12 @@ from podtui.kubelet.allocations import FILE_NAME as ALLOCATIONS
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.log_files import LOGS
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
+from podtui.manifest.result import ReadResult
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
+from podtui.server.what_if import ManifestReader, WhatIfs
 from podtui.settings import Settings
 from podtui.store import Store, open_store
 
@@ -90,6 +93,16 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
     )
 
 
+def manifest_reader(settings: Settings) -> ManifestReader:
+    """Reads what somebody asks about as if it were a file of the folder."""
+    path = str(settings.staticPodPath / "what-if.yaml")
+
+    def read(data: bytes) -> ReadResult:
+        return read_manifest(path, data, node_name=settings.nodeName, strict=settings.kubeletStrict)
+
+    return read
+
+
 async def last_good(store: Store) -> Mapping[str, Pod]:
     """The pods that ran before, by manifest path: what a file that is broken now falls back to."""
     listing = await store.list("pods")
@@ -131,7 +144,12 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             clock=clock,
             config=kubelet_config(settings),
         )
-        app = build_app(store, kubelet.endpoints, version=__version__)
+        app = build_app(
+            store,
+            kubelet.endpoints,
+            version=__version__,
+            extra_routes=WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
+        )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _spare_the_collector()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Pod
+from podtui.api.what_if import Lack
 from podtui.kubelet.node_affinity import node_matches
 from podtui.kubelet.preemption import PODS, preempt
 from podtui.kubelet.qos import BEST_EFFORT, qos_class
@@ -24,38 +24,30 @@ _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
 
-@dataclass(frozen=True, slots=True)
-class _Lack:
-    """One resource of which the node has too little left."""
+HostPort = tuple[str, str, int]
+"""(protocol, IP, port); an empty IP is every IP."""
 
-    resource: str
-    requested: int
-    used: int
-    capacity: int
 
-    @property
-    def missing(self) -> int:
-        return self.requested - (self.capacity - self.used)
-
-    def verdict(self) -> tuple[str, str]:
-        message = (
-            f"Node didn't have enough resource: {self.resource}, requested: {self.requested},"
-            f" used: {self.used}, capacity: {self.capacity}"
-        )
-        return f"OutOf{self.resource}", message
+def _lack_verdict(lack: Lack) -> tuple[str, str]:
+    message = (
+        f"Node didn't have enough resource: {lack.resource}, requested: {lack.requested},"
+        f" used: {lack.used}, capacity: {lack.capacity}"
+    )
+    return f"OutOf{lack.resource}", message
 
 
 def _is_extended(resource: str) -> bool:
     return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
-def _lacks(
+def lacks_of(
     pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf
-) -> Iterator[_Lack]:
+) -> Iterator[Lack]:
+    """What the node has too little of, beside ``others``, in the order in which it is told."""
     allocatable = node.resources.allocatable
     allowed = allocatable.get(PODS, 0)
     if len(others) + 1 > allowed:
-        yield _Lack(PODS, 1, len(others), allowed)
+        yield Lack(resource=PODS, requested=1, used=len(others), capacity=allowed)
     requests = {name: amount for name, amount in requests_of(pod).items() if amount > 0}
     if not requests:
         return
@@ -71,11 +63,11 @@ def _lacks(
             continue
         capacity, taken = allocatable.get(name, 0), used.get(name, 0)
         if requests[name] > capacity - taken:
-            yield _Lack(name, requests[name], taken, capacity)
+            yield Lack(resource=name, requested=requests[name], used=taken, capacity=capacity)
 
 
-def host_ports(pod: Pod) -> frozenset[tuple[str, str, int]]:
-    """(protocol, IP, port) that the pod takes on the node; an empty IP is every IP."""
+def host_ports(pod: Pod) -> frozenset[HostPort]:
+    """What the pod takes of the node's ports."""
     return frozenset(
         (port.protocol or "TCP", port.hostIP, port.hostPort)
         for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
@@ -84,18 +76,20 @@ def host_ports(pod: Pod) -> frozenset[tuple[str, str, int]]:
     )
 
 
-def _ports_clash(pod: Pod, others: Sequence[Pod]) -> bool:
+def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
+    """Whether two cannot be had at once."""
+    (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
+    return (protocol, port) == (other_protocol, other_port) and (
+        ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
+    )
+
+
+def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
     mine = host_ports(pod)
     if not mine:
         return False
     taken = {port for other in others for port in host_ports(other)}
-    return any(
-        protocol == theirs[0]
-        and port == theirs[2]
-        and (ip == theirs[1] or ip in _EVERY_IP or theirs[1] in _EVERY_IP)
-        for protocol, ip, port in mine
-        for theirs in taken
-    )
+    return any(ports_clash(port, theirs) for port in mine for theirs in taken)
 
 
 def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
@@ -104,7 +98,7 @@ def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[
         yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
     if pod.spec.nodeName and pod.spec.nodeName != node.name:
         yield "NodeName", "node(s) didn't match the requested node name"
-    if _ports_clash(pod, others):
+    if _port_is_taken(pod, others):
         yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"
 
 
@@ -144,14 +138,14 @@ def _system(pod: Pod, node: NodeView) -> Verdict | None:
 
 
 def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> Verdict:
-    lacks = tuple(_lacks(pod, node, others, requests_of))
+    lacks = tuple(lacks_of(pod, node, others, requests_of))
     figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
     misfits = [
         (reason, f"Predicate {reason} failed: {words}")
         for reason, words in _misfits(pod, node, others)
     ]
     critical = is_critical(pod)
-    failures = misfits if critical else [*(one.verdict() for one in lacks), *misfits]
+    failures = misfits if critical else [*map(_lack_verdict, lacks), *misfits]
     if failures:
         reason, message = failures[0]
         return Verdict(admitted=False, reason=reason, message=message, lacks=figures)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
+from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission import admit
 from podtui.kubelet.admitted import AdmittedPods
@@ -17,12 +19,14 @@ from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import LACKS, WOULD_FIT
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import WARNING, EventRecorder
+from podtui.kubelet.listeners import Listener
 from podtui.kubelet.node import NodeManager
 from podtui.kubelet.pod_manager import PodManager
 from podtui.kubelet.pod_workers import PodWorkers
 from podtui.kubelet.status import ended_status, rejected_status
 from podtui.kubelet.status_manager import StatusManager
 from podtui.kubelet.types import Verdict
+from podtui.kubelet.what_if import Ground, what_if
 
 _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"
@@ -100,6 +104,18 @@ class Admissions:
         for uid in verdict.preempt if verdict.admitted else ():
             await self._preempt(uid)
         return verdict
+
+    def what_if(self, pod: Pod, listeners: Sequence[Listener]) -> WhatIf:
+        """What the node would say to the pod; ``listeners`` are the machine's."""
+        let_in = self._let_in
+        ground = Ground(
+            node=self._node.view(),
+            active=let_in.pods(),
+            listeners=listeners,
+            requests=let_in.requests,
+            gates=self._config.feature_gates,
+        )
+        return what_if(pod, ground)
 
     def review(self) -> None:
         """Say of every rejected pod whether it would fit by now (departure 6)."""

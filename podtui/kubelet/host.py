@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from podtui.kubelet.listeners import Listener, read_listeners
 from podtui.kubelet.signals import Disk, Observations, read_disk, read_signals, read_text
 
 _HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
@@ -45,6 +46,10 @@ class Host(Protocol):
 
     def signals(self, engine_root: str, root_dir: str) -> Observations: ...
 
+    def listeners(self) -> tuple[Listener, ...]:
+        """The programs that listen on ports of the machine, as far as it tells."""
+        ...
+
 
 class LocalHost:
     """This machine."""
@@ -69,6 +74,9 @@ class LocalHost:
 
     def signals(self, engine_root: str, root_dir: str) -> Observations:
         return read_signals(engine_root, root_dir)
+
+    def listeners(self) -> tuple[Listener, ...]:
+        return read_listeners()
 
 
 def huge_pages(folder: str) -> dict[str, int]:

@@ -11,8 +11,10 @@ from typing import Final, Protocol
 from podtui.api.insight import StepKind
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.errors import RestartRefused
+from podtui.kubelet.admission import host_ports
 from podtui.kubelet.admissions import Admissions
 from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import PULL_PROGRESS
@@ -28,6 +30,7 @@ from podtui.kubelet.image_manager import ImageManager
 from podtui.kubelet.image_volumes import ImageVolumes
 from podtui.kubelet.killer import Killer
 from podtui.kubelet.link import EngineLink
+from podtui.kubelet.listeners import Listener
 from podtui.kubelet.log_files import LogFiles
 from podtui.kubelet.metrics import Metrics
 from podtui.kubelet.node import NodeManager
@@ -124,6 +127,7 @@ class Kubelet:
         )
         if host is None and not config.simulated:
             host = LocalHost()
+        self._host = host
         self._node = NodeManager(
             runtime=runtime,
             records=records,
@@ -403,6 +407,13 @@ class Kubelet:
                 raise RestartRefused(f'pod "{name}" has ended or is ending: restart the pod')
             self._syncer.restart(uid, to_restart(pod, self._cache.get(uid), container))
             self.wake(uid)
+
+    async def what_if(self, pod: Pod) -> WhatIf:
+        """What this node would say to a pod of which there is no manifest yet."""
+        listeners: tuple[Listener, ...] = ()
+        if self._host is not None and self._engine_is_here() and host_ports(pod):
+            listeners = await asyncio.to_thread(self._host.listeners)
+        return self._admissions.what_if(pod, listeners)
 
     async def set_ephemeral(
         self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]
