@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from podtui.resources import shipped
@@ -11,6 +12,7 @@ from podtui.settings import Settings, default_config_dir
 from podtui.tui.late_client import LateClient
 
 LOG_BYTES = 8192
+TERMINAL_THEME = "podtui-terminal"
 
 
 def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None) -> int:
@@ -18,7 +20,8 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
 
     ``agent`` is one that was just started and may still fail: then its log's end is shown.
     """
-    theme = colourless_theme() or settings.theme or None
+    few = theme_for_terminal(os.environ)
+    theme = (few if os.environ.get("NO_COLOR") else settings.theme or few) or None
     from podtui.tui.app import PodtuiApp
 
     app = PodtuiApp(
@@ -33,16 +36,26 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
     return app.return_code or 0
 
 
-def colourless_theme() -> str:
-    """The theme for a terminal that wants no colours (``NO_COLOR``), else empty.
+def theme_for_terminal(environ: MutableMapping[str, str]) -> str:
+    """The theme that a terminal with few colours or none (``NO_COLOR``) needs, else empty.
 
     Textual learns once, from the theme that its environment names when it is imported, whether to
     leave all colours out; a theme chosen later would be drawn black on black. So this goes first.
+    An empty ``NO_COLOR`` asks for nothing, and is taken away because Textual would heed it.
     """
-    if not os.environ.get("NO_COLOR"):
-        return ""
-    os.environ["TEXTUAL_THEME"] = "ansi-dark"
-    return "ansi-dark"
+    if environ.get("NO_COLOR"):
+        environ["TEXTUAL_THEME"] = "ansi-dark"
+        return TERMINAL_THEME
+    environ.pop("NO_COLOR", None)
+    return TERMINAL_THEME if has_few_colours(environ) else ""
+
+
+def has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal shows no more than its sixteen colours, as far as it says."""
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return False
+    term = environ.get("TERM", "").lower()
+    return not (term.endswith(("256color", "direct")) or "kitty" in term)
 
 
 def theme_folders() -> list[Path]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import yaml
 from textual.color import Color, ColorParseError
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 BASE: Final = (
     "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "success",
@@ -86,7 +86,11 @@ def defaults(theme: Theme) -> dict[str, str]:
     for group, names in GROUPS.items():
         for name, source in names.items():
             result[variable(group, name)] = generated[source]
-    if not theme.ansi:
+    if theme.ansi:
+        # A terminal's own colours cannot be mixed, and its panels are see-through.
+        for name in ("bar-free", "pane-border"):
+            result[name] = "ansi_bright_black"
+    else:
         foreground = Color.parse(generated["foreground"])
         background = Color.parse(generated["background"])
         for name, part in (("soft", 0.2), ("muted", 0.4), ("heading", 0.4)):
@@ -127,18 +131,19 @@ def load_theme(path: Path) -> ThemeFile:
 
 
 def _theme(node: yaml.MappingNode, reading: _Reading) -> Theme | None:
-    name, dark = "", True
+    name = ""
+    flags = {"dark": True, "ansi": False}
     base: dict[str, str] = {}
     variables: dict[str, str] = {}
-    for key, value in _pairs(node, ("name", "dark", "colors", *GROUPS), reading):
-        if key == "name" or key == "dark":
-            text = value.value if isinstance(value, yaml.ScalarNode) else ""
+    for key, value in _pairs(node, ("name", *flags, "colors", *GROUPS), reading):
+        if key == "name" or key in flags:
+            text = str(value.value) if isinstance(value, yaml.ScalarNode) else ""
             if key == "name":
                 name = text
             elif text in ("true", "false"):
-                dark = text == "true"
+                flags[key] = text == "true"
             else:
-                reading.problem(value, "dark: wants true or false")
+                reading.problem(value, f"{key}: wants true or false")
         elif not isinstance(value, yaml.MappingNode):
             reading.problem(value, f"{key}: wants a map of colours")
         elif key == "colors":
@@ -154,12 +159,17 @@ def _theme(node: yaml.MappingNode, reading: _Reading) -> Theme | None:
         return None
     if "tone-muted" in variables:
         variables["text-muted"] = variables["tone-muted"]
-    return _built(name, dark, base, variables)
+    return _built(name, base, variables, **flags)
 
 
-def _built(name: str, dark: bool, base: dict[str, str], variables: dict[str, str]) -> Theme:
+def _built(
+    name: str, base: dict[str, str], variables: dict[str, str], *, dark: bool, ansi: bool
+) -> Theme:
     panel = base.get("panel")
+    # Textual's own rules for such themes name variables that only its own ones give.
+    own = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if ansi else {}
     variables = {
+        **own,
         "scrollbar": variables.get("pane-border", panel or base["primary"]),
         "scrollbar-background": base.get("background", "black" if dark else "white"),
         "scrollbar-corner-color": base.get("background", "black" if dark else "white"),
@@ -178,6 +188,7 @@ def _built(name: str, dark: bool, base: dict[str, str], variables: dict[str, str
         warning=base.get("warning"),
         error=base.get("error"),
         dark=dark,
+        ansi=ansi,
         variables=variables,
     )
 

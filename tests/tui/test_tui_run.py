@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podtui.tui.late_client import LateClient
-from podtui.tui.run import shortened, start_error, theme_folders
+from podtui.tui.run import shortened, start_error, theme_folders, theme_for_terminal
 
 
 def test_the_screen_starts_without_the_network_library_and_without_other_rooms() -> None:
@@ -55,14 +55,38 @@ async def test_the_late_client_is_a_client(tmp_path: Path) -> None:
 
 def test_no_color_is_settled_before_textual_is_imported() -> None:
     code = (
-        "import sys\n"
-        "from podtui.tui.run import colourless_theme\n"
+        "import os, sys\n"
+        "from podtui.tui.run import theme_for_terminal\n"
         "assert 'textual' not in sys.modules\n"
-        "theme = colourless_theme()\n"
+        "theme = theme_for_terminal(os.environ)\n"
         "from tui_app import make_app\n"
         "app = make_app(theme=theme)\n"
-        "assert app.theme == 'ansi-dark', app.theme\n"
+        "assert app.theme == 'podtui-terminal', app.theme\n"
         "assert app.native_ansi_color\n"
     )
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parent)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("environ", "theme"),
+    [
+        ({"TERM": "linux"}, "podtui-terminal"),
+        ({"TERM": "ansi"}, "podtui-terminal"),
+        ({"TERM": "xterm"}, "podtui-terminal"),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, ""),
+        ({"TERM": "xterm-256color"}, ""),
+        ({"TERM": "tmux-256color"}, ""),
+        ({"TERM": "xterm-direct"}, ""),
+        ({"TERM": "xterm-kitty"}, ""),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, "podtui-terminal"),
+    ],
+)
+def test_a_terminal_gets_the_colours_that_it_has(environ: dict[str, str], theme: str) -> None:
+    assert theme_for_terminal(environ) == theme
+
+
+def test_an_empty_no_color_asks_for_nothing() -> None:
+    environ = {"TERM": "xterm-256color", "NO_COLOR": ""}
+    assert theme_for_terminal(environ) == ""
+    assert "NO_COLOR" not in environ

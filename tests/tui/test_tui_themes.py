@@ -18,7 +18,8 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_shipped_themes_give_every_colour() -> None:
     files = load_themes([THEMES])
-    assert [f.theme.name for f in files if f.theme] == ["podtui-dark", "podtui-light"]
+    assert [f.problems for f in files] == [()] * len(files)
+    assert [f.theme.name for f in files if f.theme] == [f.path.stem for f in files]
     wanted = {variable(group, name) for group, names in GROUPS.items() for name in names}
     for file in files:
         assert file.theme is not None
@@ -39,6 +40,7 @@ def test_every_other_theme_has_our_variables_too(name: str) -> None:
         ("name: x\ncolors: {primary: bleu}", "mine.yaml:2: colors.primary: 'bleu' is not a colour"),
         ("name: x\ncolours: {}", "mine.yaml:2: colours: unknown; did you mean colors?"),
         ("name: x\ncolors: {primary: red}\nphase: {runing: red}", "did you mean running?"),
+        ("name: x\nansi: maybe", "mine.yaml:2: ansi: wants true or false"),
         ("name: x\ncolors: []", "mine.yaml:2: colors: wants a map of colours"),
         ("colors: {primary: red}", "name: is missing"),
         ("name: x", "primary is missing"),
