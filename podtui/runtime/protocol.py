@@ -8,10 +8,13 @@ it leaves the engine in one of the states it could have had before or after the 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, Protocol
+
+from podtui.runtime.sessions import Duplex, Session
 
 # --- what the engine is
 
@@ -536,6 +539,40 @@ class Runtime(Protocol):
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
         """Run to the end. Raises `ExecTimeout` after ``timeout`` seconds."""
+        ...
+
+    def exec_session(
+        self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        """Run a command and talk with it. What still runs when the block ends is killed, as far as
+        the engine's host can be reached from here. Raises `EngineNotFound`, `EngineConflict` where
+        the container does not run."""
+        ...
+
+    def attach_session(
+        self, container_id: str, *, stdin: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        """Talk with the container's own process, from now on; it goes on when the block ends.
+        Raises as `exec_session`."""
+        ...
+
+    def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:
+        """Connect to a TCP port of a pod, at its own loopback address where that can be had, else
+        at the pod's. Raises `EngineNotFound`, and `EngineError` where nothing listens."""
+        ...
+
+    def read_files(
+        self, container_id: str, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A file, or a directory with what is below it, as a tar archive in pieces, whether or not
+        the container runs. Names begin with the path's last part. Raises `EngineNotFound`."""
+        ...
+
+    async def write_files(
+        self, container_id: str, directory: str, content: AsyncIterator[bytes]
+    ) -> None:
+        """Unpack a tar archive into an existing directory, whether or not the container runs.
+        Raises `EngineNotFound` without the directory, `EngineError` where the engine refuses."""
         ...
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:

@@ -1,17 +1,20 @@
-"""Files of containers and sandboxes, read through the engine's archive call."""
+"""Files of containers and sandboxes, read and written through the engine's archive calls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 from urllib.parse import quote
 
-from podtui.runtime.docker.errors import Refused
+from podtui.errors import EngineNotFound
+from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.tar_stream import Member, TarStream
+from podtui.runtime.docker.wire import pieces
 
 _READ_SECONDS: Final = 30.0
+_SILENT_SECONDS: Final = 60.0
 
 
 @asynccontextmanager
@@ -19,11 +22,50 @@ async def archive_of(link: Link, container_id: str, path: str) -> AsyncGenerator
     """What is at a path, and below it; names begin with the path's last part. Raises `Refused`."""
     async with link.wire.open(
         "GET",
-        f"/containers/{quote(container_id, safe='')}/archive",
+        _path(container_id),
         query={"path": path},
         total=_READ_SECONDS,
     ) as response:
         yield TarStream(response.content)
+
+
+@asynccontextmanager
+async def read_files(
+    link: Link, container_id: str, path: str
+) -> AsyncGenerator[AsyncIterator[bytes]]:
+    """See `podtui.runtime.protocol.Runtime.read_files`."""
+    async with AsyncExitStack() as stack:
+        with meant():
+            response = await stack.enter_async_context(
+                link.wire.open(
+                    "GET", _path(container_id), query={"path": path}, idle=_SILENT_SECONDS
+                )
+            )
+        yield pieces(response)
+
+
+async def write_files(
+    link: Link, container_id: str, directory: str, content: AsyncIterator[bytes]
+) -> None:
+    """See `podtui.runtime.protocol.Runtime.write_files`."""
+    try:
+        async with link.wire.open(
+            "PUT",
+            _path(container_id),
+            query={"path": directory, "noOverwriteDirNonDir": "1"},
+            content=content,
+            headers={"Content-Type": "application/x-tar"},
+            idle=_SILENT_SECONDS,
+        ) as response:
+            await response.read()
+    except Refused as error:
+        if error.status == 404 or "not a directory" in error.text:
+            raise EngineNotFound(error.text) from error
+        raise meaning(error) from error
+
+
+def _path(container_id: str) -> str:
+    return f"/containers/{quote(container_id, safe='')}/archive"
 
 
 async def read_head(link: Link, container_id: str, path: str, limit: int) -> bytes | None:

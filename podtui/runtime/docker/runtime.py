@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.accounts import ImageAccounts
+from podtui.runtime.docker.archives import read_files, write_files
 from podtui.runtime.docker.carriers import Carriers
 from podtui.runtime.docker.client import label_filter, labelled
 from podtui.runtime.docker.containers import Containers
+from podtui.runtime.docker.dialing import Dialing
 from podtui.runtime.docker.errors import meant
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import root_key, snapshot
@@ -22,10 +25,12 @@ from podtui.runtime.docker.logs import Logs
 from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.sandboxes import Sandboxes
+from podtui.runtime.docker.sessions import Sessions
 from podtui.runtime.docker.volumes import Volumes
 from podtui.runtime.docker.watching import Watching
 from podtui.runtime.protocol import (
     ContainerConfig,
+    ContainerState,
     ContainerStats,
     ContainerStatus,
     EngineInfo,
@@ -44,6 +49,7 @@ from podtui.runtime.protocol import (
     SandboxStatus,
     Started,
 )
+from podtui.runtime.sessions import Duplex, Session
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,6 +86,8 @@ class DockerRuntime:
         )
         self._images = Images(self._connection)
         self._logs = Logs(self._connection, self._ownership)
+        self._sessions = Sessions(self._connection, self._ownership, clock)
+        self._dialing = Dialing(self._connection, self._sandboxes, self._sessions, self._running_in)
 
     @property
     def info(self) -> EngineInfo:
@@ -203,6 +211,42 @@ class DockerRuntime:
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
         return await self._watching.exec(container_id, command, timeout=timeout, limit=limit)
+
+    def exec_session(
+        self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        return self._sessions.exec(container_id, command, stdin=stdin, tty=tty)
+
+    def attach_session(
+        self, container_id: str, *, stdin: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        return self._sessions.attach(container_id, stdin=stdin)
+
+    def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:
+        return self._dialing.dial(sandbox_id, port)
+
+    async def _running_in(self, sandbox_id: str, pod_uid: str) -> Sequence[str]:
+        return [
+            one.id
+            for one in (await self.list(pod_uid)).containers
+            if one.sandbox_id == sandbox_id and one.state is ContainerState.RUNNING
+        ]
+
+    @asynccontextmanager
+    async def read_files(
+        self, container_id: str, path: str
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        link = self._connection.link
+        await self._ownership.check(container_id)
+        async with read_files(link, container_id, path) as content:
+            yield content
+
+    async def write_files(
+        self, container_id: str, directory: str, content: AsyncIterator[bytes]
+    ) -> None:
+        link = self._connection.link
+        await self._ownership.check(container_id)
+        await write_files(link, container_id, directory, content)
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
         return self._logs.read(container_id, options)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from podtui.api import names
@@ -15,6 +12,7 @@ from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.runtime.docker.client import label_filter, labelled, mapping
 from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.execs import create_exec, exec_exit, kill_exec
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
@@ -54,16 +52,12 @@ class Watching:
         link = self._connection.link
         await self._ownership.check(container_id)
         with meant():
-            body = {"AttachStdout": True, "AttachStderr": True, "Cmd": list(command)}
-            made: dict[str, Any] = await link.wire.send(
-                "POST", f"/containers/{container_id}/exec", body=body, total=_CALL_SECONDS
-            )
-            identity = str(made["Id"])
+            identity = await create_exec(link, container_id, command)
             try:
                 async with asyncio.timeout(timeout):
                     said, complained = await self._output(link, identity, limit)
             except TimeoutError as error:
-                await self._kill(link, container_id, identity)
+                await kill_exec(link, self._clock, container_id, identity)
                 text = f'command "{" ".join(command)}" timed out after {timeout:g}s'
                 raise ExecTimeout(text) from error
             return ExecResult(
@@ -86,25 +80,10 @@ class Watching:
     async def _exit_code(self, link: Link, exec_id: str) -> int:
         """The engine may end the stream a moment before it knows."""
         for _ in range(_EXIT_CODE_TRIES):
-            found = await self._exec_state(link, exec_id)
-            if not found.get("Running") and found.get("ExitCode") is not None:
-                return int(found["ExitCode"])
+            if (code := await exec_exit(link, exec_id)) is not None:
+                return code
             await self._clock.sleep(_EXIT_CODE_PAUSE)
         raise EngineError("the engine does not tell the command's exit code")
-
-    async def _exec_state(self, link: Link, exec_id: str) -> dict[str, Any]:
-        return await link.wire.send("GET", f"/exec/{exec_id}/json", total=_CALL_SECONDS)
-
-    async def _kill(self, link: Link, container_id: str, exec_id: str) -> None:
-        """End a command that took too long. The API can't; on this machine a signal can."""
-        if not link.info.local:
-            return
-        try:
-            pid = int((await self._exec_state(link, exec_id)).get("Pid") or 0)
-            if pid:
-                _kill_inside(pid, container_id)
-        except (EngineError, OSError):
-            return
 
     # --- usage
 
@@ -199,13 +178,3 @@ def _event(event: dict[str, Any]) -> RuntimeEvent | None:
     if not uid or not action:
         return None
     return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action))
-
-
-def _kill_inside(pid: int, container_id: str) -> None:
-    """SIGKILL to a process, once it is sure to be of that container. Raises OSError."""
-    handle = os.pidfd_open(pid)
-    try:
-        if container_id in Path(f"/proc/{pid}/cgroup").read_text():
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-    finally:
-        os.close(handle)

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 import aiohttp
 
+from podtui.errors import EngineUnavailable
 from podtui.runtime.docker.errors import Refused, translated
+from podtui.runtime.docker.hijack import Channel, hijack
 from podtui.runtime.docker.locate import Endpoint
 
 _CHUNK: Final = 64 * 1024
@@ -25,6 +27,8 @@ class Wire:
 
     def __init__(self, endpoint: Endpoint, version: str) -> None:
         self._url = endpoint.url
+        self._endpoint = endpoint
+        self._version = version
         self._base = f"{endpoint.http_url}/v{version}"
         if endpoint.socket_path is not None:
             connector: aiohttp.BaseConnector = aiohttp.UnixConnector(endpoint.socket_path, limit=0)
@@ -32,6 +36,7 @@ class Wire:
             ssl = endpoint.tls.context() if endpoint.tls else True
             connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
         self._open: set[aiohttp.ClientResponse] = set()
+        self._hijacked: set[Channel] = set()
         self._session = aiohttp.ClientSession(
             connector=connector, headers={"Accept-Encoding": "identity"}
         )
@@ -58,6 +63,8 @@ class Wire:
         timeout = aiohttp.ClientTimeout(
             total=total, sock_connect=CONNECT_SECONDS, sock_read=idle or total
         )
+        if self._session.closed:
+            raise EngineUnavailable(f"{self._url}: the connection was closed")
         with translated(self._url):
             async with self._session.request(
                 method,
@@ -92,10 +99,32 @@ class Wire:
             content = await response.read()
         return json.loads(content) if content.strip() else None
 
+    @asynccontextmanager
+    async def hijack(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> AsyncGenerator[Channel]:
+        """POST, and the byte stream that the connection becomes. Raises `Refused`,
+        `EngineUnavailable`; the block's own errors are nobody else's."""
+        with translated(self._url):
+            path = f"/v{self._version}{path}"
+            channel = await hijack(self._endpoint, path, query=query, body=body)
+        self._hijacked.add(channel)
+        try:
+            yield channel
+        finally:
+            self._hijacked.discard(channel)
+            await channel.close()
+
     async def close(self) -> None:
-        """End every stream, whose readers get an error."""
+        """End every stream, whose readers get an error or its end."""
         for response in list(self._open):
             response.close()
+        for channel in list(self._hijacked):
+            channel.shut()
         await self._session.close()
 
 

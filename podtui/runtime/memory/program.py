@@ -21,17 +21,18 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class ShellActor:
-    """A container's or an exec's command, interpreted."""
+    """A container's or an exec's command, interpreted; ``stdin`` is all that it can read."""
 
     ends_at: float | None = None
     end = Exit(0)
 
-    def __init__(self, shell: Shell, command: Sequence[str]) -> None:
+    def __init__(self, shell: Shell, command: Sequence[str], stdin: str = "") -> None:
         self._shell = shell
         self._command = command
+        self._stdin = stdin
 
     def main(self) -> Program:
-        return self._shell.program(self._command)
+        return self._shell.program(self._command, self._stdin)
 
     def terminate(self) -> Program | Exit | None:
         return self._shell.terminate()
@@ -81,8 +82,16 @@ def exec_actor(
     command: tuple[str, ...],
     behaviour: Behaviour | None,
     now: Callable[[], datetime],
+    stdin: str = "",
 ) -> Actor:
     """What a command executed in a container runs; ``behaviour`` is a test's word on it."""
     if behaviour is not None:
         return BehaviourActor(behaviour)
-    return ShellActor(_shell(config, files, now, lives_on=False), command)
+    return ShellActor(exec_shell(config, files, now), command, stdin)
+
+
+def exec_shell(
+    config: ContainerConfig, files: ContainerFiles, now: Callable[[], datetime]
+) -> Shell:
+    """A shell for commands executed in a container; its variables last as long as it does."""
+    return _shell(config, files, now, lives_on=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from typing import Final, Literal
 
@@ -16,6 +17,7 @@ from podtui.errors import (
     EngineUnavailable,
     ExecTimeout,
 )
+from podtui.runtime.memory.archive import packed, unpack
 from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
@@ -24,6 +26,7 @@ from podtui.runtime.memory.files import PodVolumes
 from podtui.runtime.memory.images import IMAGE_FILES, invent, progress_of, refuse_absent
 from podtui.runtime.memory.process import Process, rfc3339
 from podtui.runtime.memory.program import exec_actor
+from podtui.runtime.memory.sessions import AttachSession, ExecSession, SimulatedServer
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerStats,
@@ -44,6 +47,7 @@ from podtui.runtime.protocol import (
     SandboxStatus,
     Started,
 )
+from podtui.runtime.sessions import Duplex, Session
 
 ExecBehave = Callable[[ContainerConfig, tuple[str, ...]], Behaviour | None]
 MEBIBYTE: Final = 1 << 20
@@ -294,10 +298,7 @@ class MemoryRuntime:
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
         await self._enter("exec")
-        cell = self.engine.container(self._root, container_id)
-        if not cell.running:
-            raise EngineConflict(f"container {container_id} is not running")
-        self.engine.catch_up(cell)
+        cell = self._running(container_id)
         words = tuple(command)
         behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
         now = self._clock.now
@@ -325,7 +326,62 @@ class MemoryRuntime:
             stderr=said["stderr"][:limit],
         )
 
-    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+    @asynccontextmanager
+    async def exec_session(
+        self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
+    ) -> AsyncGenerator[Session]:
+        await self._enter("exec_session")
+        cell = self._running(container_id)
+        words = tuple(command)
+        behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
+        session = ExecSession(
+            cell, words, behaviour, self._clock, self._check, stdin=stdin, tty=tty
+        )
+        try:
+            yield session
+        finally:
+            session.close()
+
+    @asynccontextmanager
+    async def attach_session(
+        self, container_id: str, *, stdin: bool = False
+    ) -> AsyncGenerator[Session]:
+        await self._enter("attach_session")
+        cell = self._running(container_id)
+        log = self.logs(container_id, LogOptions(follow=True, tail=0))
+        async with aclosing(log):
+            yield AttachSession(log, tty=cell.config.tty)
+
+    @asynccontextmanager
+    async def dial(self, sandbox_id: str, port: int) -> AsyncGenerator[Duplex]:
+        await self._enter("dial")
+        cell = self.engine.sandbox(self._root, sandbox_id)
+        if not cell.ready:
+            raise EngineConflict(f"sandbox {sandbox_id} is not running")
+        yield SimulatedServer(f"{cell.record.name}, port {port}")
+
+    @asynccontextmanager
+    async def read_files(
+        self, container_id: str, path: str
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        await self._enter("read_files")
+        yield packed(self.engine.container(self._root, container_id).files, path)
+
+    async def write_files(
+        self, container_id: str, directory: str, content: AsyncIterator[bytes]
+    ) -> None:
+        await self._enter("write_files")
+        cell = self.engine.container(self._root, container_id)
+        await unpack(cell.files, directory, content)
+
+    def _running(self, container_id: str) -> ContainerCell:
+        cell = self.engine.container(self._root, container_id)
+        if not cell.running:
+            raise EngineConflict(f"container {container_id} is not running")
+        self.engine.catch_up(cell)
+        return cell
+
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLine]:
         await self._enter("logs")
         cell = self.engine.container(self._root, container_id)
         self.engine.catch_up(cell)

@@ -110,11 +110,11 @@ class Shell:
 
     # --- running things
 
-    def program(self, command: Sequence[str]) -> Program:
+    def program(self, command: Sequence[str], stdin: str = "") -> Program:
         """Run an argv to its end, as a container's process does."""
         self._started = self._now()
         try:
-            code = yield from self._argv(list(command), _Io())
+            code = yield from self._argv(list(command), _Io(stdin=stdin))
             how = Exit(code)
         except _Leave as left:
             how = Exit(left.code, left.oom)

@@ -1,0 +1,224 @@
+"""Connections to the engine that turn into plain byte streams: exec and attach.
+
+Made by hand on sockets, where the rest of `podtui.runtime.docker` leaves HTTP to a library: the
+library gives up an upgraded connection through its insides only. And a stream object's two
+directions share one fate: when a process stops reading its input, writing fails, and with it what
+the process still had to say would be lost. On a plain socket each direction ends by itself, and
+nothing is buffered beyond what the kernel holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from podtui.errors import EngineError
+from podtui.runtime.docker.errors import Refused
+from podtui.runtime.docker.locate import Endpoint
+
+PIECE: Final = 64 * 1024
+CONNECT_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 30.0
+_LONGEST_HEAD: Final = 64 * 1024
+
+
+class Channel(Protocol):
+    """A `podtui.runtime.sessions.Duplex` that can be closed from anywhere. Raises OSError."""
+
+    async def read(self) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def end(self) -> None: ...
+
+    def shut(self) -> None:
+        """Let readers see the end, and writers fail. Idempotent."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SocketChannel:
+    """Over a connected socket, which is its own from now on. ``first`` was read already."""
+
+    def __init__(self, sock: socket.socket, first: bytes = b"") -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._first = first
+        self._ended = False
+
+    async def read(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        return await asyncio.get_running_loop().sock_recv(self._socket, PIECE)
+
+    async def write(self, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._socket, data)
+
+    async def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def shut(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # The other side has gone already.
+            return
+
+    async def close(self) -> None:
+        self._socket.close()
+
+    def put_back(self, data: bytes) -> None:
+        """Give bytes to be read again, before all others."""
+        self._first = data + self._first
+
+
+class TlsChannel:
+    """Over a stream with TLS, which can't be closed in one direction."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._first = b""
+
+    async def read(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        return await self._reader.read(PIECE)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        raise EngineError("the end of input can't be told to an engine over TLS")
+
+    def shut(self) -> None:
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        self._writer.transport.abort()
+
+    def put_back(self, data: bytes) -> None:
+        self._first = data + self._first
+
+
+async def hijack(
+    endpoint: Endpoint,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+) -> Channel:
+    """POST, and the stream that the connection becomes. ``path`` has the API version before it.
+
+    Raises `Refused`, OSError, TimeoutError.
+    """
+    async with asyncio.timeout(CONNECT_SECONDS):
+        channel = await _connect(endpoint)
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await channel.write(_request(endpoint, path, query or {}, body))
+            await _upgraded(channel)
+    except BaseException:
+        await channel.close()
+        raise
+    return channel
+
+
+async def _connect(endpoint: Endpoint) -> SocketChannel | TlsChannel:
+    if endpoint.tls is not None:
+        parts = urlsplit(endpoint.http_url)
+        return TlsChannel(
+            *await asyncio.open_connection(
+                parts.hostname, parts.port, ssl=endpoint.tls.context(), limit=PIECE
+            )
+        )
+    if endpoint.socket_path is None:
+        parts = urlsplit(endpoint.http_url)
+        return SocketChannel(await connected(parts.hostname or "", parts.port or 0))
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, endpoint.socket_path)
+    except BaseException:
+        sock.close()
+        raise
+    return SocketChannel(sock)
+
+
+async def connected(host: str, port: int) -> socket.socket:
+    """A socket connected to the first address that answers. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failure = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
+def _request(
+    endpoint: Endpoint, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
+) -> bytes:
+    content = b"" if body is None else json.dumps(body).encode()
+    host = "engine" if endpoint.socket_path else urlsplit(endpoint.http_url).netloc
+    lines = (
+        f"POST {path}{'?' + urlencode(query) if query else ''} HTTP/1.1",
+        f"Host: {host}",
+        "Connection: Upgrade",
+        "Upgrade: tcp",
+        "Content-Type: application/json",
+        f"Content-Length: {len(content)}",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + content
+
+
+async def _upgraded(channel: SocketChannel | TlsChannel) -> None:
+    """Read the answer's head. Raises `Refused` where the connection stays HTTP."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = await channel.read()
+        if not piece or len(got) > _LONGEST_HEAD:
+            raise ConnectionError("the engine's answer broke off")
+        got += piece
+    head, _, rest = got.partition(b"\r\n\r\n")
+    status, headers = _head(head)
+    if status in (101, 200):
+        channel.put_back(rest)
+        return
+    wanted = min(int(headers.get("content-length", "0")), _LONGEST_HEAD)
+    while len(rest) < wanted and (piece := await channel.read()):
+        rest += piece
+    try:
+        text = str(json.loads(rest)["message"])
+    except (ValueError, KeyError, TypeError):
+        text = rest.decode(errors="replace").strip() or f"HTTP status {status}"
+    raise Refused(status, text)
+
+
+def _head(head: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(None, 2)
+    if len(words) < 2 or not words[1].isdigit():
+        raise ConnectionError(f"not an answer of an engine: {first[:100]!r}")
+    pairs = (line.partition(":") for line in lines)
+    return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}

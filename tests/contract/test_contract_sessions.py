@@ -1,0 +1,350 @@
+"""Talking with containers, dialling pods and moving files, whichever runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from contract.bench import Bench, until
+
+from podtui.errors import EngineConflict, EngineError, EngineNotFound
+from podtui.runtime.sessions import Session
+
+MEBIBYTE = 1 << 20
+
+
+async def said(session: Session) -> dict[str, bytes]:
+    """All output to its end, by stream."""
+    found = {"stdout": b"", "stderr": b""}
+    async with asyncio.timeout(30):
+        async for stream, data in session.output():
+            found[stream] += data
+    return found
+
+
+async def test_a_command_is_talked_with(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    script = "cat; echo wrong >&2; exit 7"
+    async with bench.runtime.exec_session(ident, ["sh", "-c", script], stdin=True) as session:
+        await session.write(b"one\n")
+        await session.write(b"two\n")
+        await session.end_input()
+        await session.end_input()
+        assert await said(session) == {"stdout": b"one\ntwo\n", "stderr": b"wrong\n"}
+        assert await session.exit_code() == 7
+
+
+async def test_input_is_answered_as_it_comes(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
+        output = session.output()
+        async with aclosing(output), asyncio.timeout(30):
+            for word in (b"ping", b"pong"):
+                await session.write(word)
+                assert await anext(output) == ("stdout", word)
+            await session.end_input()
+            assert [piece async for piece in output] == []
+        assert await session.exit_code() == 0
+
+
+async def test_a_shell_at_a_terminal(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with bench.runtime.exec_session(ident, ["sh"], stdin=True, tty=True) as session:
+        await session.resize(100, 30)
+        await session.write(b"X=deep; echo $X$X\r")
+        await session.write(b"echo wrong >&2; exit 3\r")
+        output = await said(session)
+        assert output["stderr"] == b""
+        assert b"deepdeep\r\n" in output["stdout"]
+        assert b"\nwrong\r\n" in output["stdout"]
+        assert await session.exit_code() == 3
+
+
+@pytest.mark.engine
+async def test_a_terminal_has_a_size(engine_bench: Bench) -> None:
+    ident = await engine_bench.start(await engine_bench.sandbox())
+    async with engine_bench.runtime.exec_session(ident, ["sh"], stdin=True, tty=True) as session:
+        await session.resize(99, 33)
+        await session.write(b"stty size; exit\n")
+        assert b"33 99\r\n" in (await said(session))["stdout"]
+
+
+async def test_a_command_that_is_missing(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with bench.runtime.exec_session(ident, ["nosuchcommand"]) as session:
+        assert b"not found" in b"".join((await said(session)).values())
+        assert await session.exit_code() in (126, 127)
+
+
+async def test_what_is_written_to_nobody_loses_no_output(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    command = ["sh", "-c", "echo done; exit 0"]
+    async with (
+        bench.runtime.exec_session(ident, command, stdin=True) as session,
+        asyncio.TaskGroup() as group,
+    ):
+
+        async def pour() -> None:
+            for _ in range(200):
+                await session.write(bytes(64 * 1024))
+
+        task = group.create_task(pour())
+        assert (await said(session))["stdout"] == b"done\n"
+        assert await session.exit_code() == 0
+        task.cancel()
+
+
+async def test_who_does_not_read_makes_the_writer_wait(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with bench.runtime.exec_session(ident, ["sleep", "60"], stdin=True) as session:
+        written = 0
+
+        async def pour() -> None:
+            nonlocal written
+            while True:
+                await session.write(bytes(64 * 1024))
+                written += 64 * 1024
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pour(), 1.5)
+        assert 0 < written < 32 * MEBIBYTE
+
+
+async def test_much_arrives_whole_in_bounded_memory(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    block = os.urandom(MEBIBYTE)
+    sent, came, total = hashlib.sha256(), hashlib.sha256(), 0
+    before = _resident()
+    most = before
+    async with (
+        asyncio.timeout(50),
+        bench.runtime.exec_session(ident, ["cat"], stdin=True) as session,
+        asyncio.TaskGroup() as group,
+    ):
+
+        async def pour() -> None:
+            for number in range(100):
+                piece = number.to_bytes(4, "big") + block[4:]
+                sent.update(piece)
+                await session.write(piece)
+            await session.end_input()
+
+        group.create_task(pour())
+        async for _, data in session.output():
+            came.update(data)
+            total += len(data)
+            most = max(most, _resident())
+    assert total == 100 * MEBIBYTE
+    assert came.digest() == sent.digest()
+    assert most - before < 40 * MEBIBYTE
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.engine
+async def test_a_command_ends_with_its_session(engine_bench: Bench) -> None:
+    ident = await engine_bench.start(await engine_bench.sandbox())
+    for tty in (False, True):
+        async with engine_bench.runtime.exec_session(ident, ["sleep", "4321"], tty=tty):
+            pass
+
+    async def gone() -> bool:
+        found = await engine_bench.runtime.exec(ident, ["ps"], timeout=10)
+        return b"4321" not in found.output
+
+    await until(gone)
+
+
+async def test_commands_need_a_running_container(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    ident = await bench.start(sandbox, "true")
+    await bench.ended(ident)
+    for opened in (
+        bench.runtime.exec_session(ident, ["true"]),
+        bench.runtime.attach_session(ident),
+    ):
+        with pytest.raises(EngineConflict):
+            async with opened:
+                pass
+    with pytest.raises(EngineNotFound):
+        async with bench.runtime.exec_session("f" * 64, ["true"]):
+            pass
+    with pytest.raises(EngineNotFound):
+        async with bench.runtime.attach_session("f" * 64):
+            pass
+
+
+async def test_a_session_ends_with_its_container(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
+        await session.write(b"here")
+        output = session.output()
+        async with aclosing(output), asyncio.timeout(30):
+            assert await anext(output) == ("stdout", b"here")
+            await bench.runtime.stop_container(ident, 0)
+            assert [piece async for piece in output] == []
+            assert await session.exit_code() != 0
+
+
+async def test_attaching_sees_what_comes(bench: Bench) -> None:
+    script = "echo old; until test -f /tmp/go; do sleep 0.05; done; echo new; echo bad >&2"
+    ident = await bench.start(await bench.sandbox(), script)
+    await bench.shows(ident, "old")
+    async with bench.runtime.attach_session(ident) as session:
+        await bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+        assert await said(session) == {"stdout": b"new\n", "stderr": b"bad\n"}
+        assert await session.exit_code() is None
+
+
+@pytest.mark.engine
+async def test_attaching_gives_input(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
+    ident = await engine_bench.start(sandbox, ["cat"], stdin=True, stdin_once=True)
+    async with engine_bench.runtime.attach_session(ident, stdin=True) as session:
+        await session.write(b"hello\n")
+        await session.end_input()
+        assert (await said(session))["stdout"] == b"hello\n"
+    assert (await engine_bench.ended(ident)).exit_code == 0
+
+
+async def test_a_container_outlives_who_was_attached(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox(), "echo up; sleep 300")
+    async with bench.runtime.attach_session(ident):
+        pass
+    status = await bench.runtime.container_status(ident)
+    assert status.record.state == "CONTAINER_RUNNING"
+
+
+async def fetch(bench: Bench, sandbox: str, port: int) -> bytes:
+    async with asyncio.timeout(30), bench.runtime.dial(sandbox, port) as stream:
+        await stream.write(b"GET /hostname HTTP/1.0\r\n\r\n")
+        found = b""
+        while piece := await stream.read():
+            found += piece
+        await stream.end()
+        return found
+
+
+async def test_a_port_is_dialled(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    await bench.start(sandbox, "httpd -p 8080 -h /etc; echo up; sleep 300")
+
+    async def answers() -> bool:
+        try:
+            return (await fetch(bench, sandbox, 8080)).startswith(b"HTTP/1.")
+        except EngineError:
+            return False
+
+    await until(answers)
+    async with asyncio.TaskGroup() as group:
+        fetches = [group.create_task(fetch(bench, sandbox, 8080)) for _ in range(8)]
+    assert {task.result()[:5] for task in fetches} == {b"HTTP/"}
+
+
+@pytest.mark.engine
+async def test_a_port_on_the_pods_loopback_alone(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
+    await engine_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
+
+    async def answers() -> bool:
+        try:
+            return (await fetch(engine_bench, sandbox, 8080)).endswith(b"contract\n")
+        except EngineError:
+            return False
+
+    await until(answers)
+    with pytest.raises(EngineError, match=r"port 8081 of the pod: Connection refused"):
+        await fetch(engine_bench, sandbox, 8081)
+
+
+@pytest.mark.engine
+async def test_a_port_through_a_container(
+    engine_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for an engine in a virtual machine, whose networks are not this machine's."""
+    from podtui.runtime.docker import dialing
+
+    async def not_allowed(pid: int, port: int) -> None:
+        return None
+
+    async def no_route(status: object, port: int) -> None:
+        return None
+
+    monkeypatch.setattr(dialing, "_inside", not_allowed)
+    monkeypatch.setattr(dialing, "_outside", no_route)
+    sandbox = await engine_bench.sandbox()
+    with pytest.raises(EngineError, match="none runs"):
+        await fetch(engine_bench, sandbox, 8080)
+    await engine_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
+    assert (await fetch(engine_bench, sandbox, 8080)).endswith(b"contract\n")
+    with pytest.raises(EngineError, match="Connection refused"):
+        await fetch(engine_bench, sandbox, 8081)
+
+
+async def test_a_stopped_sandbox_has_no_ports(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    await bench.runtime.stop_sandbox(sandbox)
+    with pytest.raises(EngineConflict):
+        await fetch(bench, sandbox, 80)
+    await bench.runtime.remove_sandbox(sandbox)
+    with pytest.raises(EngineNotFound):
+        await fetch(bench, sandbox, 80)
+
+
+async def test_files_are_moved(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox(), "echo inside > /tmp/f; exit 0")
+    await bench.ended(ident)
+    assert (await _read(bench, ident, "/tmp/f")) == {"f": b"inside\n"}
+    await bench.runtime.write_files(ident, "/tmp", _archive({"d/g": b"given", "h": b"too"}))
+    found = await _read(bench, ident, "/tmp")
+    assert found == {"tmp/f": b"inside\n", "tmp/d/g": b"given", "tmp/h": b"too"}
+    for path in ("/tmp/none", "/tmp/f/.", "/none/"):
+        with pytest.raises(EngineError):
+            await _read(bench, ident, path)
+    for directory in ("/none", "/tmp/f"):
+        with pytest.raises(EngineNotFound):
+            await bench.runtime.write_files(ident, directory, _archive({"x": b""}))
+    with pytest.raises(EngineNotFound):
+        await _read(bench, "f" * 64, "/tmp")
+
+
+async def _read(bench: Bench, ident: str, path: str) -> dict[str, bytes]:
+    async with bench.runtime.read_files(ident, path) as pieces:
+        whole = b"".join([piece async for piece in pieces])
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        files = ((one.name, tar.extractfile(one)) for one in tar if one.isfile())
+        return {name: content.read() for name, content in files if content is not None}
+
+
+async def _archive(files: dict[str, bytes]) -> AsyncIterator[bytes]:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    yield buffer.getvalue()
+
+
+async def test_sessions_end_with_the_connection(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    async with asyncio.timeout(20):
+        try:
+            async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
+                await bench.runtime.close()
+                async for _ in session.output():
+                    pass
+                await session.exit_code()
+        except EngineError:
+            return
+    pytest.fail("the session went on without the engine")
