@@ -219,10 +219,12 @@ def _remarks(
     hopeless = [lack.resource for lack in lacks if lack.hopeless]
     if hopeless:
         yield f"It asks for more {' and '.join(hopeless)} than the node has for all pods together."
-    if leave and not verdict.admitted:
+    if leave and not verdict.admitted and not lacks:
+        yield "The kubelet ends no pod for the sake of a port."
+    elif leave and not verdict.admitted:
         yield (
-            "No pod is ended for it: static pods give way to a pod of a higher spec.priority alone,"
-            " where both have one."
+            "None of these is ended by itself: a static pod gives way to one of a higher"
+            " spec.priority alone, where both have one."
         )
     if leave and verdict.admitted:
         yield "The kubelet would end these pods to make room for it."

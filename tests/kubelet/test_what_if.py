@@ -159,6 +159,7 @@ def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
     )
     assert leaving(answer) == ["b"]
     assert answer.leave[0].ports == (8080,)
+    assert answer.remarks == ("The kubelet ends no pod for the sake of a port.",)
 
 
 def test_who_holds_the_port_frees_resources_as_well() -> None:
