@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
+from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.v1 import (
     Container,
@@ -155,6 +156,12 @@ class ScriptedClient:
 
     async def node_metrics(self) -> NodeMetrics | None:
         return None
+
+    async def insight(self, namespace: str, pod: str) -> PodInsight:
+        return PodInsight(time=0.0)
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        return ProbeRun(time=SINCE, verdict="success", seconds=0.0)
 
     async def version(self) -> str:
         return "bench"

@@ -31,6 +31,7 @@ from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
+from podtui.server.insight import Insight
 from podtui.server.what_if import ManifestReader, WhatIfs
 from podtui.settings import Settings
 from podtui.store import Store, open_store
@@ -148,7 +149,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             store,
             kubelet.endpoints,
             version=__version__,
-            extra_routes=WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
+            extra_routes=[
+                *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
+                *Insight(kubelet.insights).routes(),
+            ],
         )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _spare_the_collector()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from podtui.api.insight import Timeline
+from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import Event, Node, Pod
 
@@ -76,6 +76,15 @@ class Client(Protocol):
         ...
 
     async def node_metrics(self) -> NodeMetrics | None: ...
+
+    async def insight(self, namespace: str, pod: str) -> PodInsight:
+        """How its probes stand and what it used. Raises `ApiError` 404 where there is none."""
+        ...
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        """Run a probe now, without its counting for anything. Raises `ApiError` 404 where there is
+        none, or its container does not run."""
+        ...
 
     async def version(self) -> str:
         """The other side's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""

@@ -6,11 +6,12 @@ import functools
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
+from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.client.connection import Connection
@@ -67,6 +68,15 @@ class UnixClient:
         found = await self._metrics("nodes", NodeMetrics)
         return found[0] if found else None
 
+    async def insight(self, namespace: str, pod: str) -> PodInsight:
+        body = await self._connection.get(f"{_pod_path(namespace, pod)}/insight")
+        return msgspec.json.decode(body, type=PodInsight)
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        query = urlencode({"container": container, "probe": probe})
+        body = await self._connection.post(f"{_pod_path(namespace, pod)}/probe?{query}")
+        return msgspec.json.decode(body, type=ProbeRun)
+
     async def version(self) -> str:
         """The agent's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
         document: dict[str, Any] = msgspec.json.decode(await self._connection.get("/version"))
@@ -96,6 +106,10 @@ class UnixClient:
             raise
         document = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         return msgspec.json.decode(document["items"], type=tuple[kind, ...])
+
+
+def _pod_path(namespace: str, pod: str) -> str:
+    return f"/apis/{GROUP_VERSION}/namespaces/{quote(namespace)}/pods/{quote(pod)}"
 
 
 def _log_params(query: LogQuery) -> dict[str, str]:

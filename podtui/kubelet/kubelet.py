@@ -28,6 +28,7 @@ from podtui.kubelet.host import Host, LocalHost
 from podtui.kubelet.housekeeping import Housekeeping
 from podtui.kubelet.image_manager import ImageManager
 from podtui.kubelet.image_volumes import ImageVolumes
+from podtui.kubelet.insights import Insights
 from podtui.kubelet.killer import Killer
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.listeners import Listener
@@ -265,10 +266,17 @@ class Kubelet:
                 pods=self._running_pods,
                 collect=self._collect_dead,
             )
+        self._metrics = Metrics(runtime, self._cache, self._link, clock, config.node_name)
+        self.insights = Insights(
+            find=self._manager.by_name,
+            probes=self._probes,
+            history=self._metrics.history,
+            clock=clock,
+        )
         self.endpoints = Endpoints(
             runtime=runtime,
             statuses=self._statuses,
-            metrics=Metrics(runtime, self._cache, self._link, clock, config.node_name),
+            metrics=self._metrics,
             health=self._health,
             retry=self.retry,
             restart=self.restart,
@@ -331,6 +339,7 @@ class Kubelet:
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
                 "timelines": self._timelines.run,
+                "usage": self._metrics.run,
                 "sync loop": self._consume_folders,
                 "housekeeping": keep_house,
                 **({} if self._care is None else self._care.tasks()),

@@ -13,9 +13,11 @@ import psutil
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
+from podtui.errors import EngineError
 from podtui.kubelet.link import EngineLink
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.timestamps import rfc3339
+from podtui.kubelet.usage_history import SPACING, UsageHistory
 from podtui.runtime.protocol import ContainerStats, Runtime
 
 CACHED_FOR: Final = 2.0
@@ -56,6 +58,7 @@ class Metrics:
         self._link = link
         self._clock = clock
         self._node_name = node_name
+        self.history = UsageHistory()
         self._samples: dict[str, _Sample] = {}
         self._pods: tuple[PodMetrics, ...] = ()
         self._pods_at: float | None = None
@@ -75,16 +78,33 @@ class Metrics:
                 self._pods_at = now
             return self._pods
 
+    async def run(self) -> None:
+        """Endless: keep the history of an engine on this machine, where a look costs little. Of
+        others there is what somebody happened to ask for."""
+        while True:
+            await self._link.wait_ready()
+            if self._link.info is not None and self._link.info.local:
+                try:
+                    await self.pods()
+                except EngineError as error:
+                    self._link.suspect(error)
+            self.history.keep(lambda uid: self._cache.get(uid) is not None)
+            await self._clock.sleep(SPACING)
+
     def _from_stats(self, window: float) -> tuple[PodMetrics, ...]:
         by_pod: dict[str, list[ContainerMetrics]] = {}
         samples: dict[str, _Sample] = {}
+        points: list[tuple[str, str, float, int]] = []
         for stats in self._stats:
             samples[stats.id] = _Sample(stats.cpu, stats.timestamp)
-            usage = {"cpu": _cores(self._rate(stats)), "memory": str(stats.memory)}
+            rate = self._rate(stats)
+            points.append((stats.pod_uid, stats.name, rate * 1000, stats.memory))
+            usage = {"cpu": _cores(rate), "memory": str(stats.memory)}
             by_pod.setdefault(stats.pod_uid, []).append(
                 ContainerMetrics(name=stats.name, usage=usage)
             )
         self._samples = samples
+        self.history.take(self._clock.now().timestamp(), points)
         stamp = rfc3339(self._clock.now())
         found: list[PodMetrics] = []
         for uid, containers in by_pod.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod
 from podtui.kubelet.types import ObservedPod, ProbeResult, ProbeView
@@ -27,6 +28,14 @@ class Probes(Protocol):
 
     def stop(self, uid: str, *, readiness: bool) -> None:
         """End liveness and startup probes, with ``readiness`` all of them."""
+        ...
+
+    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
+        """Where each probe of the pod stands, for people to look at."""
+        ...
+
+    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+        """Run a probe once without counting it. Raises `LookupError`."""
         ...
 
 
@@ -57,3 +66,9 @@ class NoProbes:
 
     def stop(self, uid: str, *, readiness: bool) -> None:
         return None
+
+    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
+        return ()
+
+    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+        raise LookupError("no probes are run here")

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.client.protocol import Delta, LogQuery, T
 
@@ -53,6 +54,12 @@ class LateClient:
 
     async def node_metrics(self) -> NodeMetrics | None:
         return await (await self._made()).node_metrics()
+
+    async def insight(self, namespace: str, pod: str) -> PodInsight:
+        return await (await self._made()).insight(namespace, pod)
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        return await (await self._made()).run_probe(namespace, pod, container, probe)
 
     async def version(self) -> str:
         return await (await self._made()).version()

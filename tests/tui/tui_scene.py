@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
@@ -377,6 +378,9 @@ class FakeClient:
         self.usages: tuple[PodMetrics, ...] = ()
         self.node_use: NodeMetrics | None = None
         self.retried: list[str] = []
+        self.insights: dict[str, PodInsight] = {}
+        self.timelines: dict[str, Timeline] = {}
+        self.probed: list[tuple[str, str, str]] = []
         self.restarted: list[tuple[str, str]] = []
 
     def say(self, kind: type, delta: Delta) -> None:
@@ -410,6 +414,8 @@ class FakeClient:
             yield await queue.get()
 
     async def get(self, kind: Any, namespace: str, name: str) -> Any:
+        if kind is Timeline and name in self.timelines:
+            return self.timelines[name]
         raise ApiError(404, "NotFound", f"{name} not found")
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
@@ -426,6 +432,15 @@ class FakeClient:
 
     async def node_metrics(self) -> NodeMetrics | None:
         return self.node_use
+
+    async def insight(self, namespace: str, pod: str) -> PodInsight:
+        if pod not in self.insights:
+            raise ApiError(404, "NotFound", f"{pod} not found")
+        return self.insights[pod]
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        self.probed.append((pod, container, probe))
+        return ProbeRun(time=ago(), verdict="failure", seconds=0.01, output="asked by hand")
 
     async def version(self) -> str:
         return "v1.36.0+podtui-0"

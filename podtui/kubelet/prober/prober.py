@@ -7,13 +7,15 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.kubelet.events import EventRecorder
 from podtui.kubelet.killer import container_spec
 from podtui.kubelet.prober.handlers import ProbeHandlers
-from podtui.kubelet.prober.state import ProbeKind, ProbeState, Turned, probe_of, rules_of
+from podtui.kubelet.prober.report import report
+from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
 from podtui.kubelet.prober.worker import ProbeWorker, Ticker
 from podtui.kubelet.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.runtime.protocol import ContainerState
@@ -169,6 +171,37 @@ class Prober:
             for worker in workers.values()
             for result, count in sorted(worker.totals.items())
         )
+
+    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
+        """Where each probe of the pod stands, in the order of its containers. Changes nothing."""
+        workers = self._pods.get(pod.metadata.uid, {})
+        found = (workers.get((container.name, kind)) for container, kind in _probed(pod))
+        return tuple(self._report(worker) for worker in found if worker is not None)
+
+    def _report(self, worker: ProbeWorker) -> ProbeReport:
+        spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
+        since = None if newest is None else newest.started_at or newest.created_at
+        due = None if worker.stopped else worker.log.due
+        return report(
+            worker.name,
+            worker.state,
+            Rules() if spec is None else rules_of(spec[1]),
+            newest,
+            due_in=None if due is None else due - self._clock.monotonic(),
+            age=0.0 if since is None else (self._clock.now() - since).total_seconds(),
+            started=newest is not None and self._started(worker.pod, worker.name, newest.id),
+            running=worker.running,
+            runs=worker.log.runs,
+        )
+
+    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+        """Run a probe once, out of turn and without counting it. Raises `LookupError`, with a text
+        for the user, where there is no such probe or its container does not run."""
+        workers = self._pods.get(uid, {})
+        for (name, kind), worker in workers.items():
+            if (name, kind.value) == (container, probe):
+                return await self._ticker.look(worker)
+        raise LookupError(f'container "{container}" has no {probe} probe under way')
 
     def _poke(self, pod: Pod, newest: ObservedContainer) -> None:
         worker = self._pods.get(pod.metadata.uid, {}).get((newest.name, ProbeKind.READINESS))

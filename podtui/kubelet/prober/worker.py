@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.insight import ProbeRun
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.clock import Clock
@@ -16,6 +17,7 @@ from podtui.kubelet.events import WARNING, EventRecorder
 from podtui.kubelet.killer import container_spec, field_path
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.outcome import Outcome, Verdict
+from podtui.kubelet.prober.report import ProbeLog, probe_run
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
 from podtui.kubelet.types import ObservedContainer, ProbeResult
 from podtui.runtime.protocol import ContainerState
@@ -40,6 +42,7 @@ class ProbeWorker:
     stopped: bool = False
     totals: Counter[str] = field(default_factory=Counter[str])
     """Runs by result: successful, failed, unknown."""
+    log: ProbeLog = field(default_factory=ProbeLog)
 
     @property
     def uid(self) -> str:
@@ -82,6 +85,7 @@ class Ticker:
 
     async def run(self, worker: ProbeWorker, delay: float) -> None:
         """Tick every period, from ``delay`` seconds on, until cancelled or out of work."""
+        worker.log.due = self._clock.monotonic() + delay
         await self._clock.sleep(delay)
         due = self._clock.monotonic()
         while (spec := worker.spec()) is not None:
@@ -97,7 +101,9 @@ class Ticker:
         begins the period anew."""
         now = self._clock.monotonic()
         if (following := due + period) <= now:
+            worker.log.due = now
             return now - (now - due) % period
+        worker.log.due = following
         try:
             async with asyncio.timeout(following - now):
                 await worker.poke.wait()
@@ -127,14 +133,34 @@ class Ticker:
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
     ) -> Outcome:
         worker.running = True
+        began, clock = self._clock.now(), self._clock.monotonic()
         try:
-            for _ in range(TRIES - 1):
-                outcome = await self._handlers.run(worker.pod, container, container_id, probe)
-                if outcome.verdict is not Verdict.ERROR:
-                    return outcome
-            return await self._handlers.run(worker.pod, container, container_id, probe)
+            outcome = await self._try(worker, container, container_id, probe)
         finally:
             worker.running = False
+        worker.log.runs.append(probe_run(outcome, began, self._clock.monotonic() - clock))
+        return outcome
+
+    async def _try(
+        self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
+    ) -> Outcome:
+        for _ in range(TRIES - 1):
+            outcome = await self._handlers.run(worker.pod, container, container_id, probe)
+            if outcome.verdict is not Verdict.ERROR:
+                return outcome
+        return await self._handlers.run(worker.pod, container, container_id, probe)
+
+    async def look(self, worker: ProbeWorker) -> ProbeRun:
+        """Run the handler once for somebody who asks; it counts for nothing.
+
+        Raises `LookupError` where there is nothing to ask.
+        """
+        spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
+        if spec is None or newest is None or newest.state is not ContainerState.RUNNING:
+            raise LookupError(f'container "{worker.name}" does not run')
+        began, clock = self._clock.now(), self._clock.monotonic()
+        outcome = await self._handlers.run(worker.pod, spec[0], newest.id, spec[1])
+        return probe_run(outcome, began, self._clock.monotonic() - clock)
 
     def _take(
         self,
