@@ -68,6 +68,15 @@ def plain_text(line: bytes) -> str:
     return "".join(segment.text for segment in parse(line))
 
 
+def colours_only(line: bytes) -> bytes:
+    """A line for another program that draws: its colours, and no other control sequence."""
+    if is_plain(line):
+        return line
+    text = line.decode(errors="replace").replace("\0", "").replace("\t", "\0")
+    kept = _CONTROL.sub(lambda m: m[0] if m[1] is not None else "\t" * (m[0] == "\0"), text)
+    return (kept + "\x1b[0m" * ("\x1b" in kept)).encode()
+
+
 def shown_cells(line: bytes) -> int:
     """Terminal cells that a line takes when drawn on one row."""
     if len(line) <= MAX_SHOWN and is_plain(line):

@@ -1,65 +1,66 @@
-"""The pane of logs: one container's, streamed for as long as it is looked at.
-
-A stream that ends because its container did goes on with the next instance; one that breaks goes on
-where it broke. What keeps a log from being shown is said in its place.
-"""
+"""The pane of logs: of one container or of many, merged, with the events of their pods between."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from typing import Any, ClassVar, Final, cast
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
-from podtui.api.printing import ending
 from podtui.api.v1 import Pod
-from podtui.client.protocol import Client, LogQuery
-from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.format import epoch, plural
+from podtui.client.protocol import Client
+from podtui.tui.format import plural
+from podtui.tui.log_commands import LogCommands
+from podtui.tui.log_events import EventLines
+from podtui.tui.log_merge import Merger
+from podtui.tui.log_stream import LogStream
 from podtui.tui.log_target import (
+    GLANCE,
+    RANGES,
+    TAIL,
+    WHOLE,
     LogTarget,
-    Resumption,
     container_names,
     container_status,
     default_container,
-    instance,
+    source_names,
+    targets_of,
 )
-from podtui.tui.log_view import LogView
+from podtui.tui.log_time import split_lines
 from podtui.tui.model import Link, Model
-from podtui.tui.pane import Pane
 from podtui.tui.rows import pod_key, pod_label
 from podtui.tui.sanitize import clean
 
-SETTLE = 0.15
+SETTLE: Final = 0.15
 """Seconds that the cursor rests before a log is asked for."""
-RETRY = 2.0
-TAIL = 5000
-"""Lines of the past that a glance at a pod asks for; ``a`` asks for all."""
+PUMP: Final = 0.1
+EVENTS_EVERY: Final = 0.5
+AT_ONCE: Final = 20_000
+"""Lines that may wait for one another between two looks."""
 
 
-class LogsPane(Pane):
+class LogsPane(LogCommands):
     """``tail`` None shows logs from their beginning."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "toggle_wrap", "Wrap", id="logs.wrap"),
-        Binding("t", "toggle_timestamps", "Times", tooltip="Show time stamps", id="logs.times"),
-        Binding("s", "toggle_follow", "Follow", tooltip="Scroll with the log", id="logs.follow"),
-        Binding("c,right_square_bracket", "container(1)", "Container", id="logs.container",
-                key_display="c", tooltip="Show the next container"),
+        Binding("right_square_bracket", "container(1)", "Container", id="logs.container",
+                key_display="]", tooltip="The next container's log"),
         Binding("left_square_bracket", "container(-1)", "Container before", show=False,
-                id="logs.container-before"),
+                key_display="[", id="logs.container-before",
+                tooltip="The log of the container before"),
+        Binding("a", "toggle_all", "All", id="logs.all",
+                tooltip="The logs of all containers, merged"),
         Binding("p", "toggle_previous", "Previous", id="logs.previous",
                 tooltip="The log of the container before its last restart"),
-        Binding("a", "all", "All", id="logs.all", tooltip="Read the log from its beginning"),
-        Binding("n", "match(1)", "Next match", show=False, id="logs.next"),
-        Binding("N", "match(-1)", "Match before", show=False, id="logs.before"),
-        Binding("ctrl+s", "save", "Save", show=False, tooltip="Write the log to a file",
-                id="logs.save"),
+        *(
+            Binding(key, f"range('{key}')", asked.words, show=False, id=f"logs.range-{key}",
+                    tooltip=f"Of the past: {asked.words}")
+            for key, asked in RANGES.items()
+        ),
     ]  # fmt: skip
     DEFAULT_CSS = "LogsPane > LogView { height: 1fr; background: $background; padding: 0 1; }"
     number = 3
@@ -69,258 +70,280 @@ class LogsPane(Pane):
         super().__init__(id=id)
         self._model = model
         self._client = client
-        self._tail = tail
-        self._pod: Pod | None = None
+        self._range = GLANCE if tail is not None else WHOLE
+        self._pods: tuple[Pod, ...] = ()
         self._chosen: dict[str, str] = {}
-        self._target: LogTarget | None = None
-        self._instance = ""
+        self._everything = False
+        self._targets: tuple[LogTarget, ...] = ()
+        self._streams: tuple[LogStream, ...] = ()
+        self._merger = Merger((), 0.0)
+        self._events = EventLines()
+        self._events_at = 0.0
         self._link = Link.STARTING
-        self._wake = asyncio.Event()
         self._settling: Timer | None = None
-        self._state = ""
-        self.view = LogView(id="log")
-
-    def compose(self) -> ComposeResult:
-        yield self.view
+        self._states: dict[int, str] = {}
+        self._paused_at: int | None = None
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.set_interval(PUMP, self._pump)
+        self.set_interval(1.0, self.show_note)
         self._show_state()
 
     def on_resize(self) -> None:
         self._show_state()
 
-    # --- whose log
+    # --- whose logs
 
     @property
     def target(self) -> LogTarget | None:
-        return self._target
+        """The first of the logs that are shown."""
+        return self._targets[0] if self._targets else None
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        return source_names(self._targets)
+
+    @property
+    def file_words(self) -> tuple[str, ...]:
+        return tuple(f"{t.pod}-{t.container}" for t in self._targets)
 
     def choose(self, pod: Pod | None, *, at_once: bool = False) -> None:
         """Show this pod's log, once the cursor rests."""
-        self._pod = pod
+        self.choose_all(() if pod is None else (pod,), at_once=at_once)
+
+    def choose_all(self, pods: Sequence[Pod], *, at_once: bool = False) -> None:
+        """Show the logs of these pods, merged by time."""
+        self._pods = tuple(pods)
         if self._settling is not None:
             self._settling.stop()
             self._settling = None
         if at_once:
-            self._retarget()
+            self._retarget(previous=False)
         else:
-            self._settling = self.set_timer(SETTLE, self._retarget)
+            self._settling = self.set_timer(SETTLE, lambda: self._retarget(previous=False))
 
     def publish(self, pod: Pod | None) -> None:
-        """The pod may have changed: a log that ended may go on."""
-        if pod is not None and self._pod is not None and pod_key(pod) == pod_key(self._pod):
-            self._pod = pod
-            target = self._target
-            if target is not None and target.key == pod_key(pod):
-                now = instance(pod, target.container)
-                if now != self._instance:
-                    self._instance = now
-                    self._wake.set()
-                if not len(self.view.buffer) and target.container != self._container(pod):
-                    self._retarget()
+        """Objects may have changed: a log that ended may go on, an event may have come."""
+        if not self.is_mounted:
+            return
+        pods = {pod_key(p): self._model.pods.get(pod_key(p), p) for p in self._pods}
+        if pod is not None and pod_key(pod) in pods:
+            pods[pod_key(pod)] = pod
+        self._pods = tuple(pods.values())
+        for stream in self._streams:
+            found = pods.get(stream.target.key)
+            if found is not None:
+                stream.publish(found)
+        if self._targets and not self.view.lines.log_lines and self._wanted() != self._targets:
+            self._retarget()
+        self._take_events()
         if self._model.link is not self._link:
             self._link = self._model.link
-            self._wake.set()
-            if self._target is None:
-                self._show_state()
+            for stream in self._streams:
+                stream.poke()
+            self._show_state()
 
     def _container(self, pod: Pod) -> str:
         return self._chosen.get(pod_key(pod)) or default_container(pod)
 
-    def _retarget(self, *, previous: bool = False) -> None:
+    def _wanted(self, *, previous: bool | None = None) -> tuple[LogTarget, ...]:
+        if previous is None:
+            previous = bool(self._targets) and self._targets[0].previous
+        return targets_of(
+            self._pods,
+            self._container,
+            everything=self._everything,
+            previous=previous,
+            range=self._range,
+        )
+
+    def _retarget(self, *, previous: bool | None = None) -> None:
         self._settling = None
-        pod = self._pod
-        target = None
-        if pod is not None:
-            target = LogTarget(
-                pod_key(pod), pod.metadata.namespace, pod.metadata.name, self._container(pod),
-                previous, self._tail,
-            )  # fmt: skip
-        if target == self._target:
+        targets = self._wanted(previous=previous)
+        if targets == self._targets:
             return
-        self._target = target
+        self._targets = targets
+        now = monotonic()
+        self._merger = Merger(range(len(targets)), now)
+        since = self._range.since
+        self._events = EventLines(self.app_now() - since if since is not None else None)
+        self._states = {}
         self.view.clear()
-        self.view.follow = True
-        self._state = ""
+        self.view.name_sources(self.source_names)
+        self.view.follow = not self._range.from_start
+        self._events_at = 0.0
+        self._take_events()
         self._show_state()
-        if target is not None and pod is not None:
-            self._instance = instance(pod, target.container)
-            self.run_worker(self._stream(target), group="log", exclusive=True)
-        else:
-            self._follow_nothing()
-
-    def _follow_nothing(self) -> None:
-        for worker in list(self.workers):
-            if worker.node is self and worker.group == "log":
-                worker.cancel()
-
-    # --- the stream
-
-    async def _stream(self, target: LogTarget) -> None:
-        resumption = Resumption()
-        seen = self._instance
-        while True:
-            self._wake.clear()
-            resumption.reopen()
-            pause: float | None = None
-            try:
-                await self._read(target, resumption)
-                self._say("" if len(self.view.buffer) else "The log is empty.")
-            except ApiError as error:
-                self._say(clean(str(error)))
-                pause = RETRY
-            except AgentUnavailable as error:
-                self._say(f"The agent does not answer: {clean(str(error))}")
-                pause = RETRY
-            if target.previous and pause is None:
-                return
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
-                continue
-            if self._instance != seen and self._restarted(seen):
-                self.view.mark_gap(self._between(target))
-            seen = self._instance
-
-    async def _read(self, target: LogTarget, resumption: Resumption) -> None:
-        last = resumption.last_stamp
-        since = None
-        if last and (moment := epoch(last)) is not None:
-            # A little more than what was missed: the surplus is known and dropped.
-            since = max(1, int(datetime.now(UTC).timestamp() - moment) + 2)
-        query = LogQuery(
-            container=target.container,
-            follow=not target.previous,
-            previous=target.previous,
-            tail=target.tail if not last else None,
-            since_seconds=since,
+        by_key = {pod_key(pod): pod for pod in self._pods}
+        self._streams = tuple(
+            LogStream(self._client, target, number, self, by_key[target.key])
+            for number, target in enumerate(targets)
         )
-        batches = self._client.logs(target.namespace, target.pod, query)
-        async with aclosing(cast("Any", batches)):
-            async for lines in batches:
-                fresh = resumption.take(lines)
-                if fresh:
-                    self.view.write(fresh)
-                    if self._state:
-                        self._say("")
+        # A worker may be replaced before it begins: then no coroutine must have been made.
+        work = partial(self._follow, self._streams)
+        self.run_worker(work, group="log", exclusive=True)
 
-    def _restarted(self, seen: str) -> bool:
-        before, now = seen.partition(" ")[0], self._instance.partition(" ")[0]
-        return bool(before and now and before != now and len(self.view.buffer))
+    async def _follow(self, streams: Sequence[LogStream]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for stream in streams:
+                tasks.create_task(stream.run())
 
-    def _between(self, target: LogTarget) -> str:
-        """What happened between two instances, for the line that parts their logs."""
-        status = container_status(self._pod, target.container) if self._pod is not None else None
-        ended = status.lastState.terminated if status is not None else None
-        if status is None or ended is None:
-            return f"{clean(target.container)} started again"
-        return (
-            f"{clean(target.container)} ended with exit code {ended.exitCode}"
-            f" ({clean(ending(ended))}), restart {status.restartCount}"
-        )
+    def app_now(self) -> float:
+        """Epoch seconds, as the app has it."""
+        return float(cast("Any", self).app.now())
+
+    # --- lines
+
+    def take_lines(self, source: int, lines: list[bytes]) -> None:
+        """See `podtui.tui.log_stream.Sink`, as of the two that follow."""
+        stamps, texts = split_lines(lines, self._merger.last_stamp(source))
+        self._merger.take(source, stamps, texts, monotonic())
+        if len(self._targets) == 1 or self._merger.waiting > AT_ONCE:
+            self._pump()
+
+    def take_remark(self, source: int, tag: int, text: str) -> None:
+        stamp = self._merger.last_stamp(source)
+        self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
+        self._pump()
+
+    def take_state(self, source: int, state: str, *, quiet: bool) -> None:
+        if quiet:
+            self._merger.finish(source)
+        if self._states.get(source, "") != state:
+            self._states[source] = state
+            self._show_state()
+
+    def _pump(self) -> None:
+        if self._merger.waits:
+            for run in self._merger.ready(monotonic()):
+                self.view.add(run.stamps, run.texts, run.tag)
+
+    def _take_events(self) -> None:
+        now = monotonic()
+        if not self._targets or now - self._events_at < EVENTS_EVERY:
+            return
+        self._events_at = now
+        for pod in self._pods:
+            for tag, stamp, text in self._events.take(self._model.events_of(pod)):
+                self._merger.take_event(tag, stamp, text)
 
     # --- what is said
 
-    def _say(self, state: str) -> None:
-        if state != self._state:
-            self._state = state
-            self._show_state()
+    @property
+    def _state(self) -> str:
+        names = self.source_names
+        said = {n: text for n, text in sorted(self._states.items()) if text}
+        if len(names) < 2:
+            return next(iter(said.values()), "")
+        return "\n".join(f"{names[number]}: {text}" for number, text in said.items())
 
     def _show_state(self) -> None:
-        target, pod = self._target, self._pod
-        if target is None:
+        if not self._targets:
             self.view.empty_text = "The log of the pod under the cursor is shown here."
             self.set_detail("")
         else:
-            name = pod_label(pod) if pod is not None else target.pod
-            which = f"· {name} › {clean(target.container)}"
-            self.set_detail(which + (" · previous" if target.previous else ""))
+            self.set_detail(f"· {self._whose()}")
             self.view.empty_text = self._state or "…"
         self.show_note()
 
+    def _whose(self) -> str:
+        targets = self._targets
+        first = targets[0]
+        pods = {target.key for target in self._targets}
+        if len(pods) > 1:
+            words = f"{len(pods)} pods, {plural(len(self._targets), 'log')}"
+        else:
+            pod = self._pods[0]
+            which = f"all {len(self._targets)}" if self._everything else clean(first.container)
+            words = f"{pod_label(pod)} › {which}"
+        if first.previous:
+            words += f" · previous{self._which_instance()}"
+        if first.range.words:
+            words += f" · {first.range.words}"
+        return words
+
+    def _which_instance(self) -> str:
+        target = self.target
+        if target is None or len(self._targets) > 1:
+            return ""
+        status = container_status(self._pods[0], target.container)
+        ended = status.lastState.terminated if status is not None else None
+        return f" (exit {ended.exitCode})" if ended is not None else ""
+
     def show_note(self) -> None:
-        """The state of the view, in the lower border."""
+        """The state of the view, in the lower border; what narrows what is seen comes first."""
+        if self._prompt.display or not self.is_mounted:
+            return
+        self.set_note(" · ".join(self._notes()) if self._targets else "")
+
+    def _notes(self) -> list[str]:
         view = self.view
-        parts = [word for word, on in (
-            ("follow", view.follow), ("wrap", view.wrap), ("times", view.timestamps)
-        ) if on]  # fmt: skip
-        if view.match_count:
+        parts: list[str] = []
+        if view.wanted.filter.text:
+            parts.append(f"/{clean(view.wanted.filter.text)}")
+        if view.wanted.level:
+            parts.append(f"{view.wanted.level.name.lower()} and worse")
+        if view.searching:
             number = f"{view.match_number:,} of " if view.match_number else ""
-            parts.append(
-                f"{number}{plural(view.match_count, 'match').replace('matchs', 'matches')}"
-            )
-        if self._state and len(view.buffer):
-            parts.append(self._state)
-        if self._pod is not None and len(container_names(self._pod)) > 1:
-            parts.append("c next container")
-        self.set_note(" · ".join(parts) if self._target is not None else "")
+            noun = "match" if view.match_count == 1 else "matches"
+            parts.append(f"{number}{view.match_count:,} {noun}")
+        if view.lines.progress < 1:
+            parts.append(f"looking {view.lines.progress:.0%}")
+        parts.append(self._following())
+        marks = len(view.lines.marks)
+        parts += [word for word, on in (
+            (plural(marks, "mark"), marks), ("wrap", view.wrap),
+            (view.times.value, view.times.value), ("no events", not view.wanted.events),
+            ("json", view.json_all),
+            (view.prefix.value, view.prefix.value and len(self._targets) > 1),
+        ) if on]  # fmt: skip
+        if self._state and view.lines.log_lines:
+            parts.append(self._state.replace("\n", " · "))
+        pod = self._pods[0] if self._pods else None
+        if pod is not None and not self._everything and len(container_names(pod)) > 1:
+            parts.append("] next container")
+        return parts
 
-    def on_log_view_search_changed(self, message: LogView.SearchChanged) -> None:
-        message.stop()
-        self.show_note()
-
-    def on_log_view_follow_changed(self, message: LogView.FollowChanged) -> None:
-        message.stop()
-        self.show_note()
+    def _following(self) -> str:
+        end = self.view.buffer.end
+        if self.view.follow:
+            self._paused_at = None
+            return "follow"
+        self._paused_at = end if self._paused_at is None else self._paused_at
+        fresh = end - max(self._paused_at, self.view.buffer.first)
+        return f"paused, {fresh:,} new below" if fresh > 0 else "paused"
 
     # --- actions
 
-    def action_toggle_wrap(self) -> None:
-        self.view.wrap = not self.view.wrap
-        self.show_note()
-
-    def action_toggle_timestamps(self) -> None:
-        self.view.timestamps = not self.view.timestamps
-        self.show_note()
-
-    def action_toggle_follow(self) -> None:
-        self.view.follow = not self.view.follow
-        self.show_note()
-
     def action_toggle_previous(self) -> None:
-        if self._target is not None:
-            self._retarget(previous=not self._target.previous)
+        if self._targets:
+            self._retarget(previous=not self._targets[0].previous)
 
     def show_previous(self) -> None:
         """The log of the instance before, at once."""
-        if self._target is None or not self._target.previous:
-            self._retarget(previous=True)
+        self._retarget(previous=True)
 
     def action_container(self, step: int) -> None:
-        pod = self._pod
-        if pod is None:
+        if not self._pods:
             return
+        pod = self._pods[0]
         names = container_names(pod)
-        current = self._target.container if self._target else self._container(pod)
+        current = self._targets[0].container if self._targets else self._container(pod)
         place = names.index(current) if current in names else 0
-        self._chosen[pod_key(pod)] = names[(place + step) % len(names)]
+        if not self._everything:
+            place += step
+        self._everything = False
+        self._chosen[pod_key(pod)] = names[place % len(names)]
         self._retarget()
 
-    def action_all(self) -> None:
-        self._tail = None
-        self._retarget(previous=self._target.previous if self._target else False)
+    def action_toggle_all(self) -> None:
+        self._everything = not self._everything
+        self._retarget()
 
-    def action_match(self, step: int) -> None:
-        if step > 0:
-            self.view.next_match()
-        else:
-            self.view.previous_match()
-
-    def search(self, pattern: str) -> None:
-        """Mark what matches and go to the first; empty ends it."""
-        self.view.search(pattern)
-        self.show_note()
-
-    async def action_save(self) -> None:
-        target = self._target
-        if target is None:
-            return
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        path = Path(f"{target.pod}-{target.container}-{stamp}.log".replace("/", "_"))
-        try:
-            count = await asyncio.to_thread(self.view.save, path)
-        except OSError as error:
-            self.notify(f"{path}: {error.strerror}", severity="error", title="Not saved")
-        else:
-            self.notify(str(path), title=f"Saved {plural(count, 'line')}")
+    def action_range(self, key: str) -> None:
+        self._range = RANGES[key]
+        self._retarget()
+        self.view.follow = not self._range.from_start
+        if self._range.from_start:
+            self.view.action_scroll_home()

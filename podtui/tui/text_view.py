@@ -14,16 +14,12 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
-from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from podtui.tui.ansi import plain_text
-from podtui.tui.line_buffer import compile_search
-from podtui.tui.log_view import restyle
+from podtui.tui.log_filter import compile_search, spans_of
+from podtui.tui.scrolled_text import ScrolledText, characters, restyle
 
 _KEY: Final = re.compile(r"^(\s*(?:- )*)([\w./$-]+|\"[^\"]*\"|'[^']*')(:)(?=\s|$)")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?$|true$|false$|null$|~$")
@@ -50,7 +46,7 @@ class Row:
     kind: str
 
 
-class TextView(ScrollView, can_focus=True):
+class TextView(ScrolledText):
     """Shows a text; ``load`` replaces it and keeps the place where it was read."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -66,9 +62,6 @@ class TextView(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     TextView {
-        overflow-y: scroll;
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1;
         & > .text-view--key { color: $primary; }
         & > .text-view--string { color: $foreground; }
         & > .text-view--number { color: $secondary; }
@@ -80,26 +73,6 @@ class TextView(ScrollView, can_focus=True):
         & > .text-view--heading { color: $accent; text-style: bold; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "Up", show=False, id="text.up"),
-        Binding("down,j", "scroll_down", "Down", show=False, id="text.down"),
-        Binding("left,h", "pan(-8)", "Left", show=False, id="text.left"),
-        Binding("right", "pan(8)", "Right", show=False, id="text.right"),
-        Binding("pageup,ctrl+b", "page_up", "Page up", show=False, id="text.page-up"),
-        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False, id="text.page-down"),
-        Binding("home,g", "scroll_home", "Start", show=False, id="text.start"),
-        Binding("end,G", "scroll_end", "End", show=False, id="text.end"),
-    ]
-
-    match_count: reactive[int] = reactive(0)
-    match_number: reactive[int] = reactive(0)
-
-    class SearchChanged(Message):
-        """Posted when the number of matches, or the current one, changed."""
-
-        def __init__(self, view: TextView) -> None:
-            super().__init__()
-            self.view = view
 
     def __init__(
         self,
@@ -197,11 +170,7 @@ class TextView(ScrollView, can_focus=True):
         segments = self._segments(row, base)
         if self._pattern is not None and index in self._matches:
             raw = row.text.encode()
-            spans = [
-                (len(raw[: m.start()].decode()), len(raw[: m.end()].decode(errors="ignore")))
-                for m in self._pattern.finditer(raw)
-                if m.end() > m.start()
-            ]
+            spans = characters(raw, spans_of(self._pattern, raw))
             style = self.get_component_rich_style("text-view--match")
             if self.match_number and self._matches[self.match_number - 1] == index:
                 style += Style(underline=True, reverse=True)
@@ -253,18 +222,6 @@ class TextView(ScrollView, can_focus=True):
             return [Segment(text, base)]
         name = "heading" if not tail.strip() and not head.startswith(" ") else "key"
         return [Segment(head + colon, self._style(name)), Segment(tail, base)]
-
-    def action_scroll_home(self) -> None:
-        self.scroll_to(y=0, animate=False)
-
-    def action_scroll_end(self) -> None:
-        self.scroll_to(y=self.max_scroll_y, animate=False)
-
-    def action_page_up(self) -> None:
-        self.scroll_to(y=self.scroll_y - self.size.height, animate=False)
-
-    def action_page_down(self) -> None:
-        self.scroll_to(y=self.scroll_y + self.size.height, animate=False)
 
     def action_pan(self, columns: int) -> None:
         """Move sideways along long lines."""

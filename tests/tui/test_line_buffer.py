@@ -1,17 +1,38 @@
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import errno
+import gc
+import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.ansi import parse, plain_text, shown_cells
-from podtui.tui.line_buffer import CHUNK_BYTES, LineBuffer, compile_search, matching_lines
-from podtui.tui.row_index import RowIndex
+from podtui.tui import line_buffer
+from podtui.tui.line_buffer import CHUNK_BYTES, CHUNK_LINES, LineBuffer
+from podtui.tui.log_store import Place, RunStore
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
+
+
+class FullDisk(RunStore):
+    """Takes ``room`` bytes, gives back those of segments that are dropped."""
+
+    def __init__(self, room: int, segment_bytes: int = 4 * CHUNK_BYTES) -> None:
+        super().__init__(segment_bytes)
+        self.room = room
+        self.taken: dict[int, int] = {}
+
+    def write(self, data: bytes) -> Place:
+        if sum(self.taken.values()) + len(data) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        place = super().write(data)
+        self.taken[place.segment] = self.taken.get(place.segment, 0) + len(data)
+        return place
+
+    def drop_before(self, segment: int) -> None:
+        super().drop_before(segment)
+        self.taken = {n: size for n, size in self.taken.items() if n >= segment}
 
 
 @given(st.lists(lines, max_size=6))
@@ -24,26 +45,133 @@ def test_lines_come_back_as_they_went_in(batches: list[list[bytes]]) -> None:
     assert [buffer[i] for i in range(buffer.first, buffer.end)] == flat
 
 
-def test_over_budget_the_oldest_go_and_are_counted() -> None:
-    buffer = LineBuffer(max_bytes=3 * CHUNK_BYTES)
+def test_lines_times_and_tags_come_back_from_the_disk() -> None:
+    buffer = LineBuffer()
+    for n in range(0, 50_000, 100):
+        batch = [b"line %d of many" % i for i in range(n, n + 100)]
+        buffer.append(batch, list(range(n, n + 100)), bytes(i % 7 for i in range(n, n + 100)))
+    assert sum(chunk.place is not None for chunk in buffer.chunks) > 10
+    for n in (0, 1, 4321, CHUNK_LINES, CHUNK_LINES - 1, 49_999):
+        assert buffer[n] == b"line %d of many" % n
+        assert (buffer.stamp(n), buffer.tag(n)) == (n, n % 7)
+    buffer.close()
+
+
+def test_memory_does_not_grow_with_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_buffer, "CACHE_BYTES", 4 * CHUNK_BYTES)
+    buffer = LineBuffer()
+    batch = [b"y" * 100] * 10_000
+    for _ in range(30):
+        buffer.append(batch)
+    for chunk in buffer.chunks:
+        buffer.block(chunk)
+    in_memory = [chunk for chunk in buffer.chunks if chunk.block is not None]
+    assert len(buffer.chunks) > 200
+    assert len(in_memory) == 1
+    assert buffer.resident <= 6 * CHUNK_BYTES
+    assert sum(block.nbytes for block in buffer._cache.values()) == buffer._cached
+    buffer.close()
+
+
+def test_over_the_disk_it_may_take_the_oldest_go_and_are_counted() -> None:
+    buffer = LineBuffer(8 * CHUNK_BYTES, RunStore(2 * CHUNK_BYTES))
     line = b"x" * 999
     for _ in range(2000):
         buffer.append([line])
+        buffer.trim()
     assert buffer.dropped > 0
     assert buffer.dropped + len(buffer) == 2000
-    assert buffer.nbytes <= 3 * CHUNK_BYTES
+    assert buffer.nbytes <= 8 * CHUNK_BYTES
     assert buffer[buffer.first] == line
     with pytest.raises(IndexError):
         buffer[buffer.first - 1]
+    buffer.close()
 
 
-def test_a_million_lines_cost_little_more_than_their_text() -> None:
+def test_a_disk_that_takes_nothing_leaves_the_newest_lines_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_buffer, "PENDING_BYTES", 4 * CHUNK_BYTES)
+    buffer = LineBuffer(store=FullDisk(0))
+    for n in range(3000):
+        buffer.append([b"%0999d" % n])
+        buffer.trim()
+    assert buffer.trouble == "No space left on device"
+    assert buffer.dropped + len(buffer) == 3000
+    assert buffer.dropped > 1000
+    assert buffer.resident < 6 * CHUNK_BYTES
+    assert [int(line) for line in buffer] == list(range(buffer.first, 3000))
+
+
+def test_a_disk_that_fills_up_costs_the_oldest_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_buffer, "PENDING_BYTES", CHUNK_BYTES)
+    buffer = LineBuffer(store=FullDisk(12 * CHUNK_BYTES))
+    for n in range(4000):
+        buffer.append([b"%0999d" % n])
+        buffer.trim()
+    assert 0 < buffer.dropped < 4000 - 1000
+    assert [int(line) for line in buffer] == list(range(buffer.first, 4000))
+    buffer.close()
+
+
+def test_a_disk_that_is_full_for_a_while_costs_nothing() -> None:
+    disk = FullDisk(0)
+    buffer = LineBuffer(store=disk)
+    for n in range(2000):
+        if n == 1000:
+            disk.room = 1 << 30
+        buffer.append([b"%0999d" % n])
+        buffer.trim()
+    assert buffer.dropped == 0
+    assert buffer.resident < 2 * CHUNK_BYTES
+    assert [int(line) for line in buffer] == list(range(2000))
+    buffer.close()
+
+
+def test_a_run_that_cannot_be_read_back_says_so_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     buffer = LineBuffer()
-    batch = [b"y" * 110] * 10_000
-    for _ in range(100):
-        buffer.append(batch)
-    assert len(buffer) == 1_000_000
-    assert buffer.nbytes < 120 * 1_000_000
+    buffer.append([b"z" * 100] * 5000)
+
+    def broken(place: Place) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(buffer._store, "read", broken)
+    assert buffer[0] == b"(this line cannot be read back: Input/output error)"
+    assert len(list(buffer)) == 5000
+    buffer.close()
+
+
+def test_files_have_no_name_and_go_with_the_store() -> None:
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    store = RunStore()
+    assert descriptors() == before
+    place = store.write(b"secret")
+    (descriptor,) = store._files.values()
+    assert os.readlink(f"/proc/self/fd/{descriptor}").endswith("(deleted)")
+    assert os.fstat(descriptor).st_mode & 0o077 == 0
+    assert store.read(place) == b"secret"
+    del store
+    assert descriptors() == before
+
+
+def test_a_snapshot_outlives_what_it_was_taken_of() -> None:
+    buffer = LineBuffer()
+    buffer.append([b"q%d" % n for n in range(30_000)])
+    snapshot = buffer.snapshot()
+    buffer.append([b"later"])
+    buffer.clear()
+    buffer.append([b"other"] * 30_000)
+    assert [line for block in snapshot.blocks() for line in block.lines()] == [
+        b"q%d" % n for n in range(30_000)
+    ]
+    snapshot.close()
+    buffer.close()
 
 
 def test_a_line_feed_inside_a_line_does_not_make_two() -> None:
@@ -57,110 +185,4 @@ def test_clear_goes_on_numbering() -> None:
     buffer.append([b"a", b"b"])
     buffer.clear()
     buffer.append([b"c"])
-    assert (buffer.first, buffer.end, buffer[2]) == (2, 3, b"c")
-
-
-@given(lines, st.sampled_from(["a", "ab", "[0-9]+", "A", "(", r"\s", "^x", "."]))
-def test_search_finds_what_a_search_line_by_line_finds(batch: list[bytes], text: str) -> None:
-    buffer = LineBuffer()
-    buffer.append(batch)
-    pattern = compile_search(text)
-    found = [n for chunk in buffer.chunks for n in matching_lines(chunk, pattern)]
-    multi = re.compile(pattern.pattern, pattern.flags)
-    expected = [n for n, line in enumerate(batch) if multi.search(line)]
-    if text.startswith("^"):
-        # Anchors mean the line's own start: the run of bytes a chunk searches has only one.
-        assert set(found) <= set(expected)
-    else:
-        assert found == expected
-
-
-def test_search_is_case_blind_only_for_lower_case() -> None:
-    assert compile_search("warn").search(b"WARNING")
-    assert not compile_search("Warn").search(b"WARNING")
-    assert compile_search("a(b").search(b"xa(b")
-
-
-@given(st.binary(max_size=200))
-def test_no_control_character_is_ever_drawn(line: bytes) -> None:
-    text = plain_text(line)
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        (b"\x1b[31mred\x1b[0m", "red"),
-        (b"\x1b]0;title\x07after", "after"),
-        (b"\x1b]52;c;aGk=\x1b\\after", "after"),
-        (b"\x1b[2J\x1b[Hhome", "home"),
-        (b"\x1bPq#0\x1b\\dcs", "dcs"),
-        (b"a\tb", "a       b"),
-        (b"bell\x07", "bell␇"),
-        (b"back\x08", "back␈"),
-        ("‮right".encode(), "right"),
-        (b"\xff\xfe", "��"),
-    ],
-)
-def test_sequences_are_neutralised(line: bytes, shown: str) -> None:
-    assert plain_text(line) == shown
-
-
-def test_colours_are_kept() -> None:
-    red, plain = parse(b"\x1b[1;31mred\x1b[0m plain")
-    assert red.style is not None
-    assert red.style.bold
-    assert red.style.color is not None
-    assert red.style.color.name == "red"
-    assert plain.style is not None
-    assert plain.style.color is None
-    (orange,) = parse(b"\x1b[38;2;255;128;0morange")
-    assert orange.style is not None
-    assert orange.style.color is not None
-    assert orange.style.color.triplet == (255, 128, 0)
-
-
-def test_a_huge_line_is_cut_and_says_so() -> None:
-    text = plain_text(b"z" * 1_000_000)
-    assert len(text) < 20_000
-    assert text.endswith("(1,000,000 bytes, cut)")
-
-
-@given(st.text(max_size=50))
-def test_cells_agree_with_what_is_drawn(text: str) -> None:
-    line = text.encode(errors="replace").replace(b"\n", b"")
-    assert shown_cells(line) == sum(segment.cell_length for segment in parse(line))
-
-
-def rows_at(width: int) -> Callable[[bytes], int]:
-    return lambda line: max(1, -(-len(line) // width))
-
-
-@given(lines, st.integers(1, 20))
-def test_rows_and_lines_map_both_ways(batch: list[bytes], width: int) -> None:
-    buffer = LineBuffer()
-    index = RowIndex(buffer, rows_at(width))
-    for start in range(0, len(batch), 7):
-        buffer.append(batch[start : start + 7])
-        index.refresh()
-    while index.count_more():
-        pass
-    expected = [
-        (n, inside) for n, line in enumerate(batch) for inside in range(rows_at(width)(line))
-    ]
-    assert [index.line_at(row) for row in range(index.rows)] == expected
-    assert index.line_at(index.rows) is None
-    for row, (sequence, inside) in enumerate(expected):
-        assert index.row_of(sequence) == row - inside
-
-
-def test_uncounted_chunks_are_one_row_a_line_until_counted() -> None:
-    buffer = LineBuffer()
-    buffer.append([b"w" * 100] * 10_000)
-    index = RowIndex(buffer, rows_at(50))
-    assert len(buffer.chunks) > 3
-    estimate = index.rows
-    assert 10_000 < estimate < 20_000
-    while index.count_more():
-        pass
-    assert index.rows == 20_000
+    assert (buffer.first, buffer.end, buffer[2], buffer.dropped) == (2, 3, b"c", 0)

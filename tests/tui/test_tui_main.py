@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from textual.widgets import Input
 from tui_app import bar_text, main, make_app, running, table_text, wait_for
@@ -21,7 +19,6 @@ from podtui.api.local import ManifestState
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Synced
 from podtui.tui.help_screen import HelpScreen
-from podtui.tui.layout import panes_in, shape_of
 from podtui.tui.log_view import LogView
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.table import Table
@@ -283,81 +280,6 @@ async def test_an_event_opens_in_full() -> None:
         assert app.screen is main(app)
 
 
-async def test_logs_follow_the_cursor_once_it_rests() -> None:
-    client = full_client()
-    async with running(client) as (app, pilot):
-        logs = main(app).logs
-        await wait_for(pilot, lambda: "listening on :8080" in log_text(logs.view), "a log")
-        before = len(client.queries)
-        await pilot.press("j", "j", "j")
-        await wait_for(pilot, lambda: len(client.queries) > before, "the next log")
-        assert [name for name, _ in client.queries[before:]] == ["leaving-n1"]
-        query = client.queries[-1][1]
-        assert (query.container, query.follow, query.timestamps) == ("app", True, True)
-        assert "leaving-n1 › app" in str(logs.border_title)
-
-
-async def test_log_keys() -> None:
-    client = full_client()
-    client.log_lines["exporter"] = [b"2026-11-21T12:00:00Z exported"]
-    async with running(client) as (app, pilot):
-        logs = main(app).logs
-        main(app).pods.table.select("uid-web")
-        await pilot.press("l")
-        assert app.focused is logs.view
-        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "the log")
-        await pilot.press("t")
-        assert "11:59:00.123" in log_text(logs.view)
-        await pilot.press("w", "s")
-        assert logs.view.wrap
-        assert not logs.view.follow
-        await pilot.press("c")
-        await wait_for(pilot, lambda: "exported" in log_text(logs.view), "the other container")
-        await pilot.press("c", "p")
-        await wait_for(pilot, lambda: client.queries[-1][1].previous, "the log before")
-        assert "previous" in str(logs.border_title)
-        await pilot.press("p", "slash", *"orders", "enter")
-        await wait_for(pilot, lambda: logs.view.match_count == 2, "matches")
-        assert "of 2 matches" in str(logs.border_subtitle)
-        await pilot.press("n", "escape")
-        assert logs.view.match_count == 0
-        await pilot.press("a")
-        await wait_for(pilot, lambda: client.queries[-1][1].tail is None, "all of it")
-
-
-async def test_a_log_that_is_not_there_says_why() -> None:
-    client = full_client()
-    reason = 'container "app" in pod "crash-loop-n1" is waiting to start: ContainerCreating'
-    client.log_errors["app"] = reason
-    async with running(client) as (app, pilot):
-        main(app).pods.table.select("uid-crash-loop")
-        await wait_for(
-            pilot, lambda: reason in " ".join(log_text(main(app).logs.view).split()),
-            "the reason",
-        )  # fmt: skip
-
-
-async def test_a_log_goes_on_with_the_next_instance() -> None:
-    class Restarting(FakeClient):
-        async def logs(self, namespace, pod, query):
-            self.queries.append((pod, query))
-            yield [b"2026-11-21T12:00:0%dZ run %d" % ((len(self.queries),) * 2)]
-            if len(self.queries) > 1:
-                await asyncio.Event().wait()
-
-    client = Restarting()
-    client.fill((pod("web", status()),), (), (), (node(),))
-    async with running(client) as (app, pilot):
-        view = main(app).logs.view
-        await wait_for(pilot, lambda: "run 1" in log_text(view), "the first")
-        await pilot.pause(0.1)
-        assert len(client.queries) == 1, "a log that ended is not asked for again and again"
-        client.change(pod("web", status(restarts=1, last=ended(3, seconds=1)), version="2"))
-        await wait_for(pilot, lambda: "run 2" in log_text(view), "the second")
-        assert "app ended with exit code 3 (Error), restart 1" in log_text(view)
-        assert log_text(view).count("run 1") == 1
-
-
 async def test_panes_by_digit_and_tab_and_zoom() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
@@ -394,14 +316,6 @@ async def test_panes_by_digit_and_tab_and_zoom() -> None:
         assert shown() == ["pods"]
 
 
-def test_panes_never_overlap_and_fill_the_room() -> None:
-    for width in range(20, 240, 7):
-        for height in range(8, 80, 3):
-            regions = list(panes_in(width, height, "pods", "logs", False).values())
-            assert sum(r.area for r in regions) == width * height, shape_of(width, height + 3)
-            assert not any(a.overlaps(b) for n, a in enumerate(regions) for b in regions[n + 1 :])
-
-
 async def test_enter_opens_the_pod_and_its_tabs() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
@@ -434,7 +348,7 @@ async def test_enter_opens_the_pod_and_its_tabs() -> None:
             "the log",
         )
         assert client.queries[-1][1].tail is None
-        await pilot.press("6")
+        await pilot.press("y", "6")
         await pilot.pause(0.1)
         assert len(app.screen.query_one("#manifest", TextView).rows) == 9
         await pilot.press("escape")

@@ -1,0 +1,92 @@
+"""A JSON line laid out over rows, for reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+MOST_ROWS: Final = 500
+MOST_BYTES: Final = 256 * 1024
+INDENT: Final = "  "
+
+Piece = tuple[str, str]
+"""Text, and what it is: ``key``, ``string``, ``number``, ``word`` or empty."""
+JsonRow = tuple[Piece, ...]
+
+
+def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
+    """The object or list that a line is, or ends in after words of its own; None if there is
+    none."""
+    if len(line) > MOST_BYTES:
+        return None
+    text = line.strip()
+    if not text.endswith((b"}", b"]")):
+        return None
+    start = text.find(b"{") if text.endswith(b"}") else 0
+    try:
+        value = json.loads(text[start:]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any] | list[Any]", value) if isinstance(value, (dict, list)) else None
+
+
+def row_count(line: bytes) -> int:
+    """How many rows `pretty` gives."""
+    value = parse_json(line)
+    return 0 if value is None else min(_count(value), MOST_ROWS)
+
+
+def _count(value: Any) -> int:
+    waiting, count = [value], 0
+    while waiting and count <= MOST_ROWS:
+        item = waiting.pop()
+        if isinstance(item, (dict, list)) and item:
+            count += 2
+            inside = cast("Any", item.values() if isinstance(item, dict) else item)
+            waiting.extend(inside)
+        else:
+            count += 1
+    # What waits is at least a row each.
+    return count + len(waiting)
+
+
+def pretty(line: bytes) -> list[JsonRow]:
+    """Rows of a line that holds JSON; empty for one that holds none. The last row of what is too
+    long says so."""
+    value = parse_json(line)
+    if value is None:
+        return []
+    rows: list[JsonRow] = []
+    for row in _rows(value, "", ()):
+        if len(rows) == MOST_ROWS:
+            rows[-1] = (("…", ""),)
+            break
+        rows.append(row)
+    return rows
+
+
+def _rows(value: Any, margin: str, key: JsonRow, comma: str = "") -> Iterator[JsonRow]:
+    head: JsonRow = ((margin, ""), *key)
+    if not isinstance(value, (dict, list)) or not value:
+        yield (*head, _scalar(value), (comma, ""))
+        return
+    left, right = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    yield (*head, (left, ""))
+    last = len(cast("Any", value)) - 1
+    inside = margin + INDENT
+    for number, item in enumerate(cast("Any", value)):
+        mark = "," if number < last else ""
+        if isinstance(value, dict):
+            name: JsonRow = ((json.dumps(item, ensure_ascii=False), "key"), (": ", ""))
+            yield from _rows(value[item], inside, name, mark)
+        else:
+            yield from _rows(item, inside, (), mark)
+    yield ((margin, ""), (right + comma, ""))
+
+
+def _scalar(value: Any) -> Piece:
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return text, "string"
+    return text, "word" if value is None or isinstance(value, bool) else "number"

@@ -1,0 +1,115 @@
+"""The times of log lines: nanoseconds since 1970 inside, three ways to show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+from podtui.api.times import short_duration
+
+SECOND: Final = 1_000_000_000
+LONGEST_STAMP: Final = 40
+
+
+class Times(Enum):
+    """What stands before each line; the value is what the view says it shows."""
+
+    OFF = ""
+    ABSOLUTE = "times"
+    RELATIVE = "ages"
+    BETWEEN = "gaps"
+
+    @property
+    def width(self) -> int:
+        """Cells, the blank after it included."""
+        return {Times.OFF: 0, Times.ABSOLUTE: 13, Times.RELATIVE: 7, Times.BETWEEN: 9}[self]
+
+    @property
+    def next(self) -> Times:
+        order = list(Times)
+        return order[(order.index(self) + 1) % len(order)]
+
+
+@lru_cache(maxsize=4096)
+def _seconds(text: bytes) -> int:
+    moment = datetime.strptime(text.decode(), "%Y-%m-%dT%H:%M:%S")  # noqa: DTZ007 - UTC is next
+    return int(moment.replace(tzinfo=UTC).timestamp())
+
+
+def parse_stamp(stamp: bytes) -> int:
+    """Nanoseconds of an RFC 3339 time, 0 for what is none."""
+    rest = stamp[19:]
+    try:
+        seconds = _seconds(stamp[:19])
+        if rest == b"Z":
+            return seconds * SECOND
+        if rest[:1] == b"." and rest[-1:] == b"Z":
+            return seconds * SECOND + int(rest[1:-1].ljust(9, b"0")[:9])
+        moment = datetime.fromisoformat(stamp.decode())
+    except (ValueError, OverflowError):
+        return 0
+    if moment.tzinfo is None:
+        return 0
+    whole = int(moment.replace(microsecond=0).timestamp())
+    digits = rest[1:].partition(b"+")[0].partition(b"-")[0] if rest[:1] == b"." else b""
+    return whole * SECOND + int(digits.ljust(9, b"0")[:9])
+
+
+def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[bytes]]:
+    """Times and texts of lines as the API sends them: an RFC 3339 time, a space, the text.
+
+    A line without a time has that of the line before it, ``last`` for the first.
+    """
+    stamps: list[int] = []
+    texts: list[bytes] = []
+    for line in lines:
+        moment, shown = 0, line
+        if line[10:11] == b"T" and line[4:5] == b"-":
+            stamp, space, text = line.partition(b" ")
+            if space and len(stamp) <= LONGEST_STAMP:
+                moment = parse_stamp(stamp)
+                shown = text if moment else line
+        last = moment or last
+        stamps.append(last)
+        texts.append(shown)
+    return stamps, texts
+
+
+@lru_cache(maxsize=4096)
+def _date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def rfc3339(moment: int) -> str:
+    """``2026-11-21T07:08:09.123456789Z``; empty for none."""
+    return f"{_date(moment // SECOND)}.{moment % SECOND:09d}Z" if moment else ""
+
+
+def clock(moment: int) -> str:
+    """``07:08:09.123``, UTC as the log itself; empty for none."""
+    return f"{_date(moment // SECOND)[11:]}.{moment % SECOND // 1_000_000:03d}" if moment else ""
+
+
+def shown_time(times: Times, moment: int, before: int, now: float) -> str:
+    """What stands before a line; ``before`` is the time of the line above, ``now`` in seconds."""
+    if not moment or times is Times.OFF:
+        return ""
+    if times is Times.ABSOLUTE:
+        return clock(moment)
+    if times is Times.RELATIVE:
+        return short_duration(max(0.0, now - moment / SECOND))
+    return between(moment - before) if before else ""
+
+
+def between(nanoseconds: int) -> str:
+    """``+0.012s``, ``+34.5s``, ``+12m``: at most eight cells."""
+    sign = "-" if nanoseconds < 0 else "+"
+    seconds = abs(nanoseconds) / SECOND
+    if seconds < 10:
+        return f"{sign}{seconds:.3f}s"
+    if seconds < 1000:
+        return f"{sign}{seconds:.1f}s"
+    return f"{sign}{short_duration(seconds)}"

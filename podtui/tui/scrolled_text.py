@@ -1,0 +1,99 @@
+"""What all views of long text have in common: moving, searching, and laying colour over a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+
+
+class ScrolledText(ScrollView, can_focus=True):
+    """Rows drawn on demand. A subclass gives ``action_pan`` and ``render_line``."""
+
+    DEFAULT_CSS = """
+    ScrolledText {
+        overflow-y: scroll;
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_up", "Up", show=False, id="text.up", tooltip="A line up"),
+        Binding("down,j", "scroll_down", "Down", show=False, id="text.down",
+                tooltip="A line down"),
+        Binding("left,h", "pan(-8)", "Left", show=False, id="text.left",
+                tooltip="Left along long lines"),
+        Binding("right", "pan(8)", "Right", show=False, id="text.right",
+                tooltip="Right along long lines"),
+        Binding("pageup,ctrl+b", "page_up", "Page up", show=False, id="text.page-up",
+                tooltip="A page up"),
+        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False, id="text.page-down",
+                tooltip="A page down"),
+        Binding("home,g", "scroll_home", "Start", show=False, id="text.start",
+                tooltip="To the first line"),
+        Binding("end,G", "scroll_end", "End", show=False, id="text.end",
+                tooltip="To the last line"),
+    ]  # fmt: skip
+
+    match_count: reactive[int] = reactive(0)
+    match_number: reactive[int] = reactive(0)
+    """Which match is the current one, from 1; 0 for none."""
+
+    class SearchChanged(Message):
+        """Posted when the number of matches, or the current one, changed."""
+
+        def __init__(self, view: ScrolledText) -> None:
+            super().__init__()
+            self.view = view
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, ScrolledText.SearchChanged)
+
+    def action_scroll_home(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_scroll_end(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_to(y=self.scroll_y - self.size.height, animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_to(y=self.scroll_y + self.size.height, animate=False)
+
+
+def characters(raw: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Character ranges for byte ranges of a text's UTF-8."""
+    return [
+        (len(raw[:start].decode(errors="ignore")), len(raw[:end].decode(errors="ignore")))
+        for start, end in spans
+        if end > start
+    ]
+
+
+def restyle(
+    segments: Sequence[Segment], spans: Sequence[tuple[int, int]], style: Style
+) -> list[Segment]:
+    """Lay ``style`` over character ranges of a row of segments."""
+    result: list[Segment] = []
+    offset = 0
+    for segment in segments:
+        text, own = segment.text, segment.style
+        end = offset + len(text)
+        cuts = sorted({0, len(text)} | {
+            cut - offset for span in spans for cut in span if offset < cut < end
+        })  # fmt: skip
+        for start, stop in pairwise(cuts):
+            inside = any(a <= offset + start and offset + stop <= b for a, b in spans)
+            result.append(
+                Segment(text[start:stop], (own + style if own else style) if inside else own)
+            )
+        offset = end
+    return result
