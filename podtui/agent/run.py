@@ -17,6 +17,7 @@ from pathlib import Path
 from podtui import __version__
 from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.agent.planner import planner
 from podtui.agent.power import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Pod
@@ -32,6 +33,7 @@ from podtui.manifest.result import ReadResult
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
 from podtui.server.insight import Insight
+from podtui.server.plans import Plans
 from podtui.server.what_if import ManifestReader, WhatIfs
 from podtui.settings import Settings
 from podtui.store import Store, open_store
@@ -152,6 +154,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             extra_routes=[
                 *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
                 *Insight(kubelet.insights).routes(),
+                *Plans(planner(folder, kubelet.what_if)).routes(),
             ],
         )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
+from podtui.api.plan import Plan
 from podtui.api.v1 import Event, Node, Pod
 
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
@@ -97,6 +98,11 @@ class Client(Protocol):
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         """Run a pod anew, or the one container that is named. Raises `ApiError` 404 where there is
         none, 409 where it would not come back."""
+        ...
+
+    async def plan(self, name: str, text: bytes | None) -> Plan:
+        """What would happen if the file of the folder called ``name`` held ``text``, or were not
+        there. Raises `ApiError` 400 for a name that would not be read."""
         ...
 
     async def close(self) -> None: ...

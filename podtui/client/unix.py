@@ -14,6 +14,7 @@ import msgspec
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.api.plan import Plan
 from podtui.client.connection import Connection
 from podtui.client.following import Following
 from podtui.client.kinds import kind_of
@@ -93,6 +94,14 @@ class UnixClient:
         params = {"container": container} if container else None
         path = f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/restart"
         await self._connection.post(path, params)
+
+    async def plan(self, name: str, text: bytes | None) -> Plan:
+        """See `Client.plan`."""
+        path = f"/apis/{GROUP_VERSION}/manifests/{quote(name, safe='')}/plan"
+        params = {"remove": "true"} if text is None else None
+        return msgspec.json.decode(
+            await self._connection.post(path, params, body=text or b""), type=Plan
+        )
 
     async def close(self) -> None:
         await self._connection.close()

@@ -36,6 +36,7 @@ from podtui.manifest.listing import (
     read_file,
     shown_path,
 )
+from podtui.manifest.preview import Preview, read_preview, why_no_manifest
 from podtui.manifest.result import ReadResult
 from podtui.manifest.types import Folder
 from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
@@ -131,6 +132,30 @@ class ManifestFolder:
                 changes = await self._rest(watch, listing.folder)
         finally:
             watch.close()
+
+    async def preview(self, name: str, data: bytes | None) -> Preview:
+        """What the folder would be if the file called ``name`` held ``data``, or were not there.
+
+        Nothing is written or remembered. Raises `ValueError` for a name that would not be read.
+        """
+        reason = why_no_manifest(name, strict=self._strict)
+        if not reason and self._single and name != os.path.basename(self._path):
+            reason = f"nothing but {os.path.basename(self._path)} is read"
+        if reason and data is not None:
+            raise ValueError(f"{name or 'a file without a name'} would not be read: {reason}")
+        path = self._file_path(name)
+        reading = await asyncio.to_thread(
+            read_preview, path, data, node_name=self._node_name, strict=self._strict
+        )
+        before, after = self._ledger.last, self._ledger.copy()
+        if reading.result is None:
+            after.forget(name)
+        else:
+            written = int(self._clock.now().timestamp() * 1e9)
+            stamp = Stamp(written, written, 0, 0)
+            after.read(name, shown_path(path), self._looks + 1, stamp, b"", reading.result)
+        folder = after.folder(seen_text(self._clock.now()), before.error)
+        return Preview(name, before, folder, reading.old, reading.new)
 
     async def _list(self, watch: FolderWatch, changes: Changes, *, full: bool) -> Listing:
         """What is there now of all names, or of those that something is to be expected of."""

@@ -15,6 +15,13 @@ class FileIndex(Generic[Key]):
         self._keys: dict[str, frozenset[Key]] = {}
         self._names: dict[Key, set[str]] = {}
 
+    def copy(self) -> FileIndex[Key]:
+        """The same, to be changed by itself."""
+        other: FileIndex[Key] = FileIndex()
+        other._keys = dict(self._keys)
+        other._names = {key: set(names) for key, names in self._names.items()}
+        return other
+
     def put(self, name: str, keys: Iterable[Key]) -> frozenset[Key]:
         """Say which keys are the file's from now on; returns those that were until now."""
         before, now = self._keys.get(name, frozenset[Key]()), frozenset(keys)

@@ -12,6 +12,7 @@ identical object.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from podtui.api import names, v1
@@ -46,6 +47,11 @@ class Ledger:
         self._claims: FileIndex[Claim] = FileIndex()
         self._uids: FileIndex[str] = FileIndex()
         self._folder = Folder()
+
+    @property
+    def last(self) -> Folder:
+        """What `folder` returned last."""
+        return self._folder
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._files)
@@ -159,6 +165,18 @@ class Ledger:
         ):
             self._folder = folder
         return self._folder
+
+    def copy(self) -> Ledger:
+        """The same, to be changed by itself: for asking what would be."""
+        other = Ledger(strict=self._strict, previous=self._previous)
+        other._files = {name: replace(file) for name, file in self._files.items()}
+        other._seen = dict(self._seen)
+        other._changed = set(self._changed)
+        other._stands, other._settled = dict(self._stands), dict(self._settled)
+        other._objects, other._needs = self._objects.copy(), self._needs.copy()
+        other._claims, other._uids = self._claims.copy(), self._uids.copy()
+        other._folder = self._folder
+        return other
 
     def _offer(self, moment: str) -> set[str]:
         """Look again at what the changed files offer; returns them and those that claim the same,

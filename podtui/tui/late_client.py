@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.plan import Plan
 from podtui.client.protocol import Delta, LogQuery, T
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class LateClient:
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         await (await self._made()).restart(namespace, pod, container)
+
+    async def plan(self, name: str, text: bytes | None) -> Plan:
+        return await (await self._made()).plan(name, text)
 
     async def close(self) -> None:
         if self._client is not None:

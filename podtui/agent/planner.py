@@ -1,0 +1,30 @@
+"""Plans: the folder says what it would be, the kubelet whether the node takes what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from podtui.api.plan import Plan
+from podtui.api.v1 import Pod
+from podtui.api.what_if import WhatIf
+from podtui.kubelet.plan import comes, plan_of
+from podtui.manifest.folder import ManifestFolder
+from podtui.server.plans import Planner
+
+
+def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -> Planner:
+    """A planner on a folder that is being read; ``judge`` is asked about every pod that comes."""
+
+    async def plan(name: str, data: bytes | None) -> Plan:
+        preview = await folder.preview(name, data)
+        wanted = comes(plan_of(preview))
+        rejections: dict[tuple[str, str], str] = {}
+        for pod in preview.after.pods.values():
+            key = (pod.metadata.namespace, pod.metadata.name)
+            if key in wanted:
+                answer = await judge(pod)
+                if not answer.admitted:
+                    rejections[key] = f"{answer.reason}: {answer.message}"
+        return plan_of(preview, rejections)
+
+    return plan

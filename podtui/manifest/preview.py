@@ -1,0 +1,71 @@
+"""A file of the folder as it would be: what is read of a text that nobody has saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from podtui.manifest.contents import sorted_out
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.document import Path, Place, UnreadableText
+from podtui.manifest.ignore import ignore_reason
+from podtui.manifest.listing import read_file, shown_path
+from podtui.manifest.reader import read_document, read_documents
+from podtui.manifest.result import ReadResult
+from podtui.manifest.types import Folder
+
+Places = Mapping[Path, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The folder before and after the file called ``name`` is changed; ``old`` and ``new`` are the
+    places of the pod's fields in its two texts, keys rather than values."""
+
+    name: str
+    before: Folder
+    after: Folder
+    old: Places
+    new: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """``result`` is None for a file that is to go."""
+
+    result: ReadResult | None
+    old: Places = field(default_factory=dict[Path, Place])
+    new: Places = field(default_factory=dict[Path, Place])
+
+
+def why_no_manifest(name: str, *, strict: bool) -> str:
+    """Why a file of this name is not read; empty where it is."""
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        return "it is not the name of a file"
+    return ignore_reason(name, strict=strict)
+
+
+def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool) -> Reading:
+    """Read a text as if it were the file at ``path``, and find the fields of what is there now.
+    Blocks."""
+    try:
+        before = read_file(path).data
+    except OSError:
+        # A file that is new, or that cannot be read, has no old places.
+        before = b""
+    old = field_places(before, strict=strict)
+    if data is None:
+        return Reading(None, old)
+    result = read_manifest(shown_path(os.path.abspath(path)), data, node_name=node_name,
+                           strict=strict)  # fmt: skip
+    return Reading(result, old, field_places(data, strict=strict))
+
+
+def field_places(data: bytes, *, strict: bool) -> Places:
+    """Where the fields of a manifest's pod are; nothing for a text without one."""
+    try:
+        pod = read_document(data) if strict else sorted_out(read_documents(data)).pod
+    except UnreadableText:
+        return {}
+    return {} if pod is None else {**pod.values, **pod.keys}

@@ -1,0 +1,36 @@
+"""What would happen if a file of the folder held this text, or were gone? Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from podtui.api.names import GROUP_VERSION
+from podtui.api.plan import Plan
+from podtui.server.objects import encode
+from podtui.server.status import bad_request, json_response
+
+Planner = Callable[[str, bytes | None], Awaitable[Plan]]
+"""Given a file's name, and its text or None for no file. Raises `ValueError` for a name that the
+folder would not read."""
+
+
+class Plans:
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post(f"/apis/{GROUP_VERSION}/manifests/{{name}}/plan", self.plan)]
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """The body is the text; with ``remove=true`` there is none, and the file would go."""
+        name = request.match_info["name"]
+        text: bytes | None = None
+        if request.query.get("remove") != "true":
+            text = await request.read()
+        try:
+            plan = await self._planner(name, text)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        return json_response(encode(plan, GROUP_VERSION, "Plan"))
