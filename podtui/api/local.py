@@ -63,6 +63,9 @@ class ManifestStatus(Struct, frozen=True, kw_only=True):
     podNamespace: str = ""
     podName: str = ""
     podUID: str = ""
+    places: str = ""
+    """Where the pod's fields are in the text, as `podtui.api.places` writes it; not more than
+    `podtui.api.places.MAX_PLACES` of them."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

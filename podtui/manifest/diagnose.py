@@ -13,6 +13,7 @@ from typing import Final
 
 from podtui.api import v1
 from podtui.api.local import Severity
+from podtui.api.places import write_places
 from podtui.manifest.contents import Contents, sorted_out
 from podtui.manifest.document import (
     FURTHER_DOCUMENT,
@@ -92,17 +93,19 @@ def _read(
     problems += read.problems
     if not read.sound or (contents.pod is not None and not (result.pods or result.candidate)):
         # A file is taken whole or not at all.
-        return problems, ReadResult(name_place=result.name_place)
+        return problems, ReadResult(name_place=result.name_place, places=result.places)
     return problems, replace(result, objects=tuple(read.found), object_places=read.places)
 
 
 def _of_pod(reading: PodReading, document: Document) -> ReadResult:
-    place = document.place(NAME)
+    result = ReadResult(
+        name_place=document.place(NAME), places=write_places(document.keys, document.values)
+    )
     if reading.pod is None:
-        return ReadResult(name_place=place)
+        return result
     if any(p.severity is Severity.ERROR for p in reading.problems):
-        return ReadResult(name_place=place, candidate=reading.pod, needs=reading.needs)
-    return ReadResult(name_place=place, pods=(reading.pod,))
+        return replace(result, candidate=reading.pod, needs=reading.needs)
+    return replace(result, pods=(reading.pod,))
 
 
 @dataclass(slots=True)

@@ -28,6 +28,8 @@ class ReadResult:
     diagnostics: tuple[Diagnostic, ...] = ()
     text: str = ""
     """At most 256 KiB of the file's text; none where there may be a Secret in it."""
+    places: str = ""
+    """Where the pod's fields are in the text (`podtui.api.places`)."""
     objects: tuple[FolderObject, ...] = ()
     name_place: Place | None = None
     object_places: Mapping[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
@@ -79,4 +81,6 @@ def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -
     if not found:
         return result
     said = (*result.diagnostics, *diagnostics(found, path))
-    return ReadResult(diagnostics=said, text=result.text, name_place=result.name_place)
+    return ReadResult(
+        diagnostics=said, text=result.text, places=result.places, name_place=result.name_place
+    )

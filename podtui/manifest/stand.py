@@ -141,6 +141,7 @@ def record_of(stand: Stand) -> Manifest:
             podNamespace=meta.namespace,
             podName=meta.name,
             podUID=meta.uid,
+            places=stand.result.places,
             diagnostics=stand.result.diagnostics,
         ),
     )
