@@ -1,0 +1,349 @@
+"""Why a node refused a pod (reference §5)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+
+from podtui.api.v1 import Pod
+from podtui.why.amounts import (
+    HostPort,
+    allocatable,
+    holders,
+    host_ports,
+    lacking,
+    largest_request,
+    lowered,
+    next_port,
+    port_holder,
+    requested,
+)
+from podtui.why.source import Source
+from podtui.why.types import Facts, Fix, Found, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+_SYSCTL = re.compile(r'forbidden sysctl: "([^"]+)"(.*)')
+
+
+def is_rejected(pod: Pod) -> bool:
+    """Whether admission refused it: nothing was ever made of it."""
+    status = pod.status
+    made = status.containerStatuses or status.initContainerStatuses or status.conditions
+    return status.phase == "Failed" and bool(status.reason) and not made
+
+
+def _refusal(facts: Facts, *reasons: str) -> str:
+    """The node's words, where it refused for one of these reasons; any where none is given."""
+    if not is_rejected(facts.pod) or (reasons and facts.pod.status.reason not in reasons):
+        return ""
+    return facts.pod.status.message.removeprefix("Pod was rejected: ") or facts.pod.status.reason
+
+
+def _short(facts: Facts) -> dict[str, str]:
+    """The words for the resource that is short, where one is."""
+    for resource, by in lacking(_refusal(facts, "UnexpectedAdmissionError")).items():
+        if resource == "pods":
+            continue
+        whole = allocatable(facts.node, resource)
+        held = holders(facts.others, resource)
+        return {
+            "resource": resource,
+            "by": str(by),
+            "asks": str(requested(facts.pod, resource)),
+            "whole": str(whole) if whole is not None else "less than that",
+            "holders": ", ".join(f"{name} {amount}" for name, amount in held[:4]) or "no other pod",
+        }
+    return {}
+
+
+def _too_big(facts: Facts) -> Found | None:
+    words = _short(facts)
+    whole = allocatable(facts.node, words["resource"]) if words else None
+    if whole is None or requested(facts.pod, words["resource"]) <= whole:
+        return None
+    return _of_request(facts, words)
+
+
+def _no_room(facts: Facts) -> Found | None:
+    words = _short(facts)
+    return _of_request(facts, words) if words else None
+
+
+def _of_request(facts: Facts, words: dict[str, str]) -> Found:
+    largest = largest_request(facts.pod, words["resource"])
+    return Found(words, largest[0] if largest else ("spec", "containers"))
+
+
+def _ask_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    resource = found.words["resource"]
+    largest = largest_request(facts.pod, resource)
+    by = lacking(facts.pod.status.message).get(resource)
+    left = lowered(largest[1], by, resource) if largest and by else None
+    if largest is None or left is None:
+        return
+    edits = source.set(largest[0], str(left))
+    note = "The program must make do with that; its limit stays as it is."
+    yield Fix(f"Lower the {resource} request to {left}, which fits now", edits, note)
+
+
+def _too_many(facts: Facts) -> Found | None:
+    if "pods" not in lacking(_refusal(facts, "UnexpectedAdmissionError")):
+        return None
+    most = allocatable(facts.node, "pods")
+    return Found({"most": str(most) if most else "its limit of"})
+
+
+def _taken(facts: Facts) -> tuple[HostPort, str] | None:
+    """The port that another pod has, and that pod's name."""
+    for port in host_ports(facts.pod):
+        holder = port_holder(port, facts.others)
+        if holder:
+            return port, holder
+    return None
+
+
+def _port(facts: Facts) -> Found | None:
+    if not _refusal(facts, "NodePorts"):
+        return None
+    taken = _taken(facts)
+    if taken is None:
+        wanted = ", ".join(f"{p.protocol} {p.number}" for p in host_ports(facts.pod))
+        return Found({"port": wanted, "holder": "another pod"}, ("spec", "containers"))
+    port, holder = taken
+    return Found({"port": f"{port.protocol} {port.number}", "holder": holder}, port.path)
+
+
+def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | None]:
+    """Another port on the node, or none: the container's own stays what it is."""
+    if facts.pod.spec.hostNetwork:
+        return
+    other = next_port(port, (facts.pod, *facts.others))
+    yield Fix(f"Use port {other} of the node instead", source.set(port.path, other))
+    edit = source.remove(port.path)
+    if edit is not None:
+        note = "The pod is then reached at its own address only."
+        yield Fix("Take no port of the node", (edit,), note)
+
+
+def _move(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    taken = _taken(facts)
+    if taken is not None:
+        yield from move_port(facts, taken[0], source)
+
+
+def _unmet(facts: Facts) -> tuple[str, str, str] | None:
+    """A label that is asked for and not there: its key, the value, and the node's nearest."""
+    labels = facts.node.metadata.labels if facts.node is not None else {}
+    for key, value in facts.pod.spec.nodeSelector.items():
+        if labels.get(key) != value:
+            near = difflib.get_close_matches(key, labels, n=1)
+            nearest = key if key in labels else (near[0] if near else "")
+            return key, value, f"{nearest}={labels[nearest]}" if nearest else ""
+    return None
+
+
+def _selector(facts: Facts) -> Found | None:
+    unmet = _unmet(facts) if _refusal(facts, "NodeAffinity") else None
+    if unmet is None:
+        return None
+    key, value, near = unmet
+    has = f"The nearest label it has is {near}." if near else "It has no label like that."
+    return Found({"label": f"{key}={value}", "has": has}, ("spec", "nodeSelector", key))
+
+
+def _select_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    unmet = _unmet(facts)
+    if unmet is None or facts.node is None:
+        return
+    key = unmet[0]
+    if key in facts.node.metadata.labels:
+        value = facts.node.metadata.labels[key]
+        yield Fix(f"Ask for {key}={value}, which this node has",
+                  source.set(("spec", "nodeSelector", key), value))  # fmt: skip
+    whole = len(facts.pod.spec.nodeSelector) == 1
+    edit = source.remove(("spec", "nodeSelector") if whole else ("spec", "nodeSelector", key))
+    if edit is not None:
+        yield Fix("Take the selector out: there is one node" if whole else
+                  "Take this label out of the selector", (edit,))  # fmt: skip
+
+
+def _affinity(facts: Facts) -> Found | None:
+    return Found() if _refusal(facts, "NodeAffinity") else None
+
+
+def _sysctl(facts: Facts) -> Found | None:
+    match = _SYSCTL.search(_refusal(facts, "SysctlForbidden"))
+    if match is None:
+        return None
+    context = facts.pod.spec.securityContext
+    sysctls = context.sysctls if context is not None else ()
+    index = next((i for i, s in enumerate(sysctls) if s.name == match[1]), 0)
+    why = (
+        "It is not on the list of settings that are safe between pods."
+        if "not allowlisted" in match[2]
+        else "The pod shares that namespace with the node, whose own setting it would change."
+    )
+    path = ("spec", "securityContext", "sysctls", index)
+    return Found({"sysctl": match[1], "why": why}, path)
+
+
+def _of(*reasons: str) -> Callable[[Facts], Found | None]:
+    def match(facts: Facts) -> Found | None:
+        text = _refusal(facts, *reasons)
+        return Found({"text": text, "reason": facts.pod.status.reason}) if text else None
+
+    return match
+
+
+def _without_os(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    yield Fix("Say linux", source.set(("spec", "os", "name"), "linux"))
+
+
+def _without_os_label(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    path = ("metadata", "labels", "kubernetes.io/os")
+    yield Fix("Say linux", source.set(path, "linux"))
+
+
+ADMISSION: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="TooBigForTheNode",
+        match=_too_big,
+        title="It asks for {asks} of {resource}, and the whole node has {whole}.",
+        sentences=("No other pod is in its way: this node can never run it as it is.",),
+        advice="Lower the request, or run it on a larger machine.",
+        events=("UnexpectedAdmissionError",),
+        docs=_DOCS + "concepts/configuration/manage-resources-containers/",
+    ),
+    Rule(
+        id="NoRoom",
+        match=_no_room,
+        title="The node is short of {by} of {resource}: it asks for {asks}, and others have taken"
+        " the rest.",
+        sentences=(
+            "Requests are what counts, whether or not they are used. Most is held by: {holders}.",
+            (
+                "A rejected pod is not tried again by itself: edit it, or start it afresh once"
+                " there is room."
+            ),
+        ),
+        advice="Lower this request or another pod's, or remove a pod.",
+        events=("UnexpectedAdmissionError",),
+        fixes=_ask_less,
+        docs=_DOCS + "concepts/configuration/manage-resources-containers/",
+    ),
+    Rule(
+        id="TooManyPods",
+        match=_too_many,
+        title="The node runs {most} pods already, and takes no more.",
+        advice="Remove a pod, or raise maxPods in the settings.",
+        events=("UnexpectedAdmissionError",),
+        docs=_DOCS + "setup/best-practices/cluster-large/",
+    ),
+    Rule(
+        id="HostPortTaken",
+        match=_port,
+        title="Port {port} of the node belongs to the pod {holder} already.",
+        sentences=("A hostPort is the node's own port: two pods cannot have the same one.",),
+        advice="Give one of the two another hostPort, or none.",
+        events=("NodePorts",),
+        fixes=_move,
+        docs=_DOCS + "concepts/configuration/overview/",
+    ),
+    Rule(
+        id="NodeLabelMissing",
+        match=_selector,
+        title="It may only run on a node with the label {label}, and this one does not have it.",
+        sentences=("{has}",),
+        advice="Change the nodeSelector, or take it out.",
+        events=("NodeAffinity",),
+        fixes=_select_less,
+        docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",
+    ),
+    Rule(
+        id="NodeAffinity",
+        match=_affinity,
+        title="Its node affinity does not allow this node.",
+        sentences=("Every required term must hold for one of the node's labels or its name.",),
+        advice="Change what it requires, or take the affinity out.",
+        field=("spec", "affinity", "nodeAffinity"),
+        events=("NodeAffinity",),
+        docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",
+    ),
+    Rule(
+        id="SysctlForbidden",
+        match=_sysctl,
+        title="The kernel setting {sysctl} is not allowed to a pod here.",
+        sentences=("{why}",),
+        advice="Take it out, or allow it with allowedUnsafeSysctls in the settings.",
+        events=("SysctlForbidden",),
+        docs=_DOCS + "tasks/administer-cluster/sysctl-cluster/",
+    ),
+    Rule(
+        id="AppArmorMissing",
+        match=_of("AppArmor"),
+        title="It asks for an AppArmor profile, and this machine has no AppArmor.",
+        advice="Take the profile out, or say type: Unconfined.",
+        field=("spec", "securityContext", "appArmorProfile"),
+        events=("AppArmor",),
+        docs=_DOCS + "tutorials/security/apparmor/",
+    ),
+    Rule(
+        id="WrongOS",
+        match=_of("PodOSNotSupported"),
+        title="It is a pod for another operating system: this node runs Linux.",
+        field=("spec", "os", "name"),
+        events=("PodOSNotSupported",),
+        fixes=_without_os,
+        docs=_DOCS + "concepts/workloads/pods/#pod-os",
+    ),
+    Rule(
+        id="WrongOSLabel",
+        match=_of("PodOSSelectorNodeLabelDoesNotMatch"),
+        title="Its label kubernetes.io/os names another operating system: this node runs Linux.",
+        field=("metadata", "labels", "kubernetes.io/os"),
+        events=("PodOSSelectorNodeLabelDoesNotMatch",),
+        fixes=_without_os_label,
+        docs=_DOCS + "reference/labels-annotations-taints/",
+    ),
+    Rule(
+        id="FeatureMissing",
+        match=_of(
+            "SupplementalGroupsPolicyNotSupported",
+            "PodLevelResourcesNotSupported",
+            "PodFeatureUnsupported",
+        ),
+        title="It uses something that this node does not have: {text}",
+        advice="Take that out of the manifest.",
+        field=("spec",),
+        events=(
+            "SupplementalGroupsPolicyNotSupported",
+            "PodLevelResourcesNotSupported",
+            "PodFeatureUnsupported",
+        ),
+    ),
+    Rule(
+        id="NodeUnderPressure",
+        match=_of("Evicted"),
+        title="The node is short of memory, disk or process ids and took no new pods: {text}",
+        advice="Free what is short; then start the pod afresh.",
+        events=("Evicted",),
+        docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
+    Rule(
+        id="NodeShuttingDown",
+        match=_of("NodeShutdown"),
+        title="The machine was shutting down when the pod came.",
+        advice="It is taken when the machine is up again.",
+        events=("NodeShutdown",),
+        docs=_DOCS + "concepts/cluster-administration/node-shutdown/",
+    ),
+    Rule(
+        id="Rejected",
+        match=_of(),
+        title="The node refused it: {text}",
+        sentences=("A rejected pod is not tried again by itself.",),
+        advice="Change what the node names, or start the pod afresh.",
+        field=("spec",),
+    ),
+)

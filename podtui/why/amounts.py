@@ -1,0 +1,137 @@
+"""What pods ask of the node, and who has what: resources and ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.places import Path
+from podtui.api.pods import is_sidecar
+from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.v1 import Container, Node, Pod
+from podtui.why.look import is_over
+
+_LACKING: Final = re.compile(r"\(res: ([^,]+), q: (\d+)\)")
+_ROUND: Final = {"cpu": 10 * 10**6, "memory": 1024**2 * 10**9}
+"""Nano units that a lowered request is rounded down to."""
+
+
+def quantity(text: str) -> Quantity:
+    """Zero for what is no quantity."""
+    try:
+        return parse_quantity(text)
+    except ValueError:
+        return Quantity.of(0)
+
+
+def lacking(message: str) -> dict[str, Quantity]:
+    """By how much each resource is short, from the text of a rejection (reference §5.2)."""
+    return {
+        name: Quantity.of_milli(int(amount)) if name == "cpu" else _bytes(int(amount))
+        for name, amount in _LACKING.findall(message)
+    }
+
+
+def _bytes(amount: int) -> Quantity:
+    return Quantity.of(amount, Format.BINARY_SI)
+
+
+def requested(pod: Pod, resource: str) -> Quantity:
+    """What the pod counts for when room is looked for (reference §5.1), without overhead."""
+    shared = pod.spec.resources
+    if shared is not None and resource in shared.requests:
+        return quantity(shared.requests[resource])
+    sidecars, most = Quantity.of(0), Quantity.of(0)
+    for container in pod.spec.initContainers:
+        own = quantity(container.resources.requests.get(resource, "0"))
+        if is_sidecar(container):
+            sidecars += own
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + own)
+    total = sidecars
+    for container in pod.spec.containers:
+        total += quantity(container.resources.requests.get(resource, "0"))
+    return max(total, most)
+
+
+def allocatable(node: Node | None, resource: str) -> Quantity | None:
+    text = node.status.allocatable.get(resource) if node is not None else None
+    return quantity(text) if text else None
+
+
+def holders(others: Iterable[Pod], resource: str) -> list[tuple[str, Quantity]]:
+    """Who has most of a resource, by name, the greatest first; what is over holds nothing."""
+    found = [(pod.metadata.name, requested(pod, resource)) for pod in others if not is_over(pod)]
+    return sorted((one for one in found if one[1]), key=lambda one: one[1], reverse=True)
+
+
+def largest_request(pod: Pod, resource: str) -> tuple[Path, Quantity] | None:
+    """The field that asks for most of a resource."""
+    shared = pod.spec.resources
+    if shared is not None and resource in shared.requests:
+        return ("spec", "resources", "requests", resource), quantity(shared.requests[resource])
+    found = [
+        (("spec", kind, index, "resources", "requests", resource), quantity(text))
+        for kind, containers in _kinds(pod)
+        for index, container in enumerate(containers)
+        if (text := container.resources.requests.get(resource))
+    ]
+    return max(found, key=lambda one: one[1]) if found else None
+
+
+def _kinds(pod: Pod) -> tuple[tuple[str, tuple[Container, ...]], ...]:
+    return ("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers)
+
+
+def lowered(amount: Quantity, by: Quantity, resource: str) -> Quantity | None:
+    """The amount less ``by``, rounded down to a plain number; None where nothing is left."""
+    step = _ROUND.get(resource, 10**9)
+    left = (amount - by).nano // step * step
+    return Quantity(left, amount.format) if left > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a pod takes on the node; ``ip`` empty means every address."""
+
+    number: int
+    protocol: str
+    ip: str
+    path: Path
+
+    def clashes(self, other: HostPort) -> bool:
+        same = (self.number, self.protocol) == (other.number, other.protocol)
+        return same and (not self.ip or not other.ip or self.ip == other.ip)
+
+
+def host_ports(pod: Pod) -> Iterator[HostPort]:
+    """Those of containers and sidecars (reference §5.1)."""
+    for kind, containers in _kinds(pod):
+        for index, container in enumerate(containers):
+            if kind == "initContainers" and not is_sidecar(container):
+                continue
+            for number, port in enumerate(container.ports):
+                if port.hostPort:
+                    ip = "" if port.hostIP in ("", "0.0.0.0") else port.hostIP
+                    path = ("spec", kind, index, "ports", number, "hostPort")
+                    yield HostPort(port.hostPort, port.protocol or "TCP", ip, path)
+
+
+def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
+    """The name of the pod that has a port already, or empty."""
+    for pod in others:
+        if not is_over(pod) and any(wanted.clashes(port) for port in host_ports(pod)):
+            return pod.metadata.name
+    return ""
+
+
+def next_port(wanted: HostPort, pods: Iterable[Pod]) -> int:
+    """The nearest higher port that no pod takes."""
+    taken = {port.number for pod in pods for port in host_ports(pod)}
+    number = wanted.number + 1
+    while number in taken and number < 65535:
+        number += 1
+    return number

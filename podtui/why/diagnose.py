@@ -1,0 +1,188 @@
+"""From facts to one root cause.
+
+First what concerns the whole pod; then each container in the order of their start, so that the init
+container is named and not the app that waits for it; last what is left. The first that is broken is
+the cause; where none is, the first that only takes its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.places import Path, field_text
+from podtui.api.v1 import Event
+from podtui.why.folder import FOLDER, errors_of, is_broken, manifest_evidence, manifest_words, mend
+from podtui.why.look import Case, cases, last_seen, ordered
+from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
+from podtui.why.source import Source
+from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
+
+MOST_EVENTS = 6
+MOST_LINES = 8
+T = TypeVar("T", Facts, Case)
+
+
+def diagnose(facts: Facts) -> Diagnosis:
+    """Why the pod is as it is. Never raises for anything that an API server may say of a pod."""
+    first = _of_pod(BEFORE, facts)
+    if first is not None:
+        return first
+    waiting: Diagnosis | None = None
+    for case in cases(facts):
+        found = _of_container(case)
+        if found is not None and found.health is Health.BROKEN:
+            return found
+        waiting = waiting or found
+    last = _of_pod(AFTER, facts)
+    if waiting is not None and (last is None or last.health is Health.WAITING):
+        return waiting
+    return last or waiting or _nothing()
+
+
+def _nothing() -> Diagnosis:
+    return Diagnosis(cause="Unknown", health=Health.WAITING, title="Nothing is known of it yet.")
+
+
+def diagnose_manifest(manifest: Manifest) -> Diagnosis:
+    """Why a file gives no pod; or that it does, or need not."""
+    if not is_broken(manifest):
+        ignored = manifest.status.state is ManifestState.IGNORED
+        title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
+        return Diagnosis(cause="ManifestFine", health=Health.DONE, title=title)
+    found = manifest_words(manifest)
+    made = _filled(FOLDER, found, {})
+    source = Source.of(manifest)
+    fixes = tuple(mend(manifest, source)) if source is not None else ()
+    return _at_error(replace(made, fixes=fixes), manifest)
+
+
+def _at_error(made: Diagnosis, manifest: Manifest) -> Diagnosis:
+    """The place that the first error says, which is surer than any other."""
+    evidence = manifest_evidence(manifest)
+    first = next(iter(errors_of(manifest)), None)
+    if first is None or first.line is None:
+        return replace(made, evidence=evidence)
+    place = (first.line, first.column or 1)
+    return replace(made, evidence=evidence, field=first.field, place=place, written=True)
+
+
+def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
+    rule, found = _first(rules, facts)
+    if rule is None or found is None:
+        return None
+    made = _filled(rule, found, {"container": ""})
+    if rule is FOLDER and facts.manifest is not None:
+        source = Source.of(facts.manifest)
+        fixes = _fixes(rule, facts, found, source) if source is not None else ()
+        return _at_error(replace(made, fixes=fixes), facts.manifest)
+    evidence = (*_pod_state(facts), *_events(facts.events, rule.events))
+    return _placed(replace(made, evidence=evidence), rule, facts, facts, found, found.field)
+
+
+def _of_container(case: Case) -> Diagnosis | None:
+    if case.through:
+        return None
+    rules = RUNNING if case.stopped else (*EACH, *RUNNING)
+    rule, found = _first(rules, case)
+    if rule is None or found is None:
+        return None
+    made = _filled(rule, found, {"container": case.name, "image": case.container.image})
+    evidence = (*_state(case), *_events(case.events, rule.events), *_lines(case, rule))
+    field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
+    made = replace(made, evidence=evidence, container=case.name, wants_log=rule.logs)
+    return _placed(made, rule, case.facts, case, found, field)
+
+
+def _first(rules: Iterable[Rule[T]], what: T) -> tuple[Rule[T] | None, Found | None]:
+    for rule in rules:
+        found = rule.match(what)
+        if found is not None:
+            return rule, found
+    return None, None
+
+
+def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
+    """The rule's words about what was found; a sentence that comes out empty is left out."""
+    words = {**more, **found.words}
+    sentences = (template.format_map(words).strip() for template in rule.sentences)
+    return Diagnosis(
+        cause=rule.id,
+        health=found.health or rule.health,
+        title=rule.title.format_map(words).strip(),
+        sentences=tuple(sentence for sentence in sentences if sentence),
+        advice=rule.advice.format_map(words),
+        docs=rule.docs,
+    )
+
+
+def _placed(
+    made: Diagnosis, rule: Rule[T], facts: Facts, what: T, found: Found, field: Path | None
+) -> Diagnosis:
+    """With the line of the manifest to change, and what can be done there by rote."""
+    path = rule.field if field is None else field
+    if not path or made.health in (Health.HEALTHY, Health.DONE):
+        return made
+    made = replace(made, field=field_text(path))
+    source = Source.of(facts.manifest)
+    manifest = facts.manifest
+    if source is None or manifest is None or manifest.status.state is not ManifestState.ACCEPTED:
+        return made
+    place, written = source.find(path)
+    fixes = _fixes(rule, what, found, source)
+    return replace(made, place=place, written=written, fixes=fixes)
+
+
+def _fixes(rule: Rule[T], what: T, found: Found, source: Source) -> tuple[Fix, ...]:
+    if rule.fixes is None:
+        return ()
+    return tuple(fix for fix in rule.fixes(what, found, source) if fix is not None and fix.edits)
+
+
+# --- evidence
+
+
+def _pod_state(facts: Facts) -> Iterator[Evidence]:
+    status = facts.pod.status
+    if status.message:
+        yield Evidence("pod", status.message.strip(), warning=status.phase == "Failed")
+
+
+def _state(case: Case) -> Iterator[Evidence]:
+    ending = case.ending
+    if ending is not None:
+        reason = f" ({ending.reason})" if ending.reason else ""
+        times = f", {case.restarts} restart{'s' * (case.restarts != 1)}" * bool(case.restarts)
+        text = f"{case.name} ended with exit code {ending.exitCode}{reason}{times}"
+        said = f": {ending.message.strip()}" if ending.message.strip() else ""
+        warning = ending.exitCode != 0
+        yield Evidence("state", text + said, ending.finishedAt or "", warning=warning)
+    if case.waiting.reason:
+        text = f"{case.name} waits: {case.waiting.reason}"
+        if case.waiting.message:
+            text += f": {case.waiting.message}"
+        yield Evidence("state", text, warning=True)
+    elif case.running and case.status is not None and not case.status.ready:
+        yield Evidence("state", f"{case.name} runs and is not ready", warning=True)
+
+
+def _events(events: Iterable[Event], reasons: Sequence[str]) -> list[Evidence]:
+    picked = [event for event in ordered(list(events)) if event.reason in reasons]
+    return [
+        Evidence(
+            "event",
+            f"{event.reason}: {event.message.strip()}",
+            last_seen(event),
+            event.count or 1,
+            event.type == "Warning",
+        )
+        for event in picked[-MOST_EVENTS:]
+    ]
+
+
+def _lines(case: Case, rule: Rule[Case]) -> list[Evidence]:
+    if not rule.logs:
+        return []
+    return [Evidence("log", line) for line in case.log[-MOST_LINES:]]

@@ -1,0 +1,360 @@
+"""Why a container ended: what its exit code says (reference §6.6, §7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from podtui.api.places import Path
+from podtui.why.amounts import quantity
+from podtui.why.look import Case
+from podtui.why.source import Source
+from podtui.why.types import Fix, Found, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+_EVENTS = ("BackOff", "Killing")
+_RESTARTS = "It is started anew each time, at most 5 minutes apart."
+_IN_USE = ("address already in use", "eaddrinuse", "bind: address")
+_READ_ONLY = ("read-only file system", "erofs")
+_FORBIDDEN = ("permission denied", "eacces", "operation not permitted")
+_UNREACHED = ("connection refused", "could not connect", "no such host", "name resolution")
+
+
+def _words(case: Case) -> dict[str, str]:
+    ending = case.ending
+    code = ending.exitCode if ending is not None else 0
+    said = ending.message.strip() if ending is not None else ""
+    line = said.splitlines()[-1] if said else case.log[-1].strip() if case.log else ""
+    name = (*case.container.command, *case.container.args, case.container.image)[0]
+    again = _RESTARTS if case.policy != "Never" else ""
+    return {
+        "code": str(code),
+        "said": f"The last that it said: {line}" if line else "",
+        "program": name,
+        "again": again,
+        "signal": str(code - 128) if code > 128 else "",
+    }
+
+
+def _command(case: Case) -> Path:
+    for kind in ("command", "args"):
+        if getattr(case.container, kind):
+            return (*case.path, kind)
+    return (*case.path, "image")
+
+
+def _code(*codes: int) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        ending = case.ending
+        if ending is None or ending.exitCode not in codes or case.through:
+            return None
+        return Found(_words(case), _command(case))
+
+    return match
+
+
+def _telling(*hints: str) -> Callable[[Case], Found | None]:
+    """A failure whose last words have one of these in them."""
+
+    def match(case: Case) -> Found | None:
+        ending = case.ending
+        if ending is None or ending.exitCode in (0, 137, 143):
+            return None
+        told = case.told.lower()
+        line = next((one for one in reversed(case.told.splitlines())
+                     if any(hint in one.lower() for hint in hints)), "")  # fmt: skip
+        if not any(hint in told for hint in hints):
+            return None
+        return Found({**_words(case), "line": line.strip()}, _command(case))
+
+    return match
+
+
+# --- memory
+
+
+def memory_limit(case: Case) -> Path:
+    """The field that the container's memory is held to."""
+    own = (*case.path, "resources", "limits", "memory")
+    shared = case.pod.spec.resources
+    if "memory" not in case.container.resources.limits and shared is not None:
+        return ("spec", "resources", "limits", "memory")
+    return own
+
+
+def _limit(case: Case) -> str:
+    shared = case.pod.spec.resources
+    own = case.container.resources.limits.get("memory", "")
+    return own or (shared.limits.get("memory", "") if shared is not None else "")
+
+
+def _oom(case: Case) -> Found | None:
+    ending = case.ending
+    if ending is None or ending.reason != "OOMKilled":
+        return None
+    limit = _limit(case)
+    what = f"its limit of {limit}" if limit else "what the machine has left"
+    return Found({**_words(case), "limit": what}, memory_limit(case))
+
+
+def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    limit = quantity(_limit(case))
+    if limit:
+        path, more = memory_limit(case), str(limit + limit)
+        yield Fix(f"Double the memory limit to {more}", source.set(path, more),
+                  "A program that leaks fills that too.")  # fmt: skip
+
+
+# --- ends that are no failure
+
+
+def _by_design(case: Case) -> Found | None:
+    ending = case.ending
+    if ending is None or ending.exitCode != 0 or case.through:
+        return None
+    if case.said_of_ending("Killing") is not None:
+        return None
+    return Found(_words(case), case.policy_path)
+
+
+def _ends(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    if case.sidecar:
+        edit = source.remove((*case.path, "restartPolicy"))
+        note = "It must then end before the containers after it start."
+        yield Fix("Make it a plain init container", (edit,) if edit else (), note)
+        return
+    for policy, words in (("OnFailure", "again only where it fails"), ("Never", "once")):
+        edits = source.set(case.policy_path, policy)
+        if not edits and case.policy_path not in source.places:
+            edits = source.set(("spec", "restartPolicy"), policy)
+        yield Fix(f"Run it {words}: restartPolicy {policy}", edits)
+
+
+# --- ends by a signal
+
+
+def _after_grace(case: Case) -> Found | None:
+    """Killed since it did not end by itself when it was asked to."""
+    ending = case.ending
+    if ending is None or ending.exitCode != 137 or ending.reason == "OOMKilled":
+        return None
+    if case.said_of_ending("Killing") is None:
+        return None
+    grace = case.pod.spec.terminationGracePeriodSeconds
+    return Found({**_words(case), "grace": str(grace or 0)}, _command(case))
+
+
+def _lost(case: Case) -> Found | None:
+    ending = case.ending
+    if ending is None or ending.reason != "ContainerStatusUnknown":
+        return None
+    return Found(_words(case))
+
+
+def _all_anew(case: Case) -> Found | None:
+    ending = case.ending
+    if ending is None or ending.reason != "RestartingAllContainers":
+        return None
+    return Found(_words(case))
+
+
+def _failed(case: Case) -> Found | None:
+    ending = case.ending
+    if ending is None or ending.exitCode == 0:
+        return None
+    return Found(_words(case), _command(case))
+
+
+def _backing_off(case: Case) -> Found | None:
+    return Found() if case.waiting.reason == "CrashLoopBackOff" else None
+
+
+ENDINGS: tuple[Rule[Case], ...] = (
+    Rule(
+        id="OutOfMemory",
+        match=_oom,
+        title="{container} was killed for using more memory than {limit}.",
+        sentences=("The kernel does that at once and without asking: exit code 137.", "{again}"),
+        advice="Give it more memory, or make the program use less.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_more_memory,
+        docs=_DOCS + "tasks/configure-pod-container/assign-memory-resource/",
+    ),
+    Rule(
+        id="ContainerLost",
+        match=_lost,
+        title="{container} vanished: the engine does not know it any more.",
+        sentences=("Somebody removed it, or the engine lost it; nobody knows how it ended.",),
+        events=_EVENTS,
+    ),
+    Rule(
+        id="AllRestarted",
+        match=_all_anew,
+        title="All containers were started anew, as a restart rule of one of them says.",
+        field=("restartPolicyRules",),
+        events=_EVENTS,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
+    ),
+    Rule(
+        id="EndsByDesign",
+        match=_by_design,
+        title="{container} ends by itself, without an error, and is to run always.",
+        sentences=(
+            (
+                "Its program ({program}) did what it had to and ended with 0; under restartPolicy"
+                " Always that counts as a crash."
+            ),
+            "{again}",
+        ),
+        advice="Give it a command that keeps running, or a restartPolicy for work that ends.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_ends,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#restart-policy",
+    ),
+    Rule(
+        id="AddressInUse",
+        match=_telling(*_IN_USE),
+        title="{container} ends with exit code {code}: a port that it listens on is taken already.",
+        sentences=(
+            "It said: {line}",
+            "All containers of a pod share one address; with hostNetwork it is the machine's.",
+        ),
+        advice="Let one of them listen on another port.",
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="ReadOnly",
+        match=_telling(*_READ_ONLY),
+        title="{container} ends with exit code {code}: it writes where it may only read.",
+        sentences=("It said: {line}",),
+        advice="Mount an emptyDir there, or take readOnlyRootFilesystem or readOnly away.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "tasks/configure-pod-container/security-context/",
+    ),
+    Rule(
+        id="Forbidden",
+        match=_telling(*_FORBIDDEN),
+        title="{container} ends with exit code {code}: it may not do what it tries to.",
+        sentences=("It said: {line}",),
+        advice="Look at the user it runs as (runAsUser, fsGroup) and who owns the files.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "tasks/configure-pod-container/security-context/",
+    ),
+    Rule(
+        id="DependencyMissing",
+        match=_telling(*_UNREACHED),
+        title="{container} ends with exit code {code}: something that it needs does not answer.",
+        sentences=("It said: {line}", "It is tried again by itself once that is there."),
+        advice="Start what it needs first, or let an init container wait for it.",
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="KilledAfterGrace",
+        match=_after_grace,
+        title="{container} was told to stop, did not within its grace, and was killed.",
+        sentences=(
+            (
+                "It had {grace} s from SIGTERM to SIGKILL (exit code 137). A program that runs as"
+                " process 1 takes SIGTERM only where it has a handler for it."
+            ),
+        ),
+        advice="Let the program end on SIGTERM, or start it with exec so that it gets the signal.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
+    ),
+    Rule(
+        id="Killed",
+        match=_code(137),
+        title="{container} was killed from outside: exit code 137 (SIGKILL).",
+        sentences=(
+            "Not by a probe, nor for its memory limit as far as the engine knows.",
+            "{again}",
+        ),
+        advice="See who did: somebody at this machine, or the kernel short of memory (dmesg).",
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="Terminated",
+        match=_code(143),
+        title="{container} ended on SIGTERM: exit code 143.",
+        sentences=("Something asked it to stop, and it did.", "{again}"),
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
+    ),
+    Rule(
+        id="SegmentationFault",
+        match=_code(139),
+        title="{container} crashed: its program touched memory that it does not have (exit code"
+        " 139, SIGSEGV).",
+        sentences=(
+            "A fault of the program, or an image for another processor or C library.",
+            "{again}",
+        ),
+        field=("image",),
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="Aborted",
+        match=_code(134, 132, 136),
+        title="{container} crashed: its program gave itself up (exit code {code}).",
+        sentences=("{said}", "{again}"),
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="NoSuchCommand",
+        match=_code(127),
+        title="{container} ends with exit code 127: the shell found no such command.",
+        sentences=("{said}", "The image lacks that program, or its name has a slip."),
+        advice="Correct the name, or take an image that has it.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
+    ),
+    Rule(
+        id="NotExecutable",
+        match=_code(126),
+        title="{container} ends with exit code 126: the command is there, but cannot be executed.",
+        sentences=("{said}", "It lacks the permission to execute it, or is no program."),
+        advice="Make it executable in the image, or name its interpreter.",
+        events=_EVENTS,
+        logs=True,
+    ),
+    Rule(
+        id="Usage",
+        match=_code(2),
+        title="{container} ends with exit code 2: most programs say so that they were called"
+        " wrongly.",
+        sentences=("{said}", "{again}"),
+        advice="Look at command and args: each word is an item of its own.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
+    ),
+    Rule(
+        id="Fails",
+        match=_failed,
+        title="{container} fails: its program ends with exit code {code}.",
+        sentences=("{said}", "{again}"),
+        advice="Its log tells what it lacks; then change the manifest or the program.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "tasks/debug/debug-application/debug-pods/",
+    ),
+    Rule(
+        id="BackingOff",
+        match=_backing_off,
+        title="{container} ends again and again, and waits for its next start.",
+        events=_EVENTS,
+        logs=True,
+    ),
+)

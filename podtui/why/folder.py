@@ -1,0 +1,127 @@
+"""What is wrong with the file a pod comes from, and the mistakes that can be mended by rote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
+from podtui.api.places import field_path
+from podtui.why.source import Source
+from podtui.why.types import Edit, Evidence, Facts, Fix, Found, Rule
+
+_MEANT = re.compile(r'did you mean "([^"]+)"\?')
+_NAME = re.compile(r'a name that would do: "([^"]+)"')
+_KIND = re.compile(r"write (kind|apiVersion): (\S+)")
+_QUOTE = re.compile(r'write it in quotes: "(.+)"')
+_BARE = re.compile(r"write it without quotes: (\S+)")
+_MOVE = re.compile(r"move it to (\S+)")
+_BROKEN = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
+
+
+def errors_of(manifest: Manifest) -> list[Diagnostic]:
+    """The errors, as they stand in the file from top to bottom."""
+    return [d for d in manifest.status.diagnostics if d.severity is Severity.ERROR]
+
+
+def is_broken(manifest: Manifest | None) -> bool:
+    return manifest is not None and manifest.status.state in _BROKEN
+
+
+def _broken(facts: Facts) -> Found | None:
+    manifest = facts.manifest
+    if manifest is None or not is_broken(manifest):
+        return None
+    found = manifest_words(manifest)
+    if manifest.status.state is not ManifestState.LAST_GOOD:
+        return found
+    runs = "The version before it runs on; what you changed is not in force."
+    return Found({**found.words, "runs": runs}, found.field)
+
+
+def manifest_words(manifest: Manifest) -> Found:
+    """What the rule says of a file."""
+    errors = errors_of(manifest)
+    first = errors[0] if errors else None
+    more = len(errors) - 1
+    where = f"line {first.line}: " if first is not None and first.line is not None else ""
+    words = {
+        "file": manifest.metadata.name,
+        "error": f"{where}{first.message}" if first is not None else manifest.status.message,
+        "hint": f"{first.fix[:1].upper()}{first.fix[1:]}" if first is not None else "",
+        "more": f"There {'is 1 more error' if more == 1 else f'are {more} more errors'} in it."
+        if more > 0
+        else "",
+        "runs": "Nothing of it runs.",
+    }
+    return Found(words, field_path(first.field) if first is not None else ())
+
+
+def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:
+    """One line for each diagnostic."""
+    return tuple(
+        Evidence(
+            "manifest",
+            f"{f'line {d.line}: ' if d.line is not None else ''}"
+            f"{f'{d.field}: ' if d.field and d.field not in d.message else ''}{d.message}",
+            warning=d.severity is Severity.ERROR,
+        )
+        for d in manifest.status.diagnostics
+    )
+
+
+def mend(manifest: Manifest, source: Source) -> Iterator[Fix]:
+    """All mistakes at once that say by themselves what to write instead."""
+    errors = errors_of(manifest)
+    mended = [edits for error in errors if (edits := _mend(error, source))]
+    if not mended:
+        return
+    edits = tuple(dict.fromkeys(edit for found in mended for edit in found))
+    rest = len(errors) - len(mended)
+    title = errors[0].fix if len(mended) == 1 and mended else f"Mend {len(mended)} mistakes"
+    note = "" if not rest else f"{rest} more must be mended by hand."
+    yield Fix(f"{title[:1].upper()}{title[1:]}", edits, note)
+
+
+def _mends(facts: Facts, found: Found, source: Source) -> Iterator[Fix]:
+    if facts.manifest is not None:
+        yield from mend(facts.manifest, source)
+
+
+def _mend(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
+    path = field_path(error.field)
+    fix, edit = error.fix, None
+    if match := _MOVE.fullmatch(fix):
+        return _moved(error, match[1], source)
+    if match := _MEANT.search(fix):
+        if error.code == "UnknownField":
+            edit = source.replace_key(path, match[1])
+        else:
+            edit = source.replace(path, match[1])
+    elif match := _NAME.search(fix) or _QUOTE.search(fix):
+        edit = source.replace_text(path, match[1])
+    elif match := _BARE.search(fix):
+        edit = source.replace_raw(path, match[1])
+    elif match := _KIND.fullmatch(fix):
+        edit = source.replace((match[1],), match[2])
+    return (edit,) if edit is not None else ()
+
+
+def _moved(error: Diagnostic, target: str, source: Source) -> tuple[Edit, ...]:
+    """A scalar that stands in the wrong place is taken out there and put where it belongs."""
+    path, there = field_path(error.field), field_path(target)
+    found, gone = source.scalar(path), source.remove(path)
+    if found is None or gone is None or there in source.places:
+        return ()
+    put = source.set_raw(there, found[1])
+    return (gone, *put) if put else ()
+
+
+FOLDER: Rule[Facts] = Rule(
+    id="ManifestBroken",
+    match=_broken,
+    title="The file {file} cannot be used: {error}",
+    sentences=("{runs}", "{hint}", "{more}"),
+    fixes=_mends,
+    docs="https://kubernetes.io/docs/concepts/workloads/pods/",
+)

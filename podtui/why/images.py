@@ -1,0 +1,279 @@
+"""Why a container's image does not come (reference §6.7)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+
+from podtui.api.image_reference import parse_image_reference
+from podtui.api.v1 import Node
+from podtui.why.look import Case, newest
+from podtui.why.source import Source
+from podtui.why.types import Fix, Found, Health, Rule
+
+_DOCS = "https://kubernetes.io/docs/concepts/containers/images/"
+_PULLING = ("ErrImagePull", "ImagePullBackOff")
+_EVENTS = ("Pulling", "Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")
+_HOST = re.compile(r"(?:lookup|https?://|registry )\"?([A-Za-z0-9.:-]+)")
+_ABSENT = ("manifest unknown", "not found", "does not exist", "name unknown", "name invalid")
+_DENIED = ("unauthorized", "denied", "authentication required", "no basic auth", "403 Forbidden")
+_UNREACHABLE = (
+    "no such host", "dial tcp", "i/o timeout", "context deadline exceeded", "connection refused",
+    "network is unreachable", "no route to host", "Client.Timeout", "server misbehaving", "EOF",
+    "TLS handshake timeout", "registry is unavailable", "Temporary failure in name resolution",
+)  # fmt: skip
+_TLS = ("x509", "certificate", "HTTP response to HTTPS client")
+_LIMIT = ("toomanyrequests", "rate limit", "429")
+_PLATFORM = ("no matching manifest for", "does not match the specified platform")
+
+
+def _problem(case: Case) -> str:
+    """The engine's words on the last pull; empty where none has failed."""
+    if case.waiting.reason not in _PULLING:
+        return ""
+    _, parted, text = case.waiting.message.partition("ErrImagePull: ")
+    if parted or case.waiting.reason == "ErrImagePull":
+        return text if parted else case.waiting.message
+    event = newest(case.said("Failed", "Failed to pull image"))
+    return event.message if event is not None else case.waiting.message
+
+
+def local_images(node: Node | None) -> tuple[str, ...]:
+    """Names with tags of the images on the machine, as people write them."""
+    if node is None:
+        return ()
+    names = (name for image in node.status.images for name in image.names if "@" not in name)
+    return tuple(dict.fromkeys(_short(name) for name in names if "<none>" not in name))
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("docker.io/").removeprefix("library/")
+
+
+def near_image(image: str, node: Node | None) -> str:
+    """The image on the machine that was probably meant, or empty."""
+    wanted, local = _short(image), local_images(node)
+    parts = parse_image_reference(wanted)
+    name = parts.name if parts is not None else wanted.lower()
+    same = [one for one in local if one.rpartition(":")[0] == name and one != wanted]
+    if same:
+        return max(same, key=lambda one: difflib.SequenceMatcher(None, one, wanted).ratio())
+    found = difflib.get_close_matches(wanted.lower(), local, n=1, cutoff=0.75)
+    return found[0] if found and found[0] != wanted else ""
+
+
+def is_local(image: str, node: Node | None) -> bool:
+    """Whether the machine has an image of this very name."""
+    wanted = _short(image)
+    parts = parse_image_reference(wanted)
+    if parts is not None and not parts.tag and not parts.digest:
+        wanted += ":latest"
+    return wanted in local_images(node)
+
+
+def _near(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    image = case.container.image
+    if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
+        edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
+        yield Fix("Use the image that is on this machine: imagePullPolicy IfNotPresent", edits)
+    near = near_image(image, case.facts.node)
+    if near:
+        path = (*case.path, "image")
+        yield Fix(f"Use {near}, which is on this machine", source.set(path, near))
+
+
+def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    wanted = re.sub(r"\s+", "-", case.container.image.strip())
+    head, slash, tail = wanted.rpartition("/")
+    name, colon, tag = tail.partition(":")
+    mended = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
+    if mended != case.container.image and parse_image_reference(mended) is not None:
+        yield Fix(f"Write {mended}", source.set((*case.path, "image"), mended))
+    yield from _near(case, found, source)
+
+
+def _may_pull(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    yield from _near(case, found, source)
+    edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
+    yield Fix("Let it be pulled: imagePullPolicy IfNotPresent", edits)
+
+
+def _words(case: Case, text: str) -> Found:
+    near, image = near_image(case.container.image, case.facts.node), case.container.image
+    parts = parse_image_reference(image)
+    host = _HOST.search(text)
+    hint = f"The machine has {near}, which is near." if near else ""
+    if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
+        hint = "The machine has it already, but imagePullPolicy Always asks the registry each time."
+    tag = parts.tag or "latest" if parts is not None else ""
+    words = {"tag": tag, "host": host[1] if host else "its registry", "hint": hint}
+    return Found({**words, "text": text.strip()})
+
+
+def _pull(*hints: str) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        text = _problem(case)
+        return _words(case, text) if text and any(hint in text for hint in hints) else None
+
+    return match
+
+
+def _any_pull(case: Case) -> Found | None:
+    if case.waiting.reason in (*_PULLING, "ImageInspectError", "SignatureValidationFailed"):
+        return _words(case, _problem(case) or case.waiting.message)
+    return None
+
+
+def _unreachable(case: Case) -> Found | None:
+    if case.waiting.reason == "RegistryUnavailable":
+        return _words(case, case.waiting.message)
+    return _pull(*_UNREACHABLE)(case)
+
+
+def _denied(case: Case) -> Found | None:
+    """A registry says that it denies what it does not have: the words leave it open."""
+    return _pull(*_DENIED)(case)
+
+
+def _absent(case: Case) -> Found | None:
+    text = _problem(case)
+    if "may require" in text or any(hint in text for hint in (*_DENIED, *_UNREACHABLE, *_TLS)):
+        return None
+    return _pull(*_ABSENT)(case)
+
+
+def _named(reason: str) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        waiting = case.waiting
+        return _words(case, waiting.message) if waiting.reason == reason else None
+
+    return match
+
+
+def _is_pulling(case: Case) -> Found | None:
+    pulling = newest(case.said("Pulling"))
+    done = newest(e for r in ("Pulled", "Failed") for e in case.said(r))
+    if case.waiting.reason not in ("ContainerCreating", "PodInitializing") or pulling is None:
+        return None
+    return Found() if done is None else None
+
+
+IMAGES: tuple[Rule[Case], ...] = (
+    Rule(
+        id="InvalidImageName",
+        match=_named("InvalidImageName"),
+        title="{image} is no name that an image can have.",
+        sentences=(
+            (
+                "Repositories are written in small letters, without blanks: name:tag, or"
+                " host/path/name:tag."
+            ),
+            "{hint}",
+        ),
+        field=("image",),
+        events=("InspectFailed", "Failed"),
+        fixes=_lower_case,
+        docs=_DOCS + "#image-names",
+    ),
+    Rule(
+        id="ImageNeverPulled",
+        match=_named("ErrImageNeverPull"),
+        title="The image {image} is not on this machine, and imagePullPolicy Never forbids to get"
+        " it.",
+        sentences=("{hint}",),
+        advice="Build or load the image here, or let it be pulled.",
+        field=("imagePullPolicy",),
+        events=("ErrImageNeverPull", "Failed"),
+        fixes=_may_pull,
+        docs=_DOCS + "#image-pull-policy",
+    ),
+    Rule(
+        id="ImagePlatform",
+        match=_pull(*_PLATFORM),
+        title="The image {image} was not built for this machine's processor.",
+        sentences=("{text}",),
+        advice="Take a tag that was built for it, or build one.",
+        field=("image",),
+        events=_EVENTS,
+        docs=_DOCS + "#multi-architecture-images-with-image-indexes",
+    ),
+    Rule(
+        id="RegistryLimit",
+        match=_pull(*_LIMIT),
+        title="The registry gives this address no more images for now: its limit is reached.",
+        sentences=(
+            "It is tried again by itself, ever more rarely, up to 5 minutes apart.",
+            "{hint}",
+        ),
+        advice="Wait, or log in with an imagePullSecret, which has a higher limit.",
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+        docs=_DOCS,
+    ),
+    Rule(
+        id="RegistryCertificate",
+        match=_pull(*_TLS),
+        title="The engine does not trust the registry of {image}.",
+        sentences=("{text}", "That is a setting of the engine, not of the pod.", "{hint}"),
+        advice="Give the engine the registry's certificate, or name it an insecure registry there.",
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+    ),
+    Rule(
+        id="ImageDenied",
+        match=_denied,
+        title="The registry does not let {image} be pulled: it does not exist, or wants a login.",
+        sentences=(
+            "Registries answer alike for both, so as not to tell what there is.",
+            "{hint}",
+        ),
+        advice="Check the name; for a private image name a Secret under imagePullSecrets.",
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+        docs=_DOCS + "#specifying-imagepullsecrets-on-a-pod",
+    ),
+    Rule(
+        id="RegistryUnreachable",
+        match=_unreachable,
+        title="The registry of {image} cannot be reached from this machine.",
+        sentences=("{host} did not answer: {text}", "{hint}"),
+        advice="Check the host in the image's name, the network and the engine's proxy.",
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+        docs=_DOCS,
+    ),
+    Rule(
+        id="ImageNotFound",
+        match=_absent,
+        title="There is no image {image}: the registry does not have that name and tag.",
+        sentences=("{hint}",),
+        advice="Check name and tag ({tag}) for a slip.",
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+        docs=_DOCS + "#image-names",
+    ),
+    Rule(
+        id="ImagePull",
+        match=_any_pull,
+        title="The image {image} cannot be pulled.",
+        sentences=("{text}", "{hint}"),
+        field=("image",),
+        events=_EVENTS,
+        fixes=_near,
+        docs=_DOCS,
+    ),
+    Rule(
+        id="Pulling",
+        match=_is_pulling,
+        title="The image {image} is being pulled.",
+        field=("image",),
+        events=("Pulling",),
+        health=Health.WAITING,
+    ),
+)

@@ -1,0 +1,209 @@
+"""How rules look at a pod: its containers in the order of their start, and its events by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from podtui.api.places import Path
+from podtui.api.pods import is_sidecar
+from podtui.api.times import parse_time
+from podtui.api.v1 import (
+    Container,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Event,
+    Pod,
+)
+from podtui.why.types import UNSTABLE_SECONDS, Facts
+
+_NO_REASON = ContainerStateWaiting()
+
+
+def moment(text: str | None) -> float | None:
+    """Unix seconds of an RFC 3339 time."""
+    parsed = parse_time(text)
+    return parsed.timestamp() if parsed is not None else None
+
+
+def last_seen(event: Event) -> str:
+    return event.lastTimestamp or event.eventTime or event.firstTimestamp or ""
+
+
+def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
+    """The last of events that come oldest first."""
+    found = None
+    for event in events:
+        found = event
+    return found
+
+
+def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
+    """By when they were seen last, which a repeated event goes by."""
+    return tuple(sorted(events, key=lambda event: moment(last_seen(event)) or 0.0))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One container of a pod, with its status and what surrounds it."""
+
+    facts: Facts
+    container: Container
+    status: ContainerStatus | None
+    path: Path
+    init: bool
+
+    @property
+    def pod(self) -> Pod:
+        return self.facts.pod
+
+    @property
+    def name(self) -> str:
+        return self.container.name
+
+    @property
+    def sidecar(self) -> bool:
+        return self.init and is_sidecar(self.container)
+
+    @property
+    def waiting(self) -> ContainerStateWaiting:
+        """Empty where it does not wait."""
+        state = self.status.state.waiting if self.status is not None else None
+        return state or _NO_REASON
+
+    @property
+    def running(self) -> bool:
+        return self.status is not None and self.status.state.running is not None
+
+    @property
+    def restarts(self) -> int:
+        return self.status.restartCount if self.status is not None else 0
+
+    @property
+    def ended(self) -> ContainerStateTerminated | None:
+        return self.status.state.terminated if self.status is not None else None
+
+    @cached_property
+    def ending(self) -> ContainerStateTerminated | None:
+        """How it ended the last time, while that still says something: it is not running, or it
+        runs again only since that."""
+        if self.status is None:
+            return None
+        if self.ended is not None:
+            return self.ended
+        last = self.status.lastState.terminated
+        if last is None or not self.running:
+            return last
+        finished = moment(last.finishedAt)
+        recent = finished is not None and self.facts.now - finished <= UNSTABLE_SECONDS
+        return last if recent else None
+
+    @property
+    def through(self) -> bool:
+        """Whether it has done what it was there for."""
+        if self.ended is None or self.ended.exitCode != 0:
+            return False
+        return (self.init and not self.sidecar) or self.policy != "Always"
+
+    @property
+    def policy(self) -> str:
+        """The restart policy that holds for it."""
+        return self.container.restartPolicy or self.pod.spec.restartPolicy or "Always"
+
+    @property
+    def policy_path(self) -> Path:
+        return (*self.path, "restartPolicy") if self.container.restartPolicy else POLICY
+
+    def security_path(self, name: str) -> Path:
+        """The field of a security context that holds for it: its own, else the pod's; its own
+        where neither says anything."""
+        shared = self.pod.spec.securityContext
+        own = self.container.securityContext
+        silent = own is None or getattr(own, name) is None
+        if silent and shared is not None and getattr(shared, name) is not None:
+            return ("spec", "securityContext", name)
+        return (*self.path, "securityContext", name)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Those about this container, oldest first."""
+        suffix = f"{{{self.name}}}"
+        return ordered(
+            [e for e in self.facts.events if e.involvedObject.fieldPath.endswith(suffix)]
+        )
+
+    def said(self, reason: str, *words: str) -> Iterator[Event]:
+        """Events of one reason with all these words in them."""
+        return (
+            event
+            for event in self.events
+            if event.reason == reason and all(word in event.message for word in words)
+        )
+
+    def said_of_ending(self, reason: str, *words: str) -> Event | None:
+        """The newest such event that was seen while the container that ended was there."""
+        ending = self.ending
+        began = moment(ending.startedAt) if ending is not None else None
+        for event in reversed(tuple(self.said(reason, *words))):
+            seen = moment(last_seen(event))
+            # Times are cut to seconds.
+            if began is None or seen is None or seen >= began - 1:
+                return event
+        return None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it runs again after it was stopped for a reason of the pod's, not its own: a new
+        image, another sandbox."""
+        return self.running and any(
+            self.said_of_ending("Killing", words) is not None
+            for words in ("Stopping container", "definition changed", "resize requires restart")
+        )
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        return self.facts.logs.get(self.name, ())
+
+    @cached_property
+    def told(self) -> str:
+        """What it left behind: its termination message and its last lines."""
+        message = self.ending.message if self.ending is not None else ""
+        return "\n".join((message, *self.log))
+
+
+POLICY: Path = ("spec", "restartPolicy")
+
+
+def cases(facts: Facts) -> Iterator[Case]:
+    """Init containers, then regular ones: the order in which they start."""
+    spec, status = facts.pod.spec, facts.pod.status
+    for kind, containers, statuses in (
+        ("initContainers", spec.initContainers, status.initContainerStatuses),
+        ("containers", spec.containers, status.containerStatuses),
+    ):
+        known = {one.name: one for one in statuses}
+        for index, container in enumerate(containers):
+            path = ("spec", kind, index)
+            yield Case(
+                facts, container, known.get(container.name), path, init=kind == "initContainers"
+            )
+
+
+def pod_events(facts: Facts, *reasons: str) -> tuple[Event, ...]:
+    """The pod's events of these reasons, oldest first."""
+    return ordered([event for event in facts.events if event.reason in reasons])
+
+
+def condition(facts: Facts, kind: str) -> str:
+    """The status of one of the pod's conditions; empty where it has none such."""
+    return next((c.status for c in facts.pod.status.conditions if c.type == kind), "")
+
+
+def is_leaving(pod: Pod) -> bool:
+    return bool(pod.metadata.deletionTimestamp)
+
+
+def is_over(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")

@@ -1,0 +1,341 @@
+"""Why a probe fails, and what comes of it (reference §8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from podtui.api.places import Path
+from podtui.api.v1 import Event, Probe
+from podtui.why.look import Case, newest
+from podtui.why.source import Source
+from podtui.why.types import Fix, Found, Health, Rule
+
+_DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
+_STATUS = re.compile(r"statuscode: (\d+)")
+_TIMEOUT = ("timed out", "timeout", "deadline exceeded")
+_UNREACHABLE = ("no route to host", "network is unreachable", "no such host")
+_WORDS = {
+    "refused": "nothing listens on port {port}",
+    "missing": "{path} does not exist there (404)",
+    "denied": "it is not let in ({status})",
+    "status": "it is answered with {status}",
+    "timeout": "no answer comes within {timeout} s",
+    "unreachable": "its address cannot be reached",
+    "serving": "the service says that it is not serving",
+    "exec": "its command fails: {output}",
+}
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "refused": ("port",),
+    "missing": ("path",),
+    "denied": ("path",),
+    "status": ("path",),
+    "timeout": (),
+    "unreachable": ("host",),
+    "serving": ("port",),
+    "exec": ("command",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failing probe. ``kind`` is ``liveness``, ``readiness`` or ``startup``; ``sort`` a key of
+    what can go wrong; ``field`` is what of the manifest is most likely wrong."""
+
+    kind: str
+    sort: str
+    probe: Probe
+    text: str
+    field: Path
+
+    @property
+    def words(self) -> dict[str, str]:
+        http, status = self.probe.httpGet, _STATUS.search(self.text)
+        words = {
+            "probe": self.kind,
+            "port": str(port_of(self.probe)),
+            "path": http.path or "/" if http is not None else "",
+            "status": status[1] if status else "",
+            "timeout": str(self.probe.timeoutSeconds or 1),
+            "output": self.text.strip() or "it ends with a code other than 0",
+            "threshold": str(self.probe.failureThreshold or 3),
+            "period": str(self.probe.periodSeconds or 10),
+        }
+        return {**words, "what": _WORDS[self.sort].format(**words)}
+
+
+def port_of(probe: Probe) -> int | str:
+    action = probe.httpGet or probe.tcpSocket or probe.grpc
+    return action.port if action is not None else ""
+
+
+def _sort(probe: Probe, text: str) -> str:
+    status = _STATUS.search(text)
+    if status is not None:
+        code = int(status[1])
+        return "missing" if code == 404 else "denied" if code in (401, 403) else "status"
+    if "connection refused" in text:
+        return "refused"
+    if any(hint in text for hint in _UNREACHABLE):
+        return "unreachable"
+    if any(hint in text for hint in _TIMEOUT):
+        return "timeout"
+    if probe.exec is not None:
+        return "exec"
+    return "serving" if probe.grpc is not None else "refused"
+
+
+def _handler(probe: Probe) -> str:
+    for name in ("httpGet", "tcpSocket", "grpc"):
+        if getattr(probe, name) is not None:
+            return name
+    return "exec"
+
+
+def _failure(case: Case, kind: str, event: Event | None) -> Failure | None:
+    field = f"{kind}Probe"
+    probe: Probe | None = getattr(case.container, field)
+    if probe is None or event is None:
+        return None
+    _, _, text = event.message.partition(": ")
+    sort, handler = _sort(probe, text), _handler(probe)
+    path = (*case.path, field, handler, *_FIELDS[sort])
+    if sort == "timeout":
+        path = (*case.path, field, "timeoutSeconds")
+    return Failure(kind, sort, probe, text, path)
+
+
+def _killed(kind: str) -> Callable[[Case], Failure | None]:
+    """The failure that had the container stopped, where one had."""
+    title = kind.capitalize()
+
+    def find(case: Case) -> Failure | None:
+        if case.ending is None:
+            return None
+        unhealthy = case.said_of_ending("Unhealthy", f"{title} probe ")
+        told = case.said_of_ending("Killing", f"failed {kind} probe")
+        # The last container of a pod that is not restarted is stopped without a word of the probe.
+        last = case.policy == "Never" and case.said_of_ending("Killing", "Stopping container")
+        return _failure(case, kind, unhealthy) if unhealthy and (told or last) else None
+
+    return find
+
+
+def _failing(kind: str) -> Callable[[Case], Failure | None]:
+    """The failure that keeps a running container from being ready, or from being started."""
+    title = kind.capitalize()
+
+    def find(case: Case) -> Failure | None:
+        if not case.running or case.status is None:
+            return None
+        held = not case.status.started if kind == "startup" else not case.status.ready
+        if not held or (kind == "readiness" and not case.status.started):
+            return None
+        since = case.status.state.running
+        began = since.startedAt if since is not None else None
+        event = newest(case.said("Unhealthy", f"{title} probe "))
+        if event is not None and began and (event.lastTimestamp or began) < began:
+            return None
+        return _failure(case, kind, event)
+
+    return find
+
+
+def _match(find: Callable[[Case], Failure | None], *sorts: str) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        failure = find(case)
+        if failure is None or (sorts and failure.sort not in sorts):
+            return None
+        return Found(failure.words, failure.field)
+
+    return match
+
+
+# --- fixes
+
+
+def _fixes(
+    find: Callable[[Case], Failure | None],
+) -> Callable[[Case, Found, Source], Iterator[Fix | None]]:
+    def fixes(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+        failure = find(case)
+        if failure is None:
+            return
+        if failure.sort in ("refused", "serving"):
+            yield from _declared_port(case, failure, source)
+        if failure.sort == "timeout":
+            yield _raise(case, failure, source, "timeoutSeconds", 1, 5, "s")
+        if failure.kind == "liveness":
+            yield _raise(case, failure, source, "initialDelaySeconds", 0, 30, "s")
+            yield _raise(case, failure, source, "failureThreshold", 3, 6, " failures")
+        if failure.kind == "startup":
+            yield _raise(case, failure, source, "failureThreshold", 3, 30, " failures")
+
+    return fixes
+
+
+def _declared_port(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
+    ports = {port.containerPort for port in case.container.ports}
+    asked = port_of(failure.probe)
+    named = {p.name: p.containerPort for p in case.container.ports}.get(str(asked), asked)
+    if len(ports) != 1 or named in ports:
+        return
+    (port,) = ports
+    path = (*case.path, f"{failure.kind}Probe", _handler(failure.probe), "port")
+    yield Fix(f"Probe port {port}, the one that {case.name} declares", source.set(path, port))
+
+
+def _raise(
+    case: Case, failure: Failure, source: Source, field: str, default: int, least: int, unit: str
+) -> Fix:
+    now = getattr(failure.probe, field)
+    wanted = max(least, 2 * (default if now is None else now))
+    path = (*case.path, f"{failure.kind}Probe", field)
+    note = "For a program that is slow, not for one that is stuck."
+    return Fix(f"Raise {field} to {wanted}{unit}", source.set(path, wanted), note)
+
+
+_READY = _failing("readiness")
+_LIVE = _killed("liveness")
+_STARTED = _killed("startup")
+_COMING = _failing("startup")
+_EVENTS = ("Unhealthy", "Killing", "ProbeWarning")
+
+KILLS: tuple[Rule[Case], ...] = (
+    Rule(
+        id="LivenessKilled",
+        match=_match(_LIVE),
+        title="{container} is restarted by its liveness probe: {what}.",
+        sentences=(
+            (
+                "After {threshold} failures, one every {period} s, the container is stopped,"
+                " whatever its program does."
+            ),
+        ),
+        advice="Mend what the probe asks for, or ask less often and more patiently.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_LIVE),
+        docs=_DOCS + "#define-a-liveness-command",
+    ),
+    Rule(
+        id="StartupKilled",
+        match=_match(_STARTED),
+        title="{container} is stopped before it is up: its startup probe never passes, {what}.",
+        sentences=("It has {threshold} tries, one every {period} s, to be up.",),
+        advice="Give it more tries, or mend what the probe asks for.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_STARTED),
+        docs=_DOCS + "#define-startup-probes",
+    ),
+)
+HELD: tuple[Rule[Case], ...] = (
+    Rule(
+        id="StartupWaiting",
+        match=_match(_COMING),
+        title="{container} runs, but its startup probe does not pass yet: {what}.",
+        sentences=("It has {threshold} tries, one every {period} s; then it is stopped.",),
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_COMING),
+        docs=_DOCS + "#define-startup-probes",
+    ),
+    Rule(
+        id="ReadinessRefused",
+        match=_match(_READY, "refused"),
+        title="{container} runs but is not ready: nothing listens on port {port} of the pod.",
+        sentences=(
+            (
+                "Either the program listens on another port or on 127.0.0.1 alone, or it is not"
+                " that far yet."
+            ),
+        ),
+        advice="Probe the port that the program listens on; its log often names it.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_READY),
+        docs=_DOCS + "#define-readiness-probes",
+    ),
+    Rule(
+        id="ReadinessPath",
+        match=_match(_READY, "missing"),
+        title="{container} runs but is not ready: it has nothing at {path} (404).",
+        advice="Probe a path that the program answers.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "#define-readiness-probes",
+    ),
+    Rule(
+        id="ReadinessStatus",
+        match=_match(_READY, "status", "denied"),
+        title="{container} runs but is not ready: {path} is answered with {status}.",
+        sentences=("Anything from 200 to 399 counts as ready.",),
+        advice="The program says that it is not well: look at its log.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "#define-readiness-probes",
+    ),
+    Rule(
+        id="ReadinessTimeout",
+        match=_match(_READY, "timeout"),
+        title="{container} runs but is not ready: its probe has no answer within {timeout} s.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_READY),
+        docs=_DOCS + "#configure-probes",
+    ),
+    Rule(
+        id="ReadinessExec",
+        match=_match(_READY, "exec"),
+        title="{container} runs but is not ready: its readiness command fails.",
+        sentences=("It said: {output}",),
+        advice="Run the command in the container to see why.",
+        events=_EVENTS,
+        logs=True,
+        docs=_DOCS + "#define-readiness-probes",
+    ),
+    Rule(
+        id="ReadinessFailing",
+        match=_match(_READY),
+        title="{container} runs but is not ready: {what}.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_fixes(_READY),
+        docs=_DOCS + "#define-readiness-probes",
+    ),
+)
+
+
+def _not_asked(case: Case) -> Found | None:
+    status = case.status
+    if status is None or not case.running or (status.ready and status.started):
+        return None
+    kind = "startup" if not status.started else "readiness"
+    return Found({"probe": kind}, (*case.path, f"{kind}Probe"))
+
+
+def _init_runs(case: Case) -> Found | None:
+    return Found() if case.init and not case.sidecar and case.running else None
+
+
+UNDER_WAY: tuple[Rule[Case], ...] = (
+    Rule(
+        id="InitRunning",
+        match=_init_runs,
+        title="The init container {container} is at work; what comes after it waits for its end.",
+        logs=True,
+        events=("Started",),
+        health=Health.WAITING,
+        docs="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
+    ),
+    Rule(
+        id="ProbePending",
+        match=_not_asked,
+        title="{container} runs; its {probe} probe has not passed yet.",
+        events=_EVENTS,
+        health=Health.WAITING,
+        docs=_DOCS,
+    ),
+)

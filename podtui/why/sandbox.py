@@ -1,0 +1,178 @@
+"""Why a pod has no sandbox yet: its volumes, its ports, its network (reference §6.4, §10.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from podtui.api.places import Path
+from podtui.why.admission import move_port
+from podtui.why.look import condition, is_over, last_seen, moment, newest, pod_events
+from podtui.why.source import Source
+from podtui.why.starting import PORT_TEXTS, port_words, taken_port
+from podtui.why.types import Facts, Fix, Found, Health, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+_VOLUME = re.compile(r'for volume "([^"]+)" : (.*)', re.DOTALL)
+_TYPE = re.compile(r"hostPath type check failed: (.+) is not (a .+)$")
+_DOCUMENT = re.compile(r'(configmap|secret) "?([^"\s]+)"? not found')
+_FAILED = re.compile(r"failed to process volumes=\[([^\s\]]+)")
+_CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
+_FRESH_SECONDS = 150.0
+"""A failed mount is tried again after two minutes at the latest; what is older is mended."""
+
+
+# --- volumes
+
+
+def _before_sandbox(facts: Facts) -> bool:
+    return condition(facts, "PodReadyToStartContainers") != "True" and not is_over(facts.pod)
+
+
+def _mount(facts: Facts) -> tuple[str, str, Path] | None:
+    """The volume that cannot be had, why, and where it is in the manifest."""
+    event = newest(pod_events(facts, "FailedMount")) if _before_sandbox(facts) else None
+    seen = moment(last_seen(event)) if event is not None else None
+    if event is None or (seen is not None and facts.now - seen > _FRESH_SECONDS):
+        return None
+    match, foreign = _VOLUME.search(event.message), _FAILED.search(event.message)
+    name = match[1] if match else foreign[1] if foreign else ""
+    index = next((i for i, v in enumerate(facts.pod.spec.volumes) if v.name == name), None)
+    path: Path = ("spec", "volumes") if index is None else ("spec", "volumes", index)
+    return name, match[2] if match else event.message, path
+
+
+def _host_path(facts: Facts) -> Found | None:
+    mount = _mount(facts)
+    match = _TYPE.search(mount[1]) if mount is not None else None
+    if mount is None or match is None:
+        return None
+    words = {"volume": mount[0], "path": match[1], "wanted": match[2]}
+    return Found(words, (*mount[2], "hostPath", "type"))
+
+
+def _made(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    if found.field is None:
+        return
+    volume = facts.pod.spec.volumes[int(found.field[2])]
+    kind = volume.hostPath.type if volume.hostPath is not None else ""
+    if kind in _CREATES:
+        other = _CREATES[kind]
+        note = "It is made empty where it is missing; what is there in another shape stays."
+        yield Fix(f"Have it made: type {other}", source.set(found.field, other), note)
+    edit = source.remove(found.field)
+    if edit is not None:
+        yield Fix("Take it as it is: no type", (edit,), "An engine may make a directory of it.")
+
+
+def _volume_document(facts: Facts) -> Found | None:
+    mount = _mount(facts)
+    match = _DOCUMENT.search(mount[1]) if mount is not None else None
+    if mount is None or match is None:
+        return None
+    kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
+    field = {"ConfigMap": ("configMap", "name"), "Secret": ("secret", "secretName")}[kind]
+    name = match[2].rpartition("/")[2]
+    return Found({"kind": kind, "name": name, "volume": mount[0]}, (*mount[2], *field))
+
+
+def _start_without(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    if found.field is not None:
+        path = (*found.field[:-1], "optional")
+        edits = source.set(path, True, after=str(found.field[-1]))
+        yield Fix("Start without it: optional true", edits, "The volume is then empty.")
+
+
+def _volume(facts: Facts) -> Found | None:
+    mount = _mount(facts)
+    return Found({"volume": mount[0], "text": mount[1]}, mount[2]) if mount is not None else None
+
+
+# --- the sandbox
+
+
+def _sandbox(facts: Facts) -> str:
+    event = newest(pod_events(facts, "FailedCreatePodSandBox"))
+    if event is None or not _before_sandbox(facts):
+        return ""
+    return event.message.removeprefix("Failed to create pod sandbox: ")
+
+
+def _sandbox_port(facts: Facts) -> Found | None:
+    text = _sandbox(facts)
+    if not any(hint in text for hint in PORT_TEXTS):
+        return None
+    port = taken_port(facts, text)
+    return Found(port_words(facts, port, text), port.path if port else None)
+
+
+def _other_port(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    port = taken_port(facts, found.words["text"])
+    if port is not None:
+        yield from move_port(facts, port, source)
+
+
+def _no_sandbox(facts: Facts) -> Found | None:
+    text = _sandbox(facts)
+    return Found({"text": text}) if text else None
+
+
+def _network(facts: Facts) -> Found | None:
+    event = newest(pod_events(facts, "NetworkNotReady")) if _before_sandbox(facts) else None
+    return Found({"text": event.message}) if event is not None else None
+
+
+SANDBOX: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="HostPathKind",
+        match=_host_path,
+        title="The volume {volume} needs {wanted} at {path} on this machine, and there is none.",
+        sentences=("Nothing of the pod starts before all its volumes are there.",),
+        advice="Make it, correct the path, or say another type.",
+        events=("FailedMount",),
+        fixes=_made,
+        docs=_DOCS + "concepts/storage/volumes/#hostpath",
+    ),
+    Rule(
+        id="VolumeDocumentMissing",
+        match=_volume_document,
+        title="There is no {kind} {name} in the folder, and the volume {volume} is made of it.",
+        advice="Put that {kind} into the folder.",
+        events=("FailedMount",),
+        fixes=_start_without,
+        docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
+    ),
+    Rule(
+        id="VolumeFailed",
+        match=_volume,
+        title="The volume {volume} cannot be had: {text}",
+        sentences=("Nothing of the pod starts before all its volumes are there.",),
+        events=("FailedMount",),
+        docs=_DOCS + "concepts/storage/volumes/",
+    ),
+    Rule(
+        id="SandboxPortInUse",
+        match=_sandbox_port,
+        title="Port {port} of this machine is in use by {holder}.",
+        sentences=("The pod's network cannot be made before the port is free.",),
+        advice="Stop what has the port, or take another hostPort.",
+        events=("FailedCreatePodSandBox",),
+        fixes=_other_port,
+        docs=_DOCS + "concepts/configuration/overview/",
+    ),
+    Rule(
+        id="SandboxFailed",
+        match=_no_sandbox,
+        title="The engine cannot make the pod's sandbox: {text}",
+        sentences=("That is its network and what its containers share.",),
+        field=("spec",),
+        events=("FailedCreatePodSandBox", "FailedPodSandBoxStatus"),
+    ),
+    Rule(
+        id="NetworkNotReady",
+        match=_network,
+        title="The node's network is not ready: {text}",
+        events=("NetworkNotReady",),
+        health=Health.WAITING,
+    ),
+)

@@ -1,0 +1,168 @@
+"""Why what a container is to be given cannot be put together (reference §10.3, §10.5, §12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from podtui.api.places import Path
+from podtui.api.v1 import Container
+from podtui.why.look import Case
+from podtui.why.source import Source
+from podtui.why.types import Fix, Found, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+_EVENTS = ("Failed",)
+_NOBODY = 65534
+_DOCUMENT = re.compile(r'^(configmap|secret) "([^"]+)" not found')
+_KEY = re.compile(r"couldn't find key (\S+) in (\w+) (\S+)/(\S+)")
+
+
+def _text(case: Case) -> str:
+    """The error of the last try; empty where there was none."""
+    return case.waiting.message if case.waiting.reason == "CreateContainerConfigError" else ""
+
+
+def _any(case: Case) -> Found | None:
+    text = _text(case)
+    return Found({"text": text}) if text else None
+
+
+# --- who it runs as
+
+
+def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        text = _text(case)
+        if hint not in text:
+            return None
+        user = re.search(r"non-numeric user \((.*?)\)", text)
+        words = {"text": text, "user": user[1] if user else "root"}
+        return Found(words, case.security_path(name))
+
+    return match
+
+
+def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    edits = source.set(case.security_path("runAsUser"), _NOBODY, after="runAsNonRoot")
+    note = "The program must be able to do without root: its files, and ports below 1024."
+    yield Fix(f"Run it as user {_NOBODY} (nobody)", edits, note)
+    demand = case.security_path("runAsNonRoot")
+    yield Fix("Allow root: runAsNonRoot false", source.set(demand, False))
+
+
+# --- documents
+
+
+def _document(case: Case) -> Found | None:
+    match = _DOCUMENT.search(_text(case))
+    if match is None:
+        return None
+    kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
+    words = {"kind": kind, "name": match[2]}
+    return Found(words, _reference(case.container, case.path, match[2], ""))
+
+
+def _key(case: Case) -> Found | None:
+    match = _KEY.search(_text(case))
+    if match is None:
+        return None
+    words = {"key": match[1], "kind": match[2], "name": match[4]}
+    return Found(words, _reference(case.container, case.path, match[4], match[1]))
+
+
+def _reference(container: Container, path: Path, name: str, key: str) -> Path:
+    """The field that names a ConfigMap or Secret."""
+    for index, entry in enumerate(container.env):
+        value = entry.valueFrom
+        for field in ("configMapKeyRef", "secretKeyRef"):
+            ref = getattr(value, field) if value is not None else None
+            if ref is not None and ref.name == name and key in ("", ref.key):
+                end = "key" if key else "name"
+                return (*path, "env", index, "valueFrom", field, end)
+    for index, source in enumerate(container.envFrom):
+        for field in ("configMapRef", "secretRef"):
+            ref = getattr(source, field)
+            if ref is not None and ref.name == name:
+                return (*path, "envFrom", index, field, "name")
+    return (*path, "env")
+
+
+def _optional(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    if found.field is not None and found.field[-1] in ("name", "key"):
+        edits = source.set((*found.field[:-1], "optional"), True, after="name")
+        yield Fix("Start without it: optional true", edits, "The variable is then not set.")
+
+
+def _sub_path(case: Case) -> Found | None:
+    match = re.search(r"missing value for (\S+)", _text(case))
+    if match is None:
+        return None
+    mounts = case.container.volumeMounts
+    index = next((i for i, m in enumerate(mounts) if f"$({match[1]})" in m.subPathExpr), 0)
+    return Found({"name": match[1]}, (*case.path, "volumeMounts", index, "subPathExpr"))
+
+
+SETTING_UP: tuple[Rule[Case], ...] = (
+    Rule(
+        id="RunsAsRoot",
+        match=_non_root("image will run as root", "runAsNonRoot"),
+        title="The image runs as root, and runAsNonRoot forbids that.",
+        sentences=("Nothing says which other user it should be.",),
+        events=_EVENTS,
+        fixes=_as_nobody,
+        docs=_DOCS + "tasks/configure-pod-container/security-context/",
+    ),
+    Rule(
+        id="RunAsUserIsRoot",
+        match=_non_root("runAsUser breaks non-root policy", "runAsUser"),
+        title="runAsUser 0 is root, and runAsNonRoot forbids that.",
+        events=_EVENTS,
+        fixes=_as_nobody,
+        docs=_DOCS + "tasks/configure-pod-container/security-context/",
+    ),
+    Rule(
+        id="UserNotANumber",
+        match=_non_root("non-numeric user", "runAsNonRoot"),
+        title="The image runs as {user}, a name: whether that is root cannot be told beforehand.",
+        sentences=("runAsNonRoot wants a number.",),
+        advice="Say that user's number with runAsUser.",
+        events=_EVENTS,
+        fixes=_as_nobody,
+        docs=_DOCS + "tasks/configure-pod-container/security-context/",
+    ),
+    Rule(
+        id="DocumentMissing",
+        match=_document,
+        title="There is no {kind} {name} in the folder, and a variable of {container} comes from"
+        " it.",
+        advice="Put that {kind} into the folder, or write the value into the manifest.",
+        events=_EVENTS,
+        fixes=_optional,
+        docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
+    ),
+    Rule(
+        id="KeyMissing",
+        match=_key,
+        title="The {kind} {name} has no key {key}.",
+        advice="Add the key to it, or name one that it has.",
+        events=_EVENTS,
+        fixes=_optional,
+        docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
+    ),
+    Rule(
+        id="SubPathVariable",
+        match=_sub_path,
+        title="The variable {name}, which a subPathExpr is made of, is not set or empty.",
+        advice="Set it under env of the same container, or write another subPathExpr.",
+        events=_EVENTS,
+        docs=_DOCS + "concepts/storage/volumes/#using-subpath-expanded-environment",
+    ),
+    Rule(
+        id="ContainerConfig",
+        match=_any,
+        title="The container {container} cannot be set up: {text}",
+        field=(),
+        events=_EVENTS,
+    ),
+)

@@ -1,0 +1,329 @@
+"""A manifest's text with the places of its fields, and the edits that change one of them.
+
+An edit touches what it is about and nothing else: comments, quotes, anchors and the order of keys
+stay. Where a change cannot be made safely there is none: every place is checked against the text,
+so what came by an alias or a merge is not mistaken for text of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from podtui.api.local import Manifest
+from podtui.api.places import FieldPlace, Path, Place, read_places
+from podtui.why.types import Edit
+from podtui.why.writing import Raw, Value, block, flow_pair, written
+
+MAX_TEXT: Final = 256 * 1024 - 4
+"""A text that is longer may have been cut."""
+
+# The line breaks of YAML 1.1, as the reader of manifests counts them.
+BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*[ \t]+)*")
+_ANCHOR: Final = re.compile(r"&([^\s,\[\]{}]+)")
+_DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SINGLE: Final = re.compile(r"'(?:[^']|'')*'")
+_PLAIN: Final = re.compile(r"[^\s#](?:(?!\s+#)(?!:\s).)*?(?=\s*$|\s+#)")
+_FLOW_PLAIN: Final = re.compile(r"[^\s#,\[\]{}](?:(?!\s+#)[^,\[\]{}])*?(?=\s*(?:[,\]}]|$)|\s+#)")
+
+
+class Source:
+    """``text`` as the agent read it; ``places`` by path."""
+
+    def __init__(self, text: str, places: Mapping[Path, FieldPlace]) -> None:
+        self.text = text
+        self.places = places
+        self._starts = [0, *(match.end() for match in BREAK.finditer(text))]
+        self._ends = [*(match.start() for match in BREAK.finditer(text)), len(text)]
+        self.json = text.lstrip("\ufeff \t\r\n").startswith("{")
+
+    @classmethod
+    def of(cls, manifest: Manifest | None) -> Source | None:
+        """None where the text is not at hand, or not all of it."""
+        if manifest is None or not manifest.spec.text or len(manifest.spec.text) > MAX_TEXT:
+            return None
+        return cls(manifest.spec.text, read_places(manifest.status.places))
+
+    # --- looking
+
+    @property
+    def line_count(self) -> int:
+        return len(self._starts)
+
+    def line(self, number: int) -> str:
+        """A line without its break; ``number`` from 1."""
+        if not 1 <= number <= len(self._starts):
+            return ""
+        text = self.text[self._starts[number - 1] : self._ends[number - 1]]
+        # The reader's columns do not count a byte order mark.
+        return text.removeprefix("\ufeff") if number == 1 else text
+
+    def find(self, path: Path) -> tuple[Place | None, bool]:
+        """Where a field is, or the nearest one above it that is written; and whether it is."""
+        for end in range(len(path), 0, -1):
+            found = self.places.get(path[:end])
+            if found is not None:
+                return found.key or found.value, end == len(path)
+        return None, False
+
+    def scalar(self, path: Path) -> tuple[Place, str] | None:
+        """Where the text of a scalar is and what it says, quotes included; None for what is no
+        scalar, goes over several lines, or is shared by way of an anchor."""
+        found = self.places.get(path)
+        if found is None or not self._is_own(path, found):
+            return None
+        number, column = found.value
+        line = self.line(number)
+        properties = _PROPERTIES.match(line, column - 1)
+        start = properties.end() if properties else column - 1
+        anchor = _ANCHOR.search(line[column - 1 : start])
+        if anchor and f"*{anchor[1]}" in self.text:
+            return None
+        raw = self._token(line, start, flow=self._in_flow(path))
+        if raw is None or self._goes_on(path, number, line, start + len(raw)):
+            return None
+        return (number, start + 1), raw
+
+    def _token(self, line: str, start: int, *, flow: bool) -> str | None:
+        first = line[start : start + 1]
+        if not first or first in "|>{[":
+            return None
+        pattern = {'"': _DOUBLE, "'": _SINGLE}.get(first, _FLOW_PLAIN if flow else _PLAIN)
+        match = pattern.match(line, start)
+        return match[0] if match and match[0] else None
+
+    def _goes_on(self, path: Path, number: int, line: str, end: int) -> bool:
+        """Whether the scalar is continued on the next line."""
+        rest = line[end:].strip()
+        if rest and not rest.startswith(("#", ",", "]", "}")):
+            return True
+        if self._in_flow(path):
+            return not rest and self.line(number + 1).strip()[:1] not in ("]", "}", '"', "'", "")
+        following = self.line(number + 1)
+        text = following.lstrip(" ")
+        key = self.places[path].key
+        indent = key[1] - 1 if key else self.places[path].value[1] - 2
+        return bool(text) and not text.startswith("#") and len(following) - len(text) > indent
+
+    def _is_own(self, path: Path, found: FieldPlace) -> bool:
+        """Whether the key really stands at its place: one that a merge brought in does not."""
+        if found.key is None:
+            return True
+        line, column = found.key
+        raw = self.line(line)[column - 1 :]
+        step = str(path[-1])
+        return raw.startswith((step, f'"{step}"', f"'{step}'"))
+
+    def _in_flow(self, path: Path) -> bool:
+        return any(self._opens_flow(path[:end]) for end in range(len(path)))
+
+    def _opens_flow(self, path: Path) -> str:
+        """``{`` or ``[`` where the value at a path is written in one, else nothing."""
+        if not path:
+            return "{" if self.json else ""
+        found = self.places.get(path)
+        if found is None:
+            return ""
+        line, column = found.value
+        text = self.line(line)
+        properties = _PROPERTIES.match(text, column - 1)
+        start = properties.end() if properties else column - 1
+        first = text[start : start + 1]
+        return first if first in ("{", "[") else ""
+
+    def _children(self, path: Path) -> list[tuple[Path, FieldPlace]]:
+        size = len(path) + 1
+        return [
+            (child, place)
+            for child, place in self.places.items()
+            if len(child) == size and child[:-1] == path and self._is_own(child, place)
+        ]
+
+    # --- changing
+
+    def set(self, path: Path, value: Value, *, after: str = "") -> tuple[Edit, ...]:
+        """Give a field a value, adding what is missing above it; ``after`` is the sibling that a
+        new key goes below, where there is one. Empty where it cannot be done safely."""
+        known = len(path)
+        while known and path[:known] not in self.places:
+            known -= 1
+        if known == len(path):
+            edit = self.replace(path, value)
+            return (edit,) if edit else ()
+        steps = path[known:]
+        if any(isinstance(step, int) for step in steps):
+            return ()
+        inner: Value = value
+        for step in reversed(steps[1:]):
+            inner = {str(step): inner}
+        edit = self._add(path[:known], str(steps[0]), inner, after)
+        return (edit,) if edit else ()
+
+    def set_raw(self, path: Path, raw: str) -> tuple[Edit, ...]:
+        """Add a field with a value as it is to be written."""
+        edits = self.set(path, Raw(raw))
+        return edits if path not in self.places else ()
+
+    def replace_raw(self, path: Path, raw: str) -> Edit | None:
+        """Write something in place of a scalar, quotes and all."""
+        found = self.scalar(path)
+        return Edit(*found[0], found[1], raw) if found is not None else None
+
+    def replace_text(self, path: Path, text: str) -> Edit | None:
+        """Write a text in place of a scalar, in quotes where it would be read as something else."""
+        found = self.scalar(path)
+        if found is None:
+            return None
+        return Edit(*found[0], found[1], written(text, json=self.json))
+
+    def replace(self, path: Path, value: Value) -> Edit | None:
+        """Write another scalar in place of one, in quotes where that one is."""
+        found = self.scalar(path)
+        if found is None or isinstance(value, Mapping):
+            return None
+        (line, column), old = found
+        new = written(value, json=self.json)
+        if isinstance(value, str) and old[:1] in ("'", '"') and new[:1] not in ("'", '"'):
+            new = f"{old[0]}{new}{old[0]}"
+        return Edit(line, column, old, new) if new != old else None
+
+    def replace_key(self, path: Path, new: str) -> Edit | None:
+        """Call a key by another name."""
+        found = self.places.get(path)
+        if found is None or found.key is None or not self._is_own(path, found):
+            return None
+        line, column = found.key
+        quoted = self.line(line)[column - 1 : column] in ("'", '"')
+        return Edit(line, column + quoted, str(path[-1]), new)
+
+    def _add(self, parent: Path, key: str, value: Value, after: str) -> Edit | None:
+        opening = self._opens_flow(parent)
+        if opening == "[":
+            return None
+        if opening == "{":
+            return self._add_in_flow(parent, key, value)
+        above = self.places.get(parent) if parent else None
+        if above is None or not self._is_own(parent, above) or self._is_shared(above):
+            return None
+        children = [(path, place) for path, place in self._children(parent) if place.key]
+        if not children:
+            return self._add_first(above, key, value)
+        column = children[0][1].key[1] if children[0][1].key else 1
+        whole = [path for path, _ in children if self._ends_its_line(path)]
+        wanted = [path for path in whole if path[-1] == after]
+        if wanted or whole:
+            line = self.places[(wanted or whole)[0]].value[0]
+        elif above.key is not None and above.key[0] < above.value[0]:
+            line = above.key[0]
+        else:
+            return None
+        return self._below(line, column - 1, key, value)
+
+    def _add_first(self, above: FieldPlace, key: str, value: Value) -> Edit | None:
+        """Into a mapping that has its key and nothing more."""
+        if above.key is None:
+            return None
+        line, column = above.key
+        if not re.search(r":\s*(#.*)?$", self.line(line)[column - 1 :]):
+            return None
+        return self._below(line, column + 1, key, value)
+
+    def _ends_its_line(self, path: Path) -> bool:
+        """Whether a field is a scalar with a line for itself, behind which another may come."""
+        found = self.scalar(path)
+        key = self.places[path].key
+        return found is not None and key is not None and found[0][0] == key[0]
+
+    def _is_shared(self, above: FieldPlace) -> bool:
+        """Whether a mapping has an anchor that is used elsewhere."""
+        line, column = above.value
+        anchor = _ANCHOR.match(self.line(line), column - 1)
+        return anchor is not None and f"*{anchor[1]}" in self.text
+
+    def _below(self, line: int, indent: int, key: str, value: Value) -> Edit:
+        end = self._ends[line - 1]
+        match = BREAK.match(self.text, end) or BREAK.search(self.text)
+        feed = match[0] if match else "\n"
+        new = "".join(f"{feed}{' ' * indent}{text}" for text in block(key, value))
+        return Edit(line, len(self.line(line)) + 1, "", new)
+
+    def _add_in_flow(self, parent: Path, key: str, value: Value) -> Edit | None:
+        if parent:
+            line, column = self.places[parent].value
+        else:
+            line, column = next(
+                ((n, self.line(n).index("{") + 1) for n in range(1, self.line_count + 1)
+                 if "{" in self.line(n)), (1, 1))  # fmt: skip
+        text = self.line(line)
+        if text[column - 1 : column] != "{":
+            return None
+        pair = flow_pair(key, value, json=self.json)
+        empty = re.match(r"\s*\}", text[column:])
+        return Edit(line, column + 1, "", pair if empty else f"{pair}, ")
+
+    def prepend(self, path: Path, items: tuple[str, ...]) -> Edit | None:
+        """Put items before the first one of a list of texts."""
+        first = self.scalar((*path, 0))
+        if first is None:
+            return None
+        (line, column), _ = first
+        words = [json.dumps(item) for item in items]
+        if self._opens_flow(path) == "[":
+            return Edit(line, column, "", "".join(f"{word}, " for word in words))
+        indent = self.line(line)[: column - 1]
+        if indent.strip(" ") != "-":
+            return None
+        return Edit(line, column, "", "".join(f"{word}\n{indent}" for word in words))
+
+    def remove(self, path: Path) -> Edit | None:
+        """Take a field out, with all that is below it."""
+        found = self.places.get(path)
+        if found is None or found.key is None or not self._is_own(path, found):
+            return None
+        if self._in_flow(path):
+            return self._remove_in_flow(path, found.key)
+        line, column = found.key
+        if self.line(line)[: column - 1].strip(" "):
+            return self._remove_first(path, found.key)
+        last = max(p.value[0] for other, p in self.places.items() if other[: len(path)] == path)
+        while last < self.line_count and self._is_deeper(last + 1, column - 1):
+            last += 1
+        start = self._starts[line - 1]
+        end = self._starts[last] if last < len(self._starts) else len(self.text)
+        return Edit(line, 1, self.text[start:end].removeprefix("\ufeff"), "")
+
+    def _is_deeper(self, number: int, indent: int) -> bool:
+        line = self.line(number)
+        text = line.lstrip(" ")
+        return bool(text) and not text.startswith("#") and len(line) - len(text) > indent
+
+    def _remove_first(self, path: Path, key: Place) -> Edit | None:
+        """One that stands behind a dash: its next sibling takes its place."""
+        line, column = key
+        if not self._ends_its_line(path):
+            return None
+        following = self.line(line + 1)
+        indent = len(following) - len(following.lstrip(" "))
+        siblings = [p.key for _, p in self._children(path[:-1]) if p.key]
+        if (line + 1, column) not in siblings or indent != column - 1:
+            return None
+        start = self._starts[line - 1] + column - 1
+        end = self._starts[line] + indent
+        return Edit(line, column, self.text[start:end], "")
+
+    def _remove_in_flow(self, path: Path, key: Place) -> Edit | None:
+        value = self.scalar(path)
+        if value is None or value[0][0] != key[0]:
+            return None
+        line = self.line(key[0])
+        start, end = key[1] - 1, value[0][1] - 1 + len(value[1])
+        behind = re.match(r"\s*,\s*", line[end:])
+        before = re.search(r"\s*,\s*$", line[:start])
+        if behind:
+            end += behind.end()
+        elif before:
+            start = before.start()
+        return Edit(key[0], start + 1, line[start:end], "")

@@ -1,0 +1,280 @@
+"""Why a container cannot be made or started (reference §6.5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from podtui.api.places import Path
+from podtui.why.admission import move_port
+from podtui.why.amounts import HostPort, host_ports, port_holder
+from podtui.why.look import Case, newest
+from podtui.why.source import Source
+from podtui.why.types import Facts, Fix, Found, Health, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+_START = ("CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError")
+_EVENTS = ("Failed",)
+_BUILTINS = frozenset(
+    "cd export source . alias ulimit umask set unset eval exec exit trap wait if for while".split()
+)
+"""What a shell does itself: there is no program of that name."""
+_BIND = re.compile(r"(?:Bind for|listen (?:tcp|udp)\d?) \S*?:(\d+)\b.*?(?:already|in use)")
+PORT_TEXTS = ("port is already allocated", "address already in use")
+_PROGRAM = re.compile(r'exec: \\?"([^"\\]+)\\?"')
+_USER = re.compile(r"unable to find (?:user|group) ([^:\s]+)")
+
+
+def _text(case: Case) -> str:
+    """The error of the last try. A container that never ran may have ended at once."""
+    if case.waiting.reason in _START:
+        return case.waiting.message
+    ending = case.ending
+    if ending is not None and ending.reason in ("ContainerCannotRun", "StartError"):
+        return ending.message
+    return ""
+
+
+def _saying(*hints: str) -> Callable[[Case], Found | None]:
+    def match(case: Case) -> Found | None:
+        text = _text(case)
+        if not text or (hints and not any(hint in text for hint in hints)):
+            return None
+        return Found({"text": text})
+
+    return match
+
+
+# --- programs
+
+
+def _program(case: Case, text: str) -> tuple[str, Path]:
+    """What was to be run, and the field that says so."""
+    match = _PROGRAM.search(text)
+    words = case.container.command or case.container.args
+    name = match[1] if match else (words[0] if words else "its program")
+    kind = "command" if case.container.command else "args" if case.container.args else "image"
+    return name, (*case.path, kind)
+
+
+def _missing(case: Case) -> Found | None:
+    text = _text(case)
+    absent = "executable file not found" in text or (
+        "no such file or directory" in text and ("exec:" in text or "exec /" in text)
+    )
+    if not absent or "chdir" in text:
+        return None
+    name, path = _program(case, text)
+    why = "The image has no program of that name on its PATH."
+    if name in _BUILTINS:
+        why = "That is a word of the shell and no program: a shell must be asked to do it."
+    elif " " in name:
+        why = "The whole line was taken for a program's name: each word is an item of the list."
+    elif "/" in name:
+        why = "The image has no such file, or the file names an interpreter that it does not have."
+    return Found({"program": name, "why": why}, path)
+
+
+def _in_shell(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    """A command that is one whole line is given to a shell."""
+    command = case.container.command
+    if len(command) == 1 and " " in command[0] and command[0] == found.words["program"]:
+        edit = source.prepend((*case.path, "command"), ("sh", "-c"))
+        if edit is not None:
+            yield Fix("Let a shell read the line: sh -c", (edit,), "The image must have a shell.")
+
+
+def _mode(case: Case) -> Found | None:
+    text = _text(case)
+    if "permission denied" not in text or ("exec" not in text and "starting" not in text):
+        return None
+    name, path = _program(case, text)
+    return Found({"program": name}, path)
+
+
+def _chdir(case: Case) -> Found | None:
+    text = _text(case)
+    if "chdir" not in text and "working directory" not in text.lower():
+        return None
+    return Found({"directory": case.container.workingDir or "?"}, (*case.path, "workingDir"))
+
+
+def _user(case: Case) -> Found | None:
+    match = _USER.search(_text(case))
+    return Found({"user": match[1]}, case.security_path("runAsUser")) if match else None
+
+
+def _memory(case: Case) -> Found | None:
+    text = _text(case)
+    if "inimum memory limit" not in text:
+        return None
+    return Found({"text": text}, (*case.path, "resources", "limits", "memory"))
+
+
+def _enough_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    path = (*case.path, "resources", "limits", "memory")
+    yield Fix("Allow 16Mi", source.set(path, "16Mi"))
+
+
+def taken_port(facts: Facts, text: str) -> HostPort | None:
+    """The pod's port that the engine could not have, from its words."""
+    match = _BIND.search(text)
+    ports = tuple(host_ports(facts.pod))
+    return next((p for p in ports if match and p.number == int(match[1])), None)
+
+
+def port_words(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]:
+    match = _BIND.search(text)
+    number = str(port.number) if port else match[1] if match else "?"
+    holder = port_holder(port, facts.others) if port else ""
+    who = f"the pod {holder}" if holder else "another program or container of this machine"
+    return {"port": number, "holder": who, "text": text}
+
+
+def _port(case: Case) -> Found | None:
+    text = _text(case)
+    if not any(hint in text for hint in PORT_TEXTS):
+        return None
+    port = taken_port(case.facts, text)
+    return Found(port_words(case.facts, port, text), port.path if port else None)
+
+
+def _other_port(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    port = taken_port(case.facts, found.words["text"])
+    if port is not None:
+        yield from move_port(case.facts, port, source)
+
+
+def _not_a_directory(case: Case) -> Found | None:
+    text = _text(case)
+    if "not a directory" not in text and "mount a directory onto a file" not in text:
+        return None
+    mounts = case.container.volumeMounts
+    index = next((i for i, m in enumerate(mounts) if m.mountPath in text), None)
+    path = (*case.path, "volumeMounts", index, "mountPath") if index is not None else None
+    where = mounts[index].mountPath if index is not None else "that path"
+    return Found({"where": where}, path or (*case.path, "volumeMounts"))
+
+
+def _hook(case: Case) -> Found | None:
+    waits = case.waiting.reason == "PostStartHookError"
+    lifecycle = case.container.lifecycle
+    if not waits and (
+        lifecycle is None
+        or lifecycle.postStart is None
+        or case.said_of_ending("FailedPostStartHook") is None
+    ):
+        return None
+    event = newest(case.said("FailedPostStartHook"))
+    text = case.waiting.message if waits else event.message if event else ""
+    return Found({"text": text or "it did not say why"})
+
+
+def _creating(case: Case) -> Found | None:
+    waits = case.waiting.reason == "ContainerCreating"
+    return Found() if waits or (case.waiting.reason == "" and case.status is not None
+                                and case.status.state.waiting is not None) else None  # fmt: skip
+
+
+STARTING: tuple[Rule[Case], ...] = (
+    Rule(
+        id="PostStartFailed",
+        match=_hook,
+        title="The postStart hook of {container} failed, so the container was stopped.",
+        sentences=(
+            "{text}",
+            "The hook runs beside the program, maybe before it is up; there is no second try.",
+        ),
+        advice="Let the hook wait for what it needs, and end with 0.",
+        field=("lifecycle", "postStart"),
+        events=("FailedPostStartHook", "Killing"),
+        logs=True,
+        docs=_DOCS + "concepts/containers/container-lifecycle-hooks/",
+    ),
+    Rule(
+        id="HostPortInUse",
+        match=_port,
+        title="Port {port} of this machine is in use by {holder}.",
+        events=_EVENTS,
+        fixes=_other_port,
+        docs=_DOCS + "concepts/configuration/overview/",
+    ),
+    Rule(
+        id="WorkingDirectory",
+        match=_chdir,
+        title="{container} cannot start in {directory}: there is no such directory in it.",
+        field=("workingDir",),
+        events=_EVENTS,
+    ),
+    Rule(
+        id="CommandNotFound",
+        match=_missing,
+        title="{container} cannot start: there is no program {program} in the image {image}.",
+        sentences=("{why}",),
+        advice="Name a program of the image, with its whole path where it is not on the PATH.",
+        events=_EVENTS,
+        fixes=_in_shell,
+        docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
+    ),
+    Rule(
+        id="CommandNotExecutable",
+        match=_mode,
+        title="{container} cannot start: {program} may not be executed.",
+        sentences=("It is a directory, or a file without the permission to execute it.",),
+        advice="Name a program; for a script, run its interpreter: sh /path/to/script.",
+        events=_EVENTS,
+        docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
+    ),
+    Rule(
+        id="WrongFormat",
+        match=_saying("exec format error"),
+        title="The program of {image} was built for another processor, or is a script without #!.",
+        advice="Take an image for this machine, or name the interpreter: sh script.",
+        field=("image",),
+        events=_EVENTS,
+    ),
+    Rule(
+        id="MountKind",
+        match=_not_a_directory,
+        title="A file and a directory do not go together at {where}.",
+        sentences=(
+            (
+                "What is mounted there is a directory and the image has a file, or the other way"
+                " round."
+            ),
+        ),
+        advice="Mount it elsewhere, or name the one file of the volume with subPath.",
+        events=_EVENTS,
+        docs=_DOCS + "concepts/storage/volumes/#using-subpath",
+    ),
+    Rule(
+        id="UserUnknown",
+        match=_user,
+        title="The image {image} knows no user {user}.",
+        advice="Name a user by number.",
+        events=_EVENTS,
+    ),
+    Rule(
+        id="MemoryTooSmall",
+        match=_memory,
+        title="The memory limit of {container} is less than the engine can hold a container to.",
+        sentences=("{text}",),
+        events=_EVENTS,
+        fixes=_enough_memory,
+        docs=_DOCS + "concepts/configuration/manage-resources-containers/",
+    ),
+    Rule(
+        id="ContainerStart",
+        match=_saying(),
+        title="The engine cannot start {container}: {text}",
+        field=(),
+        events=_EVENTS,
+    ),
+)
+CREATING: Rule[Case] = Rule(
+    id="Creating",
+    match=_creating,
+    title="The container {container} is being made.",
+    events=("Pulled", "Created", "Started"),
+    health=Health.WAITING,
+)

@@ -1,0 +1,267 @@
+"""What holds a whole pod up, before any container is looked at and after all were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from podtui.api.places import Path
+from podtui.api.v1 import NodeCondition, Pod
+from podtui.why.look import (
+    cases,
+    condition,
+    is_leaving,
+    is_over,
+    newest,
+    pod_events,
+)
+from podtui.why.source import Source
+from podtui.why.types import Facts, Fix, Found, Health, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+
+
+# --- the node
+
+
+def _ready(facts: Facts) -> NodeCondition | None:
+    if facts.node is None:
+        return None
+    return next((c for c in facts.node.status.conditions if c.type == "Ready"), None)
+
+
+def _engine(facts: Facts) -> Found | None:
+    ready = _ready(facts)
+    if ready is None or ready.status == "True":
+        return None
+    return Found({"text": ready.message or ready.reason or "it does not say why"})
+
+
+# --- ends of the whole pod
+
+
+def _ended(*reasons: str) -> Callable[[Facts], Found | None]:
+    def match(facts: Facts) -> Found | None:
+        status = facts.pod.status
+        if status.phase != "Failed" or status.reason not in reasons:
+            return None
+        seconds = facts.pod.spec.activeDeadlineSeconds
+        return Found({"text": status.message.strip(), "seconds": str(seconds or 0)})
+
+    return match
+
+
+def _longer(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    path: Path = ("spec", "activeDeadlineSeconds")
+    seconds = facts.pod.spec.activeDeadlineSeconds
+    if seconds:
+        yield Fix(f"Allow twice as long: {2 * seconds} s", source.set(path, 2 * seconds))
+    edit = source.remove(path)
+    if edit is not None:
+        yield Fix("Let it run as long as it takes", (edit,))
+
+
+def _leaving(facts: Facts) -> Found | None:
+    pod = facts.pod
+    if not is_leaving(pod) or is_over(pod):
+        return None
+    grace = pod.metadata.deletionGracePeriodSeconds or pod.spec.terminationGracePeriodSeconds or 30
+    left = [case.name for case in cases(facts) if case.running]
+    hook = newest(pod_events(facts, "FailedPreStopHook"))
+    words = {
+        "grace": str(grace),
+        "left": ", ".join(left) or "its volumes and network",
+        "hook": "Its preStop hook failed; it is stopped all the same." if hook else "",
+    }
+    finalizers = ", ".join(pod.metadata.finalizers)
+    words["finalizers"] = f"Finalizers that nobody takes away hold it: {finalizers}." * bool(
+        finalizers
+    )
+    return Found(words)
+
+
+def _shorter(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    grace = facts.pod.spec.terminationGracePeriodSeconds or 30
+    if grace > 5:
+        edits = source.set(("spec", "terminationGracePeriodSeconds"), 5)
+        yield Fix("Shorten the grace to 5 s for the next time", edits)
+
+
+def _old_version(facts: Facts) -> Found | None:
+    """A pod of the same name that has not ended yet: the new version waits for it."""
+    meta, status = facts.pod.metadata, facts.pod.status
+    if status.phase not in ("", "Pending") or status.containerStatuses or status.conditions:
+        return None
+    old = next((p for p in facts.others if _same_name(p, facts.pod) and p.metadata.uid != meta.uid),
+               None)  # fmt: skip
+    stopping = newest(pod_events(facts, "Killing"))
+    if old is None and stopping is None:
+        return None
+    grace = (old or facts.pod).spec.terminationGracePeriodSeconds
+    return Found({"grace": str(grace if grace is not None else 30)})
+
+
+def _same_name(one: Pod, other: Pod) -> bool:
+    a, b = one.metadata, other.metadata
+    return (a.namespace, a.name) == (b.namespace, b.name)
+
+
+# --- what is left when all containers are well
+
+
+def _gate(facts: Facts) -> Found | None:
+    for item in facts.pod.status.conditions:
+        if item.type == "Ready" and item.reason == "ReadinessGatesNotReady":
+            gates = [gate.conditionType for gate in facts.pod.spec.readinessGates]
+            index = next((i for i, gate in enumerate(gates) if f'"{gate}"' in item.message), 0)
+            name = gates[index] if gates else ""
+            return Found({"gate": name}, ("spec", "readinessGates", index, "conditionType"))
+    return None
+
+
+def _no_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+    edit = source.remove(("spec", "readinessGates"))
+    if edit is not None:
+        yield Fix("Take the readiness gates out", (edit,))
+
+
+def _failed(facts: Facts) -> Found | None:
+    status = facts.pod.status
+    text = status.message or status.reason or "nothing says why"
+    return Found({"text": text}) if status.phase == "Failed" else None
+
+
+def _done(facts: Facts) -> Found | None:
+    return Found() if facts.pod.status.phase == "Succeeded" else None
+
+
+def _well(facts: Facts) -> Found | None:
+    if facts.pod.status.phase != "Running" or condition(facts, "Ready") != "True":
+        return None
+    ready = len(facts.pod.spec.containers)
+    all_of = "its container is ready" if ready == 1 else f"all {ready} containers are ready"
+    return Found({"all": all_of, "simulated": _simulated(facts)})
+
+
+def _simulated(facts: Facts) -> str:
+    info = facts.node.status.nodeInfo if facts.node is not None else None
+    memory = info is not None and info.containerRuntimeVersion.startswith("memory://")
+    return "SIMULATED: the engine only pretends; no program runs." if memory else ""
+
+
+def _on_its_way(facts: Facts) -> Found | None:
+    waits = [c.message for c in facts.pod.status.conditions if c.status == "False" and c.message]
+    text = waits[-1] if waits else "its first status has not been written yet"
+    return Found({"text": text, "simulated": _simulated(facts)})
+
+
+ENGINE: Rule[Facts] = Rule(
+    id="EngineLost",
+    match=_engine,
+    title="The node is not ready: {text}",
+    sentences=(
+        (
+            "What is shown of the pod is what was seen last. Its containers may well run on; they"
+            " are taken up again when the engine answers."
+        ),
+    ),
+    advice="Start the container engine, or see 'podtui doctor'.",
+    health=Health.BROKEN,
+    docs=_DOCS + "concepts/architecture/nodes/#condition",
+)
+ENDS: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="DeadlineExceeded",
+        match=_ended("DeadlineExceeded"),
+        title="It ran longer than its activeDeadlineSeconds allow, {seconds} s, and was stopped.",
+        field=("spec", "activeDeadlineSeconds"),
+        events=("DeadlineExceeded", "Killing"),
+        fixes=_longer,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
+    ),
+    Rule(
+        id="Evicted",
+        match=_ended("Evicted"),
+        title="The node put it out: {text}",
+        advice="Ask for what it needs, so that it is the last to go, and free what is short.",
+        field=("spec", "containers"),
+        events=("Evicted",),
+        docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
+    Rule(
+        id="Preempted",
+        match=_ended("Preempting"),
+        title="It had to make room for a pod of higher priority.",
+        advice="Give it a higher spec.priority, or make room for both.",
+        field=("spec", "priority"),
+        events=("Preempting", "Killing"),
+        docs=_DOCS + "concepts/scheduling-eviction/pod-priority-preemption/",
+    ),
+    Rule(
+        id="ShutDown",
+        match=_ended("Terminated", "NodeShutdown"),
+        title="It was stopped because the machine was shutting down.",
+        events=("Killing",),
+        docs=_DOCS + "concepts/cluster-administration/node-shutdown/",
+    ),
+    Rule(
+        id="Terminating",
+        match=_leaving,
+        title="It is being removed, and waits for {left} to end.",
+        sentences=(
+            "Containers have {grace} s to end after SIGTERM; then they are killed.",
+            "{hook}",
+            "{finalizers}",
+        ),
+        field=("spec", "terminationGracePeriodSeconds"),
+        events=("Killing", "FailedPreStopHook", "FailedKillPod", "ExceededGracePeriod"),
+        health=Health.WAITING,
+        fixes=_shorter,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
+    ),
+    Rule(
+        id="WaitsForOldVersion",
+        match=_old_version,
+        title="It waits for the version before it to end.",
+        sentences=(
+            "Two versions of one pod never run at once; the old one has {grace} s to stop.",
+        ),
+        field=("spec", "terminationGracePeriodSeconds"),
+        events=("Killing", "FailedKillPod"),
+        health=Health.WAITING,
+        fixes=_shorter,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
+    ),
+)
+REST: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="ReadinessGate",
+        match=_gate,
+        title="All containers are ready, but the readiness gate {gate} is not.",
+        sentences=("Something outside has to set that condition; for a static pod nothing does.",),
+        advice="Take the gate out, or run what sets it.",
+        fixes=_no_gates,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate",
+    ),
+    Rule(id="Failed", match=_failed, title="It has failed: {text}", field=("spec",)),
+    Rule(
+        id="Succeeded",
+        match=_done,
+        title="It is done: every container ended with 0.",
+        health=Health.DONE,
+    ),
+    Rule(
+        id="Healthy",
+        match=_well,
+        title="All is well: {all}.",
+        sentences=("{simulated}",),
+        health=Health.HEALTHY,
+    ),
+    Rule(
+        id="OnItsWay",
+        match=_on_its_way,
+        title="It is on its way: {text}.",
+        sentences=("{simulated}",),
+        events=("Pulling", "Pulled", "Created", "Started", "SandboxChanged"),
+        health=Health.WAITING,
+    ),
+)

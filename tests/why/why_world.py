@@ -1,0 +1,126 @@
+"""Manifests run on the simulated kubelet, and asked why they are as they are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kubelet_world import World
+from msgspec import structs
+
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.names import CONFIG_SOURCE
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.manifest.diagnose import read_manifest
+from podtui.why import Diagnosis, Facts, Fix, apply_edits, diagnose
+from podtui.why.look import moment
+
+HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
+
+
+def spec(text: str) -> str:
+    """A manifest with this below ``spec``."""
+    return HEAD + textwrap.indent(textwrap.dedent(text), "  ")
+
+
+def one(text: str = "", pod: str = "") -> str:
+    """A manifest with one container ``c`` that has this in it; ``pod`` stands beside it."""
+    own = textwrap.indent(textwrap.dedent(text), "    ")
+    return HEAD + textwrap.indent(
+        f"{textwrap.dedent(pod)}containers:\n  - name: c\n    image: busybox:1\n{own}", "  "
+    )
+
+
+def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
+    """The record of a file and the pod in it, as the folder makes them."""
+    result = read_manifest(f"/m/{name}.yaml", text.encode(), node_name="n1")
+    pod = (*result.pods, result.candidate)[0]
+    meta = pod.metadata if pod is not None else ObjectMeta()
+    status = ManifestStatus(
+        state=ManifestState.ACCEPTED if pod is not None else ManifestState.INVALID,
+        podNamespace=meta.namespace,
+        podName=meta.name,
+        podUID=meta.uid,
+        places=result.places,
+        diagnostics=result.diagnostics,
+    )
+    spec_ = ManifestSpec(path=f"/m/{name}.yaml", text=result.text)
+    return Manifest(metadata=ObjectMeta(name=f"{name}.yaml"), spec=spec_, status=status), pod
+
+
+class Asked:
+    """A world with one manifest in it, and what is said of its pod."""
+
+    def __init__(self, world: World, text: str) -> None:
+        self.world = world
+        self.text = text
+        self.manifest, pod = manifest_of(text)
+        assert pod is not None, self.manifest.status.diagnostics
+        annotations = {**pod.metadata.annotations, CONFIG_SOURCE: "file"}
+        self.pod = structs.replace(
+            pod, metadata=structs.replace(pod.metadata, annotations=annotations)
+        )
+
+    async def facts(self, **more: Any) -> Facts:
+        name = self.pod.metadata.name
+        listing = await self.world.store.list("pods")
+        others = tuple(p for p in listing.items if isinstance(p, Pod) and p.metadata.name != name)
+        record = await self.world.record(name)
+        assert record is not None
+        known: dict[str, Any] = {
+            "pod": record,
+            "events": tuple(reversed(await self.world.events(name))),
+            "manifest": self.manifest,
+            "node": await self.world.node(),
+            "others": others,
+            "now": moment(self.world.clock.now().isoformat()),
+        }
+        return Facts(**{**known, **more})
+
+    async def why(self, **more: Any) -> Diagnosis:
+        return diagnose(await self.facts(**more))
+
+    async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:
+        """Wait until this is the cause. Fails with what was said last."""
+        said = None
+        for _ in range(round(limit / 0.5)):
+            await self.world.sleep(0.5)
+            if await self.world.record(self.pod.metadata.name) is None:
+                continue
+            said = await self.why(**more)
+            if said.cause == cause:
+                return said
+        raise AssertionError(f"never {cause}; at last {said}")
+
+
+@asynccontextmanager
+async def asked(text: str, world: World | None = None) -> AsyncIterator[Asked]:
+    """The manifest in a running world."""
+    world = world or World()
+    it = Asked(world, text)
+    async with world.running():
+        await world.until(lambda: True)
+        world.add(it.pod)
+        yield it
+
+
+def fixed(diagnosis: Diagnosis, text: str, number: int = 0) -> str:
+    """The text with a fix applied; it must read cleanly, and all else in it stay."""
+    new = apply_edits(text, diagnosis.fixes[number].edits)
+    result = read_manifest("/m/web.yaml", new.encode(), node_name="n1")
+    assert result.sound, (new, result.diagnostics)
+    return new
+
+
+def fix_titles(diagnosis: Diagnosis) -> list[str]:
+    return [fix.title for fix in diagnosis.fixes]
+
+
+def the_fix(diagnosis: Diagnosis, words: str) -> int:
+    return next(n for n, fix in enumerate(diagnosis.fixes) if words in fix.title)
+
+
+Setting = Callable[[World], None]
+__all__ = ["Asked", "Fix", "asked", "fix_titles", "fixed", "manifest_of", "one", "spec", "the_fix"]
