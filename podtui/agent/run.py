@@ -32,6 +32,7 @@ from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
+from podtui.server.images import Images
 from podtui.server.insight import Insight
 from podtui.server.plans import Plans
 from podtui.server.what_if import ManifestReader, WhatIfs
@@ -153,6 +154,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             version=__version__,
             extra_routes=[
                 *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
+                *Images(kubelet.images).routes(),
                 *Insight(kubelet.insights).routes(),
                 *Plans(planner(folder, kubelet.what_if)).routes(),
             ],

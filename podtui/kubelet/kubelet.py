@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
+from podtui.api.images import NodeImageList
 from podtui.api.insight import StepKind
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import EphemeralContainer, Pod
@@ -19,6 +20,7 @@ from podtui.kubelet.admissions import Admissions
 from podtui.kubelet.allocations import Allocations
 from podtui.kubelet.annotations import PULL_PROGRESS
 from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.disk_images import disk_images
 from podtui.kubelet.documents import Documents
 from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.ephemerals import Ephemerals
@@ -98,6 +100,7 @@ class Kubelet:
         host: Host | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        self._runtime = runtime
         self._folders = folders
         self._clock = clock
         self._config = config
@@ -423,6 +426,13 @@ class Kubelet:
         if self._host is not None and self._engine_is_here() and host_ports(pod):
             listeners = await asyncio.to_thread(self._host.listeners)
         return self._admissions.what_if(pod, listeners)
+
+    async def images(self) -> NodeImageList:
+        """What the engine has on its disk. Raises `EngineError`."""
+        images = await self._runtime.list_images()
+        return disk_images(
+            images, self._cache, lambda image: self._config.strict or self._pulled.owns(image)
+        )
 
     async def set_ephemeral(
         self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]

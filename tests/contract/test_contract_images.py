@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from contract.bench import IMAGE, Bench
 
 from podtui.errors import EngineConflict, ImagePullError
-from podtui.runtime.protocol import PullProgress
+from podtui.runtime.protocol import ImageRecord, PullProgress
+
+
+def _second(image: ImageRecord) -> datetime | None:
+    """When it was made, as exactly as a list of images tells."""
+    return image.created_at and image.created_at.replace(microsecond=0)
 
 
 async def test_an_image_is_known_by_names_and_id(bench: Bench) -> None:
@@ -21,7 +28,8 @@ async def test_an_image_is_known_by_names_and_id(bench: Bench) -> None:
     assert by_id is not None
     assert by_long_name is not None
     assert by_id.id == by_long_name.id == image.id
-    assert image.id in [listed.id for listed in await bench.runtime.list_images()]
+    (listed,) = [one for one in await bench.runtime.list_images() if one.id == image.id]
+    assert _second(listed) == _second(image)
 
 
 async def test_an_image_that_is_not_there(bench: Bench) -> None:

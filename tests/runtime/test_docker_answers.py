@@ -79,6 +79,14 @@ def test_image_records() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("created", "year"), [(1_700_000_000, 2023), (STAMP, 2026), (0, None), ("", None), (None, None)]
+)
+def test_when_an_image_was_made(created: object, year: int | None) -> None:
+    made = image_record({"Id": "0" * 64, "Created": created}).created_at
+    assert (made and made.year) == year
+
+
 def test_pull_progress_adds_up() -> None:
     progress = Progress()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from podtui.runtime.docker.identity import instant
@@ -66,8 +67,15 @@ def image_record(found: Mapping[str, Any]) -> ImageRecord:
         digests=tuple(d for d in found.get("RepoDigests") or () if d != "<none>@<none>"),
         size=int(found.get("Size") or 0),
         user=str(config.get("User") or ""),
-        created_at=instant(created) if isinstance(created, str) else None,
+        created_at=_moment(created),
     )
+
+
+def _moment(created: object) -> datetime | None:
+    """A list has seconds since 1970 where an inspection has a time in words."""
+    if isinstance(created, int):
+        return datetime.fromtimestamp(created, UTC) if created > 0 else None
+    return instant(created)
 
 
 def _prefixed(identity: str) -> str:
