@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.v1 import Event, Node, Pod
+from podtui.api.what_if import WhatIf
 
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
@@ -103,6 +105,15 @@ class Client(Protocol):
     async def plan(self, name: str, text: bytes | None) -> Plan:
         """What would happen if the file of the folder called ``name`` held ``text``, or were not
         there. Raises `ApiError` 400 for a name that would not be read."""
+        ...
+
+    async def what_if(self, manifest: bytes) -> WhatIf:
+        """Whether the node would take the pod of a manifest, YAML or JSON. Raises `ApiError` 422
+        where it makes none."""
+        ...
+
+    async def images(self) -> tuple[NodeImage, ...]:
+        """All images that the engine has, the largest first. Raises `ApiError` 503 without one."""
         ...
 
     async def close(self) -> None: ...

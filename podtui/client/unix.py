@@ -11,10 +11,12 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
+from podtui.api.images import NodeImage, NodeImageList
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.api.plan import Plan
+from podtui.api.what_if import WhatIf
 from podtui.client.connection import Connection
 from podtui.client.following import Following
 from podtui.client.kinds import kind_of
@@ -102,6 +104,16 @@ class UnixClient:
         return msgspec.json.decode(
             await self._connection.post(path, params, body=text or b""), type=Plan
         )
+
+    async def what_if(self, manifest: bytes) -> WhatIf:
+        """See `Client.what_if`."""
+        body = await self._connection.post(f"/apis/{GROUP_VERSION}/whatifs", body=manifest)
+        return msgspec.json.decode(body, type=WhatIf)
+
+    async def images(self) -> tuple[NodeImage, ...]:
+        """See `Client.images`."""
+        body = await self._connection.get(f"/apis/{GROUP_VERSION}/images")
+        return msgspec.json.decode(body, type=NodeImageList).items
 
     async def close(self) -> None:
         await self._connection.close()

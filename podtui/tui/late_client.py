@@ -8,9 +8,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
+from podtui.api.what_if import WhatIf
 from podtui.client.protocol import Delta, LogQuery, T
 
 if TYPE_CHECKING:
@@ -73,6 +75,12 @@ class LateClient:
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         return await (await self._made()).plan(name, text)
+
+    async def what_if(self, manifest: bytes) -> WhatIf:
+        return await (await self._made()).what_if(manifest)
+
+    async def images(self) -> tuple[NodeImage, ...]:
+        return await (await self._made()).images()
 
     async def close(self) -> None:
         if self._client is not None:

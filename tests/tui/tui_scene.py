@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
+from podtui.api.images import NodeImage
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
@@ -42,6 +43,7 @@ from podtui.api.v1 import (
     PodStatus,
     ResourceRequirements,
 )
+from podtui.api.what_if import WhatIf
 from podtui.client.protocol import Changed, Delta, LogQuery, Lost, Removed, Synced
 from podtui.errors import ApiError
 
@@ -378,6 +380,9 @@ class FakeClient:
         self.usages: tuple[PodMetrics, ...] = ()
         self.node_use: NodeMetrics | None = None
         self.retried: list[str] = []
+        self.asked: list[bytes] = []
+        self.verdict = WhatIf(metadata=ObjectMeta(name="what-if-n1"), admitted=True)
+        self.image_list: tuple[NodeImage, ...] = ()
         self.insights: dict[str, PodInsight] = {}
         self.timelines: dict[str, Timeline] = {}
         self.probed: list[tuple[str, str, str]] = []
@@ -450,6 +455,13 @@ class FakeClient:
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         self.restarted.append((pod, container))
+
+    async def what_if(self, manifest: bytes) -> WhatIf:
+        self.asked.append(manifest)
+        return self.verdict
+
+    async def images(self) -> tuple[NodeImage, ...]:
+        return self.image_list
 
     async def close(self) -> None:
         pass
