@@ -98,17 +98,12 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
 
 class UsageSeries(Struct, frozen=True, kw_only=True):
     """What one container used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores and
-    ``memory`` in bytes; and where they are measured the rates of ``received`` and ``sent``,
-    ``read`` and ``written``, in bytes a second."""
+    ``memory`` in bytes."""
 
     container: str
     times: tuple[float, ...] = ()
     cpu: tuple[float, ...] = ()
     memory: tuple[int, ...] = ()
-    received: tuple[float, ...] | None = None
-    sent: tuple[float, ...] | None = None
-    read: tuple[float, ...] | None = None
-    written: tuple[float, ...] | None = None
 
 
 class PodInsight(Struct, frozen=True, kw_only=True):

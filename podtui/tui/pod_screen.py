@@ -12,27 +12,29 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
 
-from podtui.api.insight import Timeline
 from podtui.api.v1 import Pod
-from podtui.errors import ApiError, PodtuiError
+from podtui.errors import PodtuiError
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Span
 from podtui.tui.describe import describe_pod, title_of
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.pod_events import PodEvents
+from podtui.tui.pod_knowledge import TABS_ASKED, Knowledge
+from podtui.tui.pod_probes import ProbesView
+from podtui.tui.pod_resources import ResourcesView
 from podtui.tui.pod_tabs import TABS, TabBar
 from podtui.tui.pod_timeline import TimelineView
 from podtui.tui.pod_yaml import YamlView
+from podtui.tui.probe_lines import Key
 from podtui.tui.prompt import Prompt, Purpose
+from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
 from podtui.tui.text_screens import BackScreen, EventScreen, show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
 
-ASKED = frozenset({"timeline"})
-"""Tabs that show what the agent is asked for again and again while they are open."""
 ASK_SECONDS = 1.0
 
 
@@ -52,6 +54,10 @@ class PodScreen(BackScreen):
                 tooltip="The live object, or its manifest"),
         Binding("6,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest",
                 tooltip="The file, with what is to be said below its lines"),
+        Binding("7", "tab('resources')", "Resources", show=False, id="pod.resources",
+                tooltip="What its containers use, over the last hour"),
+        Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
+                tooltip="How its probes stand, and what they heard"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
@@ -83,12 +89,11 @@ class PodScreen(BackScreen):
         self._key = key
         self._tab = tab
         self._last: Pod | None = None
-        self._starts: Timeline | None = None
-        self._no_starts = ""
         self._poke = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         app = self.podtui
+        self._known = Knowledge(app.client, app.now)
         yield Bar(id="header")
         yield TabBar()
         self.logs = LogsPane(app.model, app.client, tail=None, id="logs")
@@ -99,6 +104,8 @@ class PodScreen(BackScreen):
             yield self.logs
             yield _part(YamlView(id="yaml"))
             yield TextView(line_numbers=True, id="manifest", classes="part")
+            yield _part(ResourcesView(id="resources"))
+            yield _part(ProbesView(id="probes"))
         yield Hints()
         yield Prompt()
 
@@ -157,12 +164,19 @@ class PodScreen(BackScreen):
                 )
             )
         elif self._tab == "timeline":
-            starts = self._starts.starts if self._starts is not None else ()
-            self.query_one(TimelineView).show_starts(starts, self._no_starts, now)
+            view = self.query_one(TimelineView)
+            view.show_starts(self._known.starts, self._known.problem, now)
         elif self._tab == "events":
             self.query_one(PodEvents).show_pod(model, pod, now)
         elif self._tab == "yaml":
             self.query_one(YamlView).show_pod(pod, manifest)
+        elif self._tab == "resources":
+            self.query_one(ResourcesView).show_usage(pod, self._known.usage, now)
+        elif self._tab == "probes":
+            known = self._known
+            self.query_one(ProbesView).show_reports(
+                pod, known.probes, known.problem, known.asked_at, now
+            )
         elif self._tab == "manifest":
             self._show_manifest(pod)
         self.logs.publish(pod if not gone else None)
@@ -182,24 +196,28 @@ class PodScreen(BackScreen):
         while True:
             self._poke.clear()
             pod = self.pod
-            if pod is not None and self._tab in ASKED:
-                await self._ask(pod)
+            if pod is not None and self._tab in TABS_ASKED:
+                await self._known.ask(pod, self._tab)
                 self._draw(self.podtui.now())
             try:
-                async with asyncio.timeout(ASK_SECONDS if self._tab in ASKED else None):
+                async with asyncio.timeout(ASK_SECONDS if self._tab in TABS_ASKED else None):
                     await self._poke.wait()
             except TimeoutError:
                 continue
 
-    async def _ask(self, pod: Pod) -> None:
-        client, meta = self.podtui.client, pod.metadata
+    def on_probes_view_ask(self, message: ProbesView.Ask) -> None:
+        pod = self.pod
+        if pod is not None:
+            self.run_worker(self._run_probe(pod, message.key), group="probe", exclusive=True)
+
+    async def _run_probe(self, pod: Pod, key: Key) -> None:
+        meta = pod.metadata
         try:
-            self._starts = await client.get(Timeline, meta.namespace, meta.name)
-            self._no_starts = ""
+            run = await self.podtui.client.run_probe(meta.namespace, meta.name, *key)
         except PodtuiError as error:
-            # One that is not known to the agent has no past; what was shown before stays.
-            known = not (isinstance(error, ApiError) and error.code == 404)
-            self._no_starts = clean(str(error)) if known else ""
+            self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
+        else:
+            self.query_one(ProbesView).answer(key, run)
 
     # --- tabs
 

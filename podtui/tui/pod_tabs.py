@@ -16,6 +16,8 @@ TABS: Final = {
     "logs": "Logs",
     "yaml": "YAML",
     "manifest": "Manifest",
+    "resources": "Resources",
+    "probes": "Probes",
 }
 _SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "resources": "Use"}
 

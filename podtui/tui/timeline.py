@@ -86,7 +86,7 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
     ready = epoch(start.ready)
     until = ready - began if ready is not None else _last_end(every, start, began, now)
     bars = tuple(bar for bar in every if bar.began <= until + SLACK)
-    later = tuple(bar for bar in every if bar.began > until + SLACK)
+    later = tuple(bar for bar in every if bar.began > until + SLACK and _tells(bar))
     bars, waited = with_critical_path(bars, until)
     found = Waterfall(
         began, max(until, 0.0), ready is not None, bars, later, cause=start.cause, waited=waited
@@ -117,6 +117,11 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
             )
         )
     return tuple(found)
+
+
+def _tells(bar: Bar) -> bool:
+    """Whether a step after readiness says more than that the container ran again."""
+    return bar.failed or bar.key[0] in (StepKind.RUN, StepKind.PULL)
 
 
 def label_of(step: Step, number: int = 1) -> str:

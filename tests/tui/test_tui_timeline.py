@@ -138,10 +138,11 @@ def test_what_came_after_readiness_is_told_below() -> None:
         *USUAL.steps[:3],
         step(StepKind.RUN, 1, 60, "app", failed=True, note="Error, exit code 3"),
         step(StepKind.CREATE, 70, 70.2, "app"),
+        step(StepKind.RUN, 70.2, None, "app"),
         ready=2,
     )
     found = waterfall(again, None, BASE + 80)
-    assert [bar.label for bar in found.later] == ["start app"]
+    assert [bar.label for bar in found.later] == ["run app #2"]
     drawn = text(waterfall_lines(found, 100, number=1, of=1))
     assert "After it was ready" in drawn
     assert "run app: Error, exit code 3" in drawn

@@ -1,0 +1,96 @@
+"""Values over time as columns of block characters, with lines across at given heights."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.tui.cells import Line, Span
+
+_EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
+_STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A line across the plot; ``mark`` is what it is drawn with, so that lines are told apart
+    without colour."""
+
+    value: float
+    mark: str
+    tone: str
+
+
+def top_of(
+    peak: float, levels: Sequence[Level], *, least: float, whole: bool, binary: bool = False
+) -> float:
+    """A round number above the peak, and above those levels that would not press the plot flat;
+    with ``whole`` above all of them. Not less than ``least``. ``binary``: round in 1024s."""
+    within = [level.value for level in levels if whole or level.value <= 5 * peak]
+    reach = max([peak, least, *within])
+    unit = 1024.0 ** math.floor(math.log(reach, 1024)) if binary and reach >= 1024 else 1.0
+    magnitude = 10.0 ** math.floor(math.log10(reach / unit))
+    return next(
+        (step * magnitude * unit for step in _STEPS if step * magnitude * unit >= reach * 1.02),
+        20 * magnitude * unit,
+    )
+
+
+def buckets(
+    times: Sequence[float], values: Sequence[float], width: int, begin: float, end: float
+) -> list[float | None]:
+    """The largest value in each of ``width`` equal stretches of time. Stretches shorter than the
+    distance of two points take the point before; others without any are None."""
+    found: list[float | None] = [None] * width
+    span = max(end - begin, 1e-9)
+    for at, value in zip(times, values, strict=True):
+        place = min(width - 1, int((at - begin) / span * width))
+        if place >= 0:
+            before = found[place]
+            found[place] = value if before is None else max(before, value)
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    reach = math.ceil(2 * min(gaps, default=0.0) / span * width)
+    last: int | None = None
+    for place, value in enumerate(found):
+        if value is not None:
+            last = place
+        elif last is not None and place - last <= reach:
+            found[place] = found[last]
+    return found
+
+
+def plot(
+    columns: Sequence[float | None], height: int, top: float, levels: Sequence[Level], tone: str
+) -> list[Line]:
+    """``height`` rows as wide as there are columns."""
+    lines: list[Line] = []
+    at = {_row(level.value, height, top): level for level in levels if level.value <= top}
+    for row in range(height):
+        floor = height - 1 - row
+        level = at.get(row)
+        spans: list[Span] = []
+        for value in columns:
+            filled = 0.0 if value is None else min(value / top, 1.0) * height - floor
+            if value and floor == 0:
+                filled = max(filled, 0.125)
+            cell = _EIGHTHS[max(0, min(8, round(filled * 8)))]
+            if level is not None and cell != "█":
+                _append(spans, level.mark, level.tone)
+            else:
+                _append(spans, cell, tone)
+        lines.append(tuple(spans))
+    return lines
+
+
+def _row(value: float, height: int, top: float) -> int:
+    return max(0, min(height - 1, height - 1 - int(value / top * height - 1e-9)))
+
+
+def _append(spans: list[Span], cell: str, tone: str) -> None:
+    if spans and spans[-1].tone == tone:
+        spans[-1] = Span(spans[-1].text + cell, tone)
+    else:
+        spans.append(Span(cell, tone))

@@ -1,0 +1,88 @@
+"""The tabs of the pod's screen that ask the agent, and that show one pod's events and texts."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from test_tui_resources import series
+from test_tui_timeline import USUAL
+from textual.pilot import Pilot
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, full_client
+
+from podtui.api.insight import PodInsight, ProbeReport, Timeline
+from podtui.api.v1 import ObjectMeta
+from podtui.tui.app import PodtuiApp
+from podtui.tui.pod_events import PodEvents
+from podtui.tui.pod_screen import PodScreen
+from podtui.tui.pod_yaml import YamlView
+from podtui.tui.text_screens import EventScreen
+from podtui.tui.tones import LinesView
+
+
+def knowing() -> FakeClient:
+    client = full_client()
+    meta = ObjectMeta(name="crash-loop-n1", namespace="default")
+    client.timelines["crash-loop-n1"] = Timeline(
+        metadata=meta, starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew"))
+    )
+    client.insights["crash-loop-n1"] = PodInsight(
+        time=0.0,
+        probes=(ProbeReport(container="app", probe="Readiness", result="Failure", nextIn=3.0),),
+        usage=(series("app"),),
+    )
+    return client
+
+
+def lines_of(app: PodtuiApp, tab: str) -> str:
+    view = app.screen.query_one(f"#{tab}", LinesView)
+    return "\n".join("".join(span.text for span in line) for line in view.lines)
+
+
+async def opened(app: PodtuiApp, pilot: Pilot[None], name: str) -> None:
+    main(app).pods.table.select(f"uid-{name}")
+    await pilot.press("enter")
+    await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
+
+
+async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> None:
+    client = knowing()
+    async with running(client) as (app, pilot):
+        await opened(app, pilot, "crash-loop")
+        await pilot.press("2")
+        await wait_for(pilot, lambda: "pull app:1.2" in lines_of(app, "timeline"), "the start")
+        await pilot.press("left_square_bracket")
+        await wait_for(pilot, lambda: "made anew" in lines_of(app, "timeline"), "the one before")
+        await pilot.press("7")
+        await wait_for(pilot, lambda: "20m now" in lines_of(app, "resources"), "the usage")
+        await pilot.press("8")
+        await wait_for(pilot, lambda: "app readiness" in lines_of(app, "probes"), "the probe")
+        await pilot.press("r")
+        await wait_for(pilot, lambda: "asked by hand" in lines_of(app, "probes"), "the answer")
+        assert client.probed == [("crash-loop-n1", "app", "Readiness")]
+        assert not client.retried, "r is the probe's here"
+
+
+async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:
+    async with running() as (app, pilot):
+        await opened(app, pilot, "web")
+        await pilot.press("2")
+        await wait_for(pilot, lambda: "Nothing is known yet" in lines_of(app, "timeline"), "that")
+        await pilot.press("7")
+        await wait_for(pilot, lambda: "Nothing is measured" in lines_of(app, "resources"), "that")
+
+
+async def test_the_events_of_one_pod_and_its_two_texts() -> None:
+    async with running() as (app, pilot):
+        await opened(app, pilot, "crash-loop")
+        await pilot.press("3")
+        table = app.screen.query_one(PodEvents)
+        await wait_for(pilot, lambda: len(table.set) > 0, "the events")
+        about = {app.model.events[key].involvedObject.name for key in table.set.order}
+        assert about == {"crash-loop-n1"}
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, EventScreen), "the event in full")
+        await pilot.press("escape", "y")
+        view = app.screen.query_one(YamlView)
+        await wait_for(pilot, lambda: view.rows and view.rows[1].text == "kind: Pod", "the object")
+        await pilot.press("o")
+        await wait_for(pilot, lambda: any("imago" in row.text for row in view.rows), "its manifest")
