@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.images import NodeImage
+from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
