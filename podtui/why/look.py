@@ -93,10 +93,10 @@ class Case:
             return None
         if self.ended is not None:
             return self.ended
-        last = self.status.lastState.terminated
-        if last is None or not self.running:
+        last, runs = self.status.lastState.terminated, self.status.state.running
+        if last is None or runs is None:
             return last
-        finished = moment(last.finishedAt)
+        finished = moment(last.finishedAt or runs.startedAt)
         recent = finished is not None and self.facts.now - finished <= UNSTABLE_SECONDS
         return last if recent else None
 
