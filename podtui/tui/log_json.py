@@ -89,4 +89,6 @@ def _scalar(value: Any) -> Piece:
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
         return text, "string"
+    if isinstance(value, (dict, list)):
+        return text, ""
     return text, "word" if value is None or isinstance(value, bool) else "number"

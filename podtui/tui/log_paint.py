@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import Final
 
+from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from podtui.tui.ansi import parse, plain_text
+from podtui.tui.ansi import MAX_SHOWN, is_plain, parse, plain_text
 from podtui.tui.cells import sized, width_of
 from podtui.tui.log_json import JsonRow
 from podtui.tui.log_levels import LETTERS, Level
@@ -31,6 +33,7 @@ PARTS: Final = (
     *(f"level-{level.name.lower()}" for level in Level if level),
 )  # fmt: skip
 _COLOURED: Final = (Level.FATAL, Level.ERROR, Level.WARN, Level.TRACE, Level.DEBUG)
+_CALM: Final = Style(bold=False, reverse=False)
 
 
 class Prefix(Enum):
@@ -71,13 +74,30 @@ class Look:
         locked = self.source_width if self.prefix is Prefix.LOCKED else 0
         return max(1, self.width - GUTTER - self.times.width - locked)
 
-    def rows_of(self, cells: int, tag: int) -> int:
-        """Rows of a line with so many cells of text."""
+    def breaks(self, text: bytes, tag: int) -> list[int]:
+        """The cells at which the rows of a line begin, and where the last one ends. No character
+        is cut in two."""
+        width = self.text_width
+        if tag in (GAP, RULE):
+            shown = rule_text(text)
+        else:
+            along = self.prefix is Prefix.ALONG and tag < GAP
+            shown = " " * (self.source_width if along else 0) + plain_text(text)
+        if not self.wrap or not shown:
+            return [0, width_of(shown)]
+        if shown.isascii():
+            return [*range(0, len(shown), width), len(shown)]
+        parts = [part for part in chop_cells(shown, width) if part]
+        return list(accumulate(map(width_of, parts or [""]), initial=0))
+
+    def rows_of(self, text: bytes, tag: int) -> int:
+        """How many rows a line takes, without its JSON."""
         if not self.wrap:
             return 1
-        if tag < GAP and self.prefix is Prefix.ALONG:
-            cells += self.source_width
-        return max(1, -(-cells // self.text_width))
+        if tag < GAP and len(text) <= MAX_SHOWN and is_plain(text):
+            cells = len(text) + (self.source_width if self.prefix is Prefix.ALONG else 0)
+            return max(1, -(-cells // self.text_width))
+        return len(self.breaks(text, tag)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +143,7 @@ def paint(row: LogRow, look: Look, part: Styles, base: Style) -> Strip:
         head += source
     else:
         text = [*source, *text]
-    start = row.inside * look.text_width if look.wrap else look.shift
-    strip = Strip(text).crop(start, start + look.text_width)
+    strip = Strip(text).crop(*_part(row, look))
     return Strip([*head, *strip]).crop_extend(0, look.width, base)
 
 
@@ -136,10 +155,19 @@ def rule_text(text: bytes) -> str:
 def _rule(row: LogRow, look: Look, style: Styles, base: Style) -> Strip:
     part = style("gap" if row.tag == GAP else "rule")
     text = rule_text(row.text)
-    start = row.inside * look.text_width if look.wrap else look.shift
-    stop = start + (look.text_width if look.wrap else look.width)
-    line = Segment("─" * max(0, stop - width_of(text)), part)
-    return Strip([Segment(text, part), line]).crop(start, stop).crop_extend(0, look.width, base)
+    start, stop = _part(row, look) if look.wrap else (look.shift, look.shift + look.width)
+    words = Strip([Segment(text, part)]).crop(start, stop)
+    line = Segment("─" * (look.width - words.cell_length), part)
+    return Strip([*words, line]).crop_extend(0, look.width, base)
+
+
+def _part(row: LogRow, look: Look) -> tuple[int, int]:
+    """The cells of a line that this row shows."""
+    if not look.wrap:
+        return look.shift, look.shift + look.text_width
+    starts = look.breaks(row.text, row.tag)
+    inside = min(row.inside, len(starts) - 2)
+    return starts[inside], starts[inside + 1]
 
 
 def _gutter(row: LogRow, style: Styles, base: Style) -> list[Segment]:
@@ -180,8 +208,8 @@ def _text(row: LogRow, style: Styles, base: Style) -> list[Segment]:
     else:
         own = base
         if row.level in _COLOURED:
-            # Bold is for the letter: whole lines of it are hard to read.
-            own = base + style(f"level-{row.level.name.lower()}") + Style(bold=False)
+            # Whole lines of bold or reverse are hard to read: these are for the letter.
+            own = base + style(f"level-{row.level.name.lower()}") + _CALM
         if row.context:
             own = own + style("context")
         segments = parse(row.text, own)

@@ -22,14 +22,13 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
 
-from podtui.tui.ansi import shown_cells
 from podtui.tui.cells import Span, width_of, wrap
 from podtui.tui.line_buffer import DISK_BYTES, Chunk, LineBuffer
 from podtui.tui.log_filter import LogFilter, compile_search, spans_of
 from podtui.tui.log_json import pretty, row_count
 from podtui.tui.log_levels import Level
 from podtui.tui.log_lines import LogLines, Query
-from podtui.tui.log_paint import PARTS, LogRow, Look, Prefix, paint, rule_text, shown_spans
+from podtui.tui.log_paint import PARTS, LogRow, Look, Prefix, paint, shown_spans
 from podtui.tui.log_tags import GAP, RULE, is_log
 from podtui.tui.log_time import Times, shown_time
 from podtui.tui.row_index import RowCount
@@ -58,7 +57,7 @@ class LogView(ScrolledText):
         & > .log-view--event-warning { color: $warning; text-style: italic; }
         & > .log-view--empty { color: $text-muted; }
         & > .log-view--mark { color: $accent; text-style: bold; }
-        & > .log-view--cursor { background: $primary 30%; }
+        & > .log-view--cursor { background: $panel; }
         & > .log-view--context { text-style: dim; }
         & > .log-view--level-fatal { color: $error; text-style: bold reverse; }
         & > .log-view--level-error { color: $error; text-style: bold; }
@@ -353,8 +352,7 @@ class LogView(ScrolledText):
         return rows
 
     def _text_rows(self, line: bytes, tag: int) -> int:
-        cells = width_of(rule_text(line)) if tag in (GAP, RULE) else shown_cells(line)
-        return self._look(self.scrollable_content_region.width).rows_of(cells, tag)
+        return self._look(self.scrollable_content_region.width).rows_of(line, tag)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podtui.tui.log_export import (
+    MOST_COPIED,
+    clipboard_text,
+    export_of,
+    file_name,
+    pager_command,
+)
+from podtui.tui.log_filter import parse_log_filter
+from podtui.tui.log_lines import LogLines, Query
+from podtui.tui.log_tags import EVENT, GAP
+from podtui.tui.log_time import SECOND
+
+NOON = 1795262400 * SECOND
+
+
+def lines() -> LogLines:
+    held = LogLines()
+    held.add([NOON, NOON + 1], [b"\x1b[31mone\x1b[0m\x1b[2J", b"two"], 0)
+    held.add([NOON + 2], [b"Pulled  x"], EVENT)
+    held.add([NOON + 3], [b"other"], 1)
+    held.add([NOON + 3], ["… 3 lines not shown".encode()], GAP)
+    return held
+
+
+def test_lines_go_out_with_times_and_names_but_no_events(tmp_path: Path) -> None:
+    export = export_of(lines(), names=("app", "side"))
+    path = tmp_path / "x.log"
+    assert export.save(path) == 4
+    assert path.read_text().splitlines() == [
+        "2026-11-21T12:00:00.000000000Z app \x1b[31mone\x1b[0m\x1b[2J",
+        "2026-11-21T12:00:00.000000001Z app two",
+        "2026-11-21T12:00:00.000000003Z side other",
+        "--- … 3 lines not shown",
+    ]
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        export.save(path)
+
+
+def test_what_is_shown_or_everything() -> None:
+    held = lines()
+    held.query = Query(parse_log_filter("two"))
+    held.lay_out()
+    shown = [line.rsplit(b" ", 1)[-1] for line in export_of(held).lines()]
+    assert shown == [b"two", b"shown"]
+    assert len(list(export_of(held, everything=True).lines())) == 4
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (tmp_path / "x.log").symlink_to(target)
+    with pytest.raises(FileExistsError):
+        export_of(lines()).save(tmp_path / "x.log")
+    assert not target.exists()
+
+
+def test_a_pager_gets_no_sequence_but_colours() -> None:
+    path = export_of(lines()).temporary()
+    try:
+        assert path.read_bytes().splitlines()[0].endswith(b" \x1b[31mone\x1b[0m\x1b[0m")
+        assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        path.unlink()
+
+
+def test_what_is_copied_is_plain_and_not_longer_than_a_terminal_takes() -> None:
+    assert clipboard_text([b"\x1b[31ma\x1b[0m", b"b\x1b]0;x\x07"]) == ("a\nb", 2)
+    text, count = clipboard_text([b"x" * 1000] * 1000)
+    assert len(text) <= MOST_COPIED
+    assert count == 99
+    assert clipboard_text([b"y" * 10_000_000])[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("pager", "command"),
+    [
+        ("", ["less", "-R", "-S"]),
+        ("less", ["less", "-R", "-S"]),
+        ("/usr/bin/less -M", ["/usr/bin/less", "-M", "-R", "-S"]),
+        ("most -w", ["most", "-w"]),
+    ],
+)
+def test_pagers(pager: str, command: list[str]) -> None:
+    assert pager_command({"PAGER": pager}) == command
+
+
+def test_file_names() -> None:
+    assert file_name(["web-app"], "S", filtered=False) == "web-app-S.log"
+    assert file_name(["../a/b", "c"], "S", filtered=True) == ".._a_b-and-1-more-filtered-S.log"

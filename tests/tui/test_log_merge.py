@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.tui.log_merge import MOST_WAITING, OPENING, WINDOW, Merger
+from podtui.tui.log_tags import EVENT, RULE
+
+
+def texts(runs) -> list[bytes]:
+    return [text for run in runs for text in run.texts]
+
+
+def test_one_log_waits_for_nothing() -> None:
+    merger = Merger([0], 0.0)
+    merger.take(0, [5, 3], [b"a", b"b"], 0.0)
+    assert texts(merger.ready(0.0)) == [b"a", b"b"]
+
+
+def test_two_logs_are_put_in_the_order_of_their_times() -> None:
+    merger = Merger([0, 1], 0.0)
+    merger.take(0, [1, 4, 6], [b"a1", b"a4", b"a6"], 0.0)
+    assert texts(merger.ready(0.1)) == []
+    merger.take(1, [2, 4, 5], [b"b2", b"b4", b"b5"], 0.2)
+    runs = merger.ready(0.2)
+    assert texts(runs) == [b"a1", b"b2", b"a4", b"b4", b"b5"]
+    assert [run.tag for run in runs] == [0, 1, 0, 1]
+    assert texts(merger.ready(0.2 + WINDOW)) == [b"a6"]
+
+
+def test_a_log_with_nothing_to_say_is_waited_for_but_not_long() -> None:
+    merger = Merger([0, 1], 0.0)
+    merger.take(0, [1], [b"a"], 0.0)
+    assert texts(merger.ready(OPENING - 0.01)) == []
+    assert texts(merger.ready(OPENING)) == [b"a"]
+    merger.take(1, [2], [b"b"], 3.0)
+    merger.take(0, [3], [b"c"], 3.0)
+    assert texts(merger.ready(3.1)) == [b"b"]
+    assert texts(merger.ready(3.0 + WINDOW)) == [b"c"]
+
+
+def test_a_log_that_ended_is_not_waited_for() -> None:
+    merger = Merger([0, 1], 0.0)
+    merger.finish(1)
+    merger.take(0, [1], [b"a"], 0.0)
+    assert texts(merger.ready(0.0)) == [b"a"]
+
+
+def test_what_comes_late_is_shown_late() -> None:
+    merger = Merger([0, 1], 0.0)
+    merger.take(0, [100], [b"a"], 0.0)
+    merger.take(1, [100], [b"b"], 0.0)
+    assert len(texts(merger.ready(0.0))) == 2
+    merger.take(1, [50], [b"late"], 1.0)
+    assert texts(merger.ready(1.0)) == [b"late"]
+
+
+def test_what_waits_is_bounded() -> None:
+    merger = Merger([0, 1], 0.0)
+    count = MOST_WAITING + 10
+    merger.take(0, list(range(1, count + 1)), [b"x"] * count, 0.0)
+    out = len(texts(merger.ready(0.0)))
+    assert merger.waiting <= MOST_WAITING
+    assert out + merger.waiting == count
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=60), st.data())
+def test_nothing_is_lost_and_order_within_a_log_is_kept(
+    arrivals: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    merger = Merger([0, 1, 2], 0.0)
+    now, newest = 0.0, [0, 0, 0]
+    sent: list[list[bytes]] = [[], [], []]
+    seen: list[bytes] = []
+    for number, (source, step) in enumerate(arrivals):
+        newest[source] += step
+        text = b"%d %d" % (source, number)
+        sent[source].append(text)
+        merger.take(source, [newest[source]], [text], now)
+        now += data.draw(st.sampled_from([0.0, 0.1, 1.0]))
+        seen += texts(merger.ready(now))
+    seen += texts(merger.ready(now + 10))
+    assert not merger.waits
+    for source in range(3):
+        assert [t for t in seen if t.startswith(b"%d " % source)] == sent[source]
+
+
+def test_events_stand_where_they_happened_and_hold_nothing_back() -> None:
+    merger = Merger([0], 0.0)
+    merger.take_event(EVENT, 5, b"pulled")
+    merger.take_event(EVENT, 99, b"unhealthy")
+    merger.take(0, [1, 7], [b"a", b"b"], 0.1)
+    runs = merger.ready(0.1)
+    assert texts(runs) == [b"a", b"pulled", b"b"]
+    assert [run.tag for run in runs] == [0, EVENT, 0]
+    assert texts(merger.ready(0.2)) == []
+    assert texts(merger.ready(0.11 + WINDOW)) == [b"unhealthy"]
+
+
+def test_events_wait_for_a_past_that_is_still_being_read() -> None:
+    merger = Merger([0], 0.0)
+    merger.take_event(EVENT, 5, b"pulled")
+    assert texts(merger.ready(1.0)) == []
+    merger.take(0, [1], [b"a"], 1.0)
+    assert texts(merger.ready(1.0)) == [b"a"]
+    merger.take(0, [9], [b"b"], 1.1)
+    assert texts(merger.ready(1.1)) == [b"pulled", b"b"]
+
+
+def test_events_alone_are_shown_when_no_log_comes() -> None:
+    merger = Merger([0], 0.0)
+    merger.take_event(EVENT, 5, b"pulling")
+    merger.finish(0)
+    assert texts(merger.ready(WINDOW)) == [b"pulling"]
+
+
+def test_a_remark_stays_where_it_was_said() -> None:
+    merger = Merger([0, 1], 0.0)
+    merger.take(0, [1], [b"before"], 0.0)
+    merger.take(0, [1], [b"restarted"], 0.0, RULE)
+    merger.take(0, [2], [b"after"], 0.0)
+    merger.take(1, [9], [b"other"], 0.0)
+    runs = merger.ready(0.0)
+    assert texts(runs) == [b"before", b"restarted", b"after"]
+    assert [run.tag for run in runs] == [0, RULE, 0]

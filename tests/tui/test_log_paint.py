@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.style import Style
+
+from podtui.tui.ansi import plain_text
+from podtui.tui.cells import width_of
+from podtui.tui.log_levels import Level
+from podtui.tui.log_paint import GUTTER, PARTS, LogRow, Look, Prefix, paint, rule_text, shown_spans
+from podtui.tui.log_tags import EVENT, EVENT_WARNING, GAP, RULE, is_log
+from podtui.tui.log_time import Times
+
+FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+nasty = st.one_of(
+    st.binary(max_size=120),
+    st.text(max_size=60).map(lambda text: text.encode(errors="replace")),
+    st.lists(
+        st.sampled_from([
+            b"\x1b[31m", b"\x1b[2J", b"\x1b]0;t\x07", b"\x1b]52;c;aGk=\x1b\\", b"\x9b31m", b"\t",
+            "漢字".encode(), "e\u0301\u0302".encode(), "\u202eevil".encode(), "שלום".encode(),
+            "👩\u200d👩\u200d👧".encode(), b"\xff\xfe", b"\x00", b"\r", b"text ", b"\x1bP1$r\x1b\\",
+            "\u200b\ufeff".encode(), b"\x1b[?1049h", b"\x1b]8;;http://x\x1b\\link",
+        ])
+    ).map(b"".join),
+)  # fmt: skip
+looks = st.builds(
+    Look,
+    st.integers(20, 120),
+    st.sampled_from(Times),
+    st.booleans(),
+    st.sampled_from(Prefix),
+    st.sampled_from([(), ("app",), ("app", "a-rather-long-name-of-a-container", "漢字")]),
+    st.integers(0, 40),
+)
+
+
+def style(part: str) -> Style:
+    assert part in PARTS
+    return Style()
+
+
+@given(nasty, looks, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
+       st.sampled_from(Level), st.integers(0, 3), st.booleans())  # fmt: skip
+def test_whatever_a_line_holds_its_row_is_as_wide_as_the_view_and_harmless(
+    text: bytes, look: Look, tag: int, level: Level, inside: int, marked: bool
+) -> None:
+    line = text.replace(b"\n", b"")
+    row = LogRow(line, tag, "12:00:00.000", level, inside, marked)
+    strip = paint(row, look, style, Style())
+    assert not FORBIDDEN.search(strip.text)
+    assert sum(segment.cell_length for segment in strip) == look.width
+    assert not any(segment.control for segment in strip)
+
+
+@given(nasty, st.integers(20, 60), st.sampled_from(Prefix))
+def test_a_wrapped_line_is_shown_whole(text: bytes, width: int, prefix: Prefix) -> None:
+    line = text.replace(b"\n", b"")
+    look = Look(width, wrap=True, prefix=prefix, names=("one", "two"))
+    count = look.rows_of(line, 0)
+    assert count == max(1, len(look.breaks(line, 0)) - 1)
+    rows = [paint(LogRow(line, 0, inside=n), look, style, Style()).text for n in range(count)]
+    skip = GUTTER + (look.source_width if prefix is Prefix.LOCKED else 0)
+    shown = "".join(row[skip:] for row in rows)
+    if prefix is Prefix.ALONG:
+        shown = shown[look.source_width :]
+    # Blanks at the end of a row are filled up.
+    assert shown.replace(" ", "") == plain_text(line).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("row", "look", "shown"),
+    [
+        (LogRow(b"text", 0, "", Level.ERROR), Look(12), " E text"),
+        (LogRow(b"text", 0, "", Level.ERROR, marked=True), Look(12), "◆E text"),
+        (LogRow(b"text", 0, "12:00:00.000"), Look(30, Times.ABSOLUTE), "   12:00:00.000 text"),
+        (LogRow(b"text", 0, "5s"), Look(30, Times.RELATIVE), "       5s text"),
+        (LogRow(b"text", 1), Look(40, names=("a", "side")), "   side │ text"),
+        (LogRow(b"text", 1), Look(40, names=("side",)), "   text"),
+        (LogRow(b"text", 1), Look(40, names=("a", "side"), shift=2), "   side │ xt"),
+        (LogRow(b"text", 1), Look(40, names=("a", "side"), shift=2, prefix=Prefix.ALONG),
+         "   de │ text"),
+        (LogRow(b"text", 1), Look(40, names=("a", "side"), prefix=Prefix.OFF), "   text"),
+        (LogRow(b"Pulled  x", EVENT), Look(40), " • Pulled  x"),
+        (LogRow(b"Failed  x", EVENT_WARNING), Look(40), " ▲ Failed  x"),
+        (LogRow(b"3 lost", GAP), Look(14), "── 3 lost ────"),
+        (LogRow(b"again", RULE), Look(14), "── again ─────"),
+    ],
+)  # fmt: skip
+def test_rows(row: LogRow, look: Look, shown: str) -> None:
+    assert paint(row, look, style, Style()).text.rstrip() == shown
+
+
+def test_a_line_of_a_megabyte_costs_no_more_than_what_is_shown_of_it() -> None:
+    strip = paint(LogRow(b"z" * 1_000_000), Look(80), style, Style())
+    assert strip.text == "   " + "z" * 77
+
+
+def test_what_is_found_is_marked_in_what_is_shown() -> None:
+    spans = shown_spans("\x1b[31mé\x1b[0mabc".encode(), lambda raw: [(raw.find(b"b"), len(raw))])
+    assert spans == ((2, 4),)
+
+
+def test_rules_say_their_width() -> None:
+    assert width_of(rule_text(b"x")) == 5
+    assert not is_log(GAP)
+    assert unicodedata.category("◆") == "So"

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tui_scene import ended, pod, status
+
+from podtui.client.protocol import LogQuery
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui import log_stream
+from podtui.tui.log_stream import LogStream
+from podtui.tui.log_tags import GAP, RULE
+from podtui.tui.log_target import RANGES, LogTarget
+
+
+class Script:
+    """A client whose streams say what they are told to, one after the other."""
+
+    def __init__(self, *streams: object) -> None:
+        self.streams = list(streams)
+        self.queries: list[LogQuery] = []
+
+    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
+        self.queries.append(query)
+        stream = self.streams.pop(0) if self.streams else ()
+        for batch in stream:
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch
+        if not self.streams:
+            await asyncio.Event().wait()
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.states: list[str] = []
+
+    def take_lines(self, source: int, lines: list[bytes]) -> None:
+        self.said += [line.decode().partition(" ")[2] for line in lines]
+
+    def take_remark(self, source: int, tag: int, text: str) -> None:
+        self.said.append(f"{ {GAP: 'GAP', RULE: 'RULE'}[tag] } {text}")
+
+    def take_state(self, source: int, state: str, *, quiet: bool) -> None:
+        self.states.append(state)
+
+
+def line(second: int, text: str) -> bytes:
+    return f"2026-11-21T12:00:{second:02d}Z {text}".encode()
+
+
+async def hear(script: Script, target: LogTarget, count: int) -> Heard:
+    heard = Heard()
+    stream = LogStream(script, target, 0, heard, pod("web", status()))  # type: ignore[arg-type]
+    task = asyncio.get_running_loop().create_task(stream.run())
+    for _ in range(500):
+        if len(heard.said) >= count or task.done():
+            break
+        await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return heard
+
+
+CUT = "the log was cut while it could not be read"
+TARGET = LogTarget("uid-web", "default", "web-n1", "app")
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_stream, "RETRY", 0.001)
+
+
+async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> None:
+    script = Script(
+        ([line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
+        ([line(1, "a"), line(2, "b"), line(3, "c")],),
+    )
+    heard = await hear(script, TARGET, 3)
+    assert heard.said == ["a", "b", "c"]
+    assert any("does not answer: gone" in state for state in heard.states)
+    assert heard.states[-1] == ""
+    first, second = script.queries
+    assert (first.tail, first.since_seconds) == (5000, None)
+    assert second.tail is None
+    assert second.since_seconds is not None
+
+
+async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> None:
+    script = Script(([line(1, "a")], ApiError(500, "InternalError", "broken")), ([line(40, "z")],))
+    heard = await hear(script, TARGET, 3)
+    assert heard.said == [
+        "a",
+        f"GAP … lines between 12:00:01.000 and 12:00:40.000 are not shown: {CUT}",
+        "z",
+    ]
+
+
+async def test_the_range_is_asked_for_until_there_is_a_line() -> None:
+    target = LogTarget("uid-web", "default", "web-n1", "app", range=RANGES["3"])
+    script = Script((ApiError(400, "BadRequest", "waiting"),), ([line(1, "a")],))
+    heard = await hear(script, target, 1)
+    assert heard.said == ["a"]
+    assert [query.since_seconds for query in script.queries] == [300, 300]
+
+
+async def test_the_log_before_ends() -> None:
+    target = LogTarget("uid-web", "default", "web-n1", "app", previous=True)
+    script = Script(([line(1, "a")],), ())
+    heard = Heard()
+    old = pod("web", status(restarts=1, last=ended(2, seconds=1)))
+    await LogStream(script, target, 0, heard, old).run()  # type: ignore[arg-type]
+    assert heard.said[0].startswith("RULE app, the first instance")
+    assert heard.said[1] == "a"
+    assert heard.said[2].startswith("RULE app ended with exit code 2 (Error), restart 1")
+    assert script.queries[0].previous
+    assert not script.queries[0].follow

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from tui_scene import ended, event, pod, status
+
+from podtui.tui.log_events import EventLines
+from podtui.tui.log_tags import EVENT, EVENT_WARNING, SOURCES
+from podtui.tui.log_target import (
+    GLANCE,
+    LogTarget,
+    Resumption,
+    container_status,
+    describe_end,
+    describe_previous,
+    source_names,
+    targets_of,
+)
+
+
+def target(pod: str, container: str, namespace: str = "default") -> LogTarget:
+    return LogTarget(f"{namespace}/{pod}", namespace, pod, container)
+
+
+def test_logs_are_named_as_shortly_as_tells_them_apart() -> None:
+    assert source_names([target("web", "app"), target("web", "side")]) == ("app", "side")
+    assert source_names([target("web", "app"), target("db", "app")]) == ("web", "db")
+    assert source_names([target("web", "a"), target("web", "b"), target("db", "a")]) == (
+        "web/a", "web/b", "db/a",
+    )  # fmt: skip
+    assert source_names([target("web", "a"), target("web", "a", "other")]) == (
+        "default/web", "other/web",
+    )  # fmt: skip
+    assert source_names([target("web", "a\x1b[2J")]) == ("a",)
+
+
+def test_targets_of_pods() -> None:
+    web, db = pod("web", status("app"), status("side")), pod("db", status("app"))
+    assert [(t.pod, t.container) for t in targets_of([web, db], lambda _: "app")] == [
+        ("web-n1", "app"), ("db-n1", "app"),
+    ]  # fmt: skip
+    both = targets_of([web, db], lambda _: "app", everything=True)
+    assert [t.container for t in both if t.pod == "web-n1"] == ["app", "side"]
+    assert len(both) == 3
+    assert {t.range for t in both} == {GLANCE}
+    assert len(targets_of([web] * 200, lambda _: "app", everything=True)) == SOURCES
+
+
+def line(second: int, text: bytes = b"x") -> bytes:
+    return b"2026-11-21T12:00:%02dZ %s" % (second, text)
+
+
+def test_a_stream_that_broke_goes_on_without_repeating_or_missing_a_line() -> None:
+    resumption = Resumption()
+    resumption.take([line(1), line(2, b"a"), line(2, b"b")])
+    resumption.reopen()
+    assert resumption.take([line(1), line(2, b"a")]) == ()
+    assert list(resumption.take([line(2, b"b"), line(2, b"c"), line(3)])) == [
+        line(2, b"c"),
+        line(3),
+    ]
+    assert not resumption.lost_after
+
+
+def test_a_log_that_was_cut_meanwhile_is_noticed_once() -> None:
+    resumption = Resumption()
+    resumption.take([line(1), line(2)])
+    resumption.reopen()
+    assert list(resumption.take([line(30)])) == [line(30)]
+    assert resumption.lost_after == b"2026-11-21T12:00:02"
+    resumption.take([line(31)])
+    assert not resumption.lost_after
+
+
+def test_the_next_instance_need_not_know_the_lines_of_the_last() -> None:
+    resumption = Resumption()
+    resumption.take([line(1)])
+    resumption.reopen(same_log=False)
+    assert list(resumption.take([line(30)])) == [line(30)]
+    assert not resumption.lost_after
+
+
+def test_what_parts_two_instances() -> None:
+    again = pod("web", status(restarts=3, last=ended(137, seconds=1)))
+    found = container_status(again, "app")
+    assert describe_end("app", found).startswith("app ended with exit code 137 (Error), restart 3")
+    assert describe_previous("app", found).startswith("app, the instance of restart 2")
+    assert describe_end("app", None) == "app started again"
+    first = container_status(pod("web", status(restarts=1, last=ended(0, seconds=1))), "app")
+    assert describe_previous("app", first).startswith("app, the first instance")
+
+
+def test_each_occurrence_of_an_event_is_told_once() -> None:
+    lines = EventLines()
+    one = event("web", "BackOff", "again \x1b[2J and again", count=1, warning=True)
+    told = list(lines.take([one]))
+    assert [(tag, text) for tag, _, text in told] == [(EVENT_WARNING, b"BackOff  again  and again")]
+    assert told[0][1] > 0
+    assert list(lines.take([one])) == []
+    more = event("web", "BackOff", "again", count=4)
+    assert [text for _, _, text in lines.take([more])] == [b"BackOff  again (x4)"]
+
+
+def test_events_before_the_range_are_not_told() -> None:
+    lines = EventLines(since=4e9)
+    assert list(lines.take([event("web", "Started", "x")])) == []
+    assert EVENT != EVENT_WARNING

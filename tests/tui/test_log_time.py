@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.tui.cells import width_of
+from podtui.tui.log_time import (
+    SECOND,
+    Times,
+    between,
+    clock,
+    parse_stamp,
+    rfc3339,
+    shown_time,
+    split_lines,
+)
+
+NOON = 1795262400 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("stamp", "nanoseconds"),
+    [
+        (b"2026-11-21T12:00:00Z", NOON),
+        (b"2026-11-21T12:00:00.5Z", NOON + SECOND // 2),
+        (b"2026-11-21T12:00:00.123456789Z", NOON + 123456789),
+        (b"2026-11-21T14:00:00.000000001+02:00", NOON + 1),
+        (b"2026-11-21T07:30:00-04:30", NOON),
+        (b"2026-13-21T12:00:00Z", 0),
+        (b"2026-11-21T12:00:00", 0),
+        (b"2026-11-21T12:00:00.xZ", 0),
+        (b"", 0),
+    ],
+)
+def test_stamps(stamp: bytes, nanoseconds: int) -> None:
+    assert parse_stamp(stamp) == nanoseconds
+
+
+@given(st.integers(0, 4 * 10**18))
+def test_a_time_comes_back_as_it_was_written(moment: int) -> None:
+    assert parse_stamp(rfc3339(moment).encode()) == moment or moment == 0
+
+
+def test_lines_are_split_and_pieces_of_long_lines_keep_the_time() -> None:
+    lines = [
+        b"2026-11-21T12:00:00Z a b",
+        b"rest of it",
+        b"2026-11-21T12:00:01Z ",
+        b"xxxx-xx-xxTx y",
+    ]
+    assert split_lines(lines, 7) == (
+        [NOON, NOON, NOON + SECOND, NOON + SECOND],
+        [b"a b", b"rest of it", b"", b"xxxx-xx-xxTx y"],
+    )
+    assert split_lines([b"no time"], 7) == ([7], [b"no time"])
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "+0.000s"), (12_000_000, "+0.012s"), (-SECOND, "-1.000s"), (34_560_000_000, "+34.6s"),
+        (1200 * SECOND, "+20m"), (3 * 86400 * SECOND, "+3d"),
+    ],
+)  # fmt: skip
+def test_the_time_between_lines(nanoseconds: int, text: str) -> None:
+    assert between(nanoseconds) == text
+
+
+@given(st.integers(-(10**19), 10**19))
+def test_what_is_shown_fits_its_column(nanoseconds: int) -> None:
+    assert width_of(between(nanoseconds)) < Times.BETWEEN.width
+
+
+def test_three_ways_to_show_a_time() -> None:
+    moment, above, now = NOON + 5 * SECOND, NOON, NOON / SECOND + 65
+    assert shown_time(Times.OFF, moment, above, now) == ""
+    assert shown_time(Times.ABSOLUTE, moment, above, now) == "12:00:05.000"
+    assert shown_time(Times.RELATIVE, moment, above, now) == "60s"
+    assert shown_time(Times.BETWEEN, moment, above, now) == "+5.000s"
+    assert shown_time(Times.BETWEEN, moment, 0, now) == ""
+    assert clock(0) == rfc3339(0) == ""
+    assert Times.BETWEEN.next is Times.OFF
