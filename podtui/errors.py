@@ -81,6 +81,14 @@ class LogError(PodtuiError):
         self.code = code
 
 
+class SessionError(PodtuiError):
+    """Raised when nobody can talk with a container or a pod; ``code`` is the HTTP status."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class InvalidUpdate(PodtuiError):
     """Raised for a request that would make an object invalid.
 

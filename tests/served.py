@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -127,6 +128,7 @@ class FakeKubelet:
     debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
     health: tuple[bool, str] = (True, "")
     closed_logs: int = 0
+    sessions: Any = None
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
@@ -210,11 +212,11 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    socket: Path, store: Store | None = None, **options: object
+    socket: Path, store: Store | None = None, sessions: object = None, **options: object
 ) -> AsyncGenerator[Served]:
-    """Records in memory (unless given) behind a unix socket."""
+    """Records in memory (unless given) behind a unix socket; ``sessions`` are of the pods."""
     records = store or open_store(None, clock=SystemClock())
-    kubelet = FakeKubelet()
+    kubelet = FakeKubelet(sessions=sessions)
     app = build_app(records, kubelet, version="0.0.test", **options)
     try:
         async with serve_unix(app, socket) as runner:

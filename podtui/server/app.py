@@ -10,11 +10,15 @@ from aiohttp.typedefs import Middleware
 from podtui.clock import Clock, SystemClock
 from podtui.server import discovery
 from podtui.server.ephemeral import EphemeralContainers
+from podtui.server.files import Files
 from podtui.server.kubelet import Kubelet
 from podtui.server.logs import Logs
+from podtui.server.port_forward import PortForward
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.reading import Reading
+from podtui.server.remote_command import RemoteCommand
 from podtui.server.resources import sources
+from podtui.server.sockets import Sockets
 from podtui.server.status import errors_as_status
 from podtui.server.stream import Streams
 from podtui.store.protocol import Records
@@ -41,12 +45,13 @@ def build_app(
     watch is noticed before the next bookmark.
     """
     clock = clock or SystemClock()
-    streams = Streams()
+    streams, sockets = Streams(), Sockets(clock)
     app = web.Application(middlewares=[errors_as_status, *middlewares])
     app[STREAMS] = streams
 
     async def end_streams(app: web.Application) -> None:
         streams.close()
+        sockets.close()
 
     app.on_shutdown.append(end_streams)
     app.add_routes(discovery.routes(version))
@@ -58,5 +63,7 @@ def build_app(
     app.add_routes(Logs(records, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(Kubelet(records, kubelet).routes())
     app.add_routes(EphemeralContainers(records, kubelet).routes())
+    for part in (RemoteCommand, PortForward, Files):
+        app.add_routes(part(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app

@@ -72,7 +72,13 @@ PODS = Resource(
         "status.podIP",
         "status.nominatedNodeName",
     ),
-    subresources={"ephemeralcontainers": ("get", "patch", "update"), "log": ("get",)},
+    subresources={
+        "attach": ("create", "get"),
+        "ephemeralcontainers": ("get", "patch", "update"),
+        "exec": ("create", "get"),
+        "log": ("get",),
+        "portforward": ("create", "get"),
+    },
 )
 NODES = Resource(
     api_version="v1",

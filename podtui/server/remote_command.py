@@ -1,0 +1,178 @@
+"""``exec`` and ``attach`` of pods over WebSockets, as kubectl asks for them (reference §16)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+from aiohttp import web
+
+from podtui.api import channels
+from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
+from podtui.errors import EngineError
+from podtui.runtime.sessions import Session
+from podtui.server.protocol import PodSessions
+from podtui.server.query import flag
+from podtui.server.refusals import entered, refusals
+from podtui.server.sockets import Socket, Sockets, chosen
+from podtui.server.status import bad_request
+from podtui.server.stream import closed_after
+
+log = logging.getLogger(__name__)
+
+PROTOCOLS: Final = (channels.V5, channels.V4)
+_CHANNELS: Final = {"stdout": channels.STDOUT, "stderr": channels.STDERR}
+_MOST: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The streams that a client wants."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+
+class RemoteCommand:
+    def __init__(self, pods: PodSessions, sockets: Sockets) -> None:
+        self._pods = pods
+        self._sockets = sockets
+
+    def routes(self) -> list[web.RouteDef]:
+        api = "/api/v1/namespaces/{namespace}/pods/{pod}"
+        own = "{namespace}/{pod}/{container}"
+        return [
+            route(path, handler)
+            for handler, paths in (
+                (self.exec, (f"{api}/exec", f"/exec/{own}")),
+                (self.attach, (f"{api}/attach", f"/attach/{own}")),
+            )
+            for path in paths
+            for route in (web.get, web.post)
+        ]
+
+    async def exec(self, request: web.Request) -> web.StreamResponse:
+        pod, container = await self._meant(request)
+        wanted = parse_wanted(request)
+        command = request.query.getall("command", [])
+        if not command:
+            raise bad_request("you must specify at least one command for the container")
+        chosen(request, PROTOCOLS)
+        session = self._pods.exec(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
+        return await self._talk(request, wanted, session)
+
+    async def attach(self, request: web.Request) -> web.StreamResponse:
+        pod, container = await self._meant(request)
+        wanted = parse_wanted(request)
+        chosen(request, PROTOCOLS)
+        session = self._pods.attach(pod, container, stdin=wanted.stdin)
+        return await self._talk(request, wanted, session)
+
+    async def _meant(self, request: web.Request) -> tuple[Pod, str]:
+        match = request.match_info
+        with refusals():
+            pod = self._pods.find(match["namespace"], match["pod"])
+            asked = match.get("container") or request.query.get("container", "")
+            return pod, await self._pods.container(pod, asked)
+
+    async def _talk(
+        self,
+        request: web.Request,
+        wanted: Wanted,
+        opened: AbstractAsyncContextManager[Session],
+    ) -> web.StreamResponse:
+        async with (
+            self._sockets.counted(),
+            entered(opened) as session,
+            self._sockets.accept(request, PROTOCOLS) as socket,
+        ):
+            try:
+                await self._sockets.run(
+                    socket, _inward(socket, session, wanted), _outward(socket, session, wanted)
+                )
+            except* EngineError as errors:
+                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
+                await _tell(socket, failure(str(errors.exceptions[0])))
+        return socket.response
+
+
+async def _inward(socket: Socket, session: Session, wanted: Wanted) -> None:
+    """What the client sends, until it leaves."""
+    async with aclosing(socket.messages()) as messages:
+        async for message in messages:
+            channel, data = message[0], message[1:]
+            if channel == channels.STDIN and wanted.stdin:
+                await session.write(data)
+            elif channel == channels.RESIZE:
+                if size := parse_size(data):
+                    await session.resize(*size)
+            elif channel == channels.CLOSE and data[:1] == bytes([channels.STDIN]):
+                await session.end_input()
+
+
+async def _outward(socket: Socket, session: Session, wanted: Wanted) -> None:
+    """What the process says, and then how it ended."""
+    async with closed_after(session.output()) as output:
+        async for stream, data in output:
+            if wanted.stdout if stream == "stdout" else wanted.stderr:
+                await socket.send(bytes([_CHANNELS[stream]]) + data)
+    await _tell(socket, outcome(await session.exit_code()))
+
+
+async def _tell(socket: Socket, status: Status) -> None:
+    await socket.send(bytes([channels.ERROR]) + msgspec.json.encode(status))
+
+
+def parse_wanted(request: web.Request) -> Wanted:
+    """By the API's words or the kubelet's own. Raises `StatusError` 400."""
+    stdin = flag(request, "stdin") or flag(request, "input")
+    stdout = flag(request, "stdout") or flag(request, "output")
+    tty = flag(request, "tty")
+    stderr = flag(request, "stderr") or flag(request, "error")
+    if not (stdin or stdout or stderr):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    # A terminal has one stream for both.
+    return Wanted(stdin=stdin, stdout=stdout, stderr=stderr and not tty, tty=tty)
+
+
+def parse_size(data: bytes) -> tuple[int, int] | None:
+    """Columns and rows; None where they make no terminal."""
+    try:
+        size = msgspec.json.decode(data, type=_Size)
+    except msgspec.DecodeError:
+        return None
+    return (size.Width, size.Height) if size.Width and size.Height else None
+
+
+class _Size(msgspec.Struct):
+    Width: Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
+    Height: Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
+
+
+def outcome(exit_code: int | None) -> Status:
+    """How a command ended, as a ``Status``."""
+    if not exit_code:
+        return Status(status="Success")
+    cause = StatusCause(reason=channels.EXIT_CODE, message=str(exit_code))
+    return Status(
+        status="Failure",
+        message=f"command terminated with non-zero exit code: exit status {exit_code}",
+        reason=channels.NON_ZERO,
+        details=StatusDetails(causes=(cause,)),
+    )
+
+
+def failure(message: str) -> Status:
+    """Something broke that is no fault of the command."""
+    return Status(
+        status="Failure",
+        message=f"Internal error occurred: {message}",
+        reason="InternalError",
+        details=StatusDetails(causes=(StatusCause(message=message),)),
+        code=500,
+    )
