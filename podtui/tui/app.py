@@ -21,24 +21,23 @@ from textual.theme import Theme
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Client, Lost
-from podtui.errors import PodtuiError
+from podtui.errors import PodtuiError, UsageError
+from podtui.tui.aliases_screen import AliasesScreen
+from podtui.tui.arrangement import PANES
+from podtui.tui.commands import COMMANDS, completions, parse_command
 from podtui.tui.help_screen import HelpScreen, help_lines
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Changes, Link, Model
+from podtui.tui.pod_rows import POD_COLUMNS
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
+from podtui.tui.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes
 
 FRAME = 0.1
 USAGE_SECONDS = 3.0
 RETRY_SECONDS = 1.0
-COMMANDS = {
-    "pods": "pods", "po": "pods", "pod": "pods",
-    "events": "events", "ev": "events", "event": "events",
-    "logs": "logs", "log": "logs",
-    "nodes": "node", "node": "node", "no": "node",
-}  # fmt: skip
 
 
 class PodtuiApp(App[None]):
@@ -51,6 +50,8 @@ class PodtuiApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "command", "Command", key_display=":", id="app.command"),
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
+        Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
+                tooltip="The commands after : and their short names"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True, id="app.interrupt"),
         Binding("T", "next_theme", "Next theme", show=False, id="app.theme"),
@@ -68,6 +69,7 @@ class PodtuiApp(App[None]):
         folder: str = "",
         start_error: str = "",
         check_agent: Callable[[], str] | None = None,
+        memory: MemoryFile | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._theme_problems: list[str] = []
@@ -77,6 +79,7 @@ class PodtuiApp(App[None]):
         self.simulated = simulated
         self.folder = folder
         self.start_error = start_error
+        self.memory = memory or MemoryFile(None)
         self.now = now
         self._check_agent = check_agent
         self._theme_dirs = tuple(theme_dirs)
@@ -101,6 +104,7 @@ class PodtuiApp(App[None]):
         # What there is to load is loaded once there is something to look at.
         self.call_after_refresh(self._start)
         self._tell_theme_problems()
+        self._tell_memory_problem()
 
     def _start(self) -> None:
         self.run_worker(self._follow_all(), name="follow", group="follow")
@@ -109,6 +113,12 @@ class PodtuiApp(App[None]):
 
     async def on_unmount(self) -> None:
         await self.client.close()
+
+    async def action_quit(self) -> None:
+        main = self.screen_stack[0]
+        if isinstance(main, MainScreen) and main.opened and main.memory != self.memory.memory:
+            await self._remember(main.memory)
+        self.exit()
 
     # --- from the agent to the model
 
@@ -207,32 +217,56 @@ class PodtuiApp(App[None]):
         path = self.save_screenshot(path=str(Path.cwd()))
         self.notify(path, title="Saved", markup=False)
 
+    def action_aliases(self) -> None:
+        self.push_screen(AliasesScreen(COMMANDS))
+
+    def action_theme(self, name: str) -> None:
+        """Change the colours to a theme's."""
+        if name in self.available_themes:
+            self.theme = name
+        else:
+            known = ", ".join(self._ours)
+            self.notify(f"There is no theme {name!r}; there are {known}", severity="warning",
+                        markup=False)  # fmt: skip
+
     def command_words(self) -> list[str]:
         """What completes a command."""
-        themes = [f"theme {name}" for name in self.available_themes]
-        return ["pods", "events", "logs", "nodes", "help", "quit", *themes]
+        columns = [column.names[0] for column in POD_COLUMNS]
+        return completions(
+            {"theme": self.available_themes, "sort": columns, "hide": PANES, "show": PANES}
+        )
 
     def run_command(self, text: str) -> None:
         """What was typed after ``:``."""
-        word, _, rest = text.strip().partition(" ")
-        screen = self.screen
-        if word in ("q", "quit", "q!"):
-            self.exit()
-        elif word in ("help", "h", "?"):
-            self.action_help()
-        elif word == "theme":
-            if rest in self.available_themes:
-                self.theme = rest
-            else:
-                known = ", ".join(self._ours)
-                self.notify(f"There is no theme {rest!r}; there are {known}", severity="warning",
-                            markup=False)  # fmt: skip
-        elif word in COMMANDS and isinstance(screen, MainScreen):
-            screen.action_pane(COMMANDS[word])
-            if rest:
-                screen.filter_active(rest.removeprefix("/"))
-        elif word:
-            self.notify(f"Unknown command {word!r}; ':help' tells the keys", severity="warning",
+        if not text.strip():
+            return
+        try:
+            command, argument = parse_command(text)
+        except UsageError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        namespace, name, parameters = command.action_for(argument)
+        owner = self if namespace == "app" else self.screen
+        self.call_later(self.run_action, ("", name, parameters), owner)
+
+    # --- what is remembered
+
+    def remember(self, memory: ScreenMemory) -> None:
+        """Write down how the screen is arranged."""
+        if memory != self.memory.memory:
+            self.run_worker(self._remember(memory), group="memory")
+
+    async def _remember(self, memory: ScreenMemory) -> None:
+        try:
+            await asyncio.to_thread(self.memory.write, memory)
+        except OSError as error:
+            if not self.memory.problem:
+                self.memory.problem = str(error)
+                self._tell_memory_problem()
+
+    def _tell_memory_problem(self) -> None:
+        if self.memory.problem:
+            self.notify(clean(self.memory.problem), title="Not remembered", severity="warning",
                         markup=False)  # fmt: skip
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:

@@ -155,6 +155,11 @@ def fit(
     wide = {i: _clamp(columns[i], natural[i]) for i in kept}
     tight = {i: _clamp(columns[i], short[i]) for i in kept}
     least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
+    extra = [i for i in kept if columns[i].shown is not Shown.ALWAYS and i not in wanted]
+    while extra and _total(tight, kept) > available:
+        # Before anything that is always there is cut.
+        extra.remove(least_ranked := min(extra, key=lambda i: rank[i]))
+        kept.remove(least_ranked)
     while len(kept) > 1 and _total(least, kept) > available:
         kept.remove(min(kept, key=lambda i: rank[i]))
     is_short = dict.fromkeys(kept, False)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from podtui.api.v1 import Node
 from podtui.tui.cells import Line, Span, line_width, sized, width_of
-from podtui.tui.format import percent
+from podtui.tui.format import cores, percent, size
 from podtui.tui.model import Link, Model
 from podtui.tui.node_pane import node_state
 from podtui.tui.pod_status import GLYPHS, Family
 from podtui.tui.sanitize import clean
-from podtui.tui.usage import amount
+from podtui.tui.totals import Totals
+from podtui.tui.usage import Usage, amount
 
 WORDS: Final = {
     Family.RUNNING: "running",
@@ -26,8 +29,9 @@ WORDS: Final = {
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 
 
-def header(model: Model, counts: Mapping[Family, int], width: int) -> tuple[Line, Line]:
-    """(left, right): node and pods by state; cpu and memory in use."""
+def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
+    """(left, right): node and pods by state; cpu and memory as far as there is room to tell: what
+    is used, what is requested, and of how much."""
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node = model.node
     if node is None:
@@ -44,35 +48,104 @@ def header(model: Model, counts: Mapping[Family, int], width: int) -> tuple[Line
         left.append(Span(clean(node.metadata.name), "name"))
         room = 28 if ready else max(28, width - line_width(left) - 2)
         left.append(Span(f" {sized(text, room).rstrip()}", "muted" if ready else "error"))
-    right = _meters(model, node)
-    room = width - line_width(left) - line_width(right)
-    words = room >= sum(len(f" {WORDS[f]} 000 ") for f in counts) + 4
     left.append(Span("   "))
-    for family in Family:
-        count = counts.get(family, 0)
-        if count:
-            left.append(Span(f"{GLYPHS[family]} {count:,}", family.value))
-            left.append(Span(f" {WORDS[family]}  " if words else "  ", "muted"))
-    return tuple(left), right
+    amounts = node_amounts(node, model.node_use, totals)
+    right = meters(amounts, Detail.TINY)
+    counts = {family: count for family, count in totals.counts.items() if count}
+    for words in (True, False):
+        told = _states(counts, words=words)
+        if line_width(left) + line_width(told) + line_width(right) <= width:
+            break
+    for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT):
+        longer = meters(amounts, detail)
+        if line_width(left) + line_width(told) + line_width(longer) <= width:
+            right = longer
+            break
+    return (*left, *told), right
 
 
-def _meters(model: Model, node: Node | None) -> Line:
-    use = model.node_use
-    if node is None or use is None:
-        return ()
+def _states(counts: Mapping[Family, int], *, words: bool) -> Line:
     spans: list[Span] = []
-    for name, used in (("cpu", use.cpu), ("memory", use.memory)):
-        whole = amount(name, node.status.allocatable.get(name, node.status.capacity.get(name, "0")))
-        if whole <= 0:
-            continue
-        share = used / whole
-        tone = "good" if share < 0.7 else "warning" if share < 0.9 else "error"
-        spans += [
-            Span(f"{'cpu' if name == 'cpu' else 'mem'} ", "muted"),
-            Span(meter(share, 6), tone),
-            Span(f"{percent(used, whole):>4}  "),
-        ]
+    for family, count in counts.items():
+        spans.append(Span(f"{GLYPHS[family]} {count:,}", family.value))
+        spans.append(Span(f" {WORDS[family]}  " if words else "  ", "muted"))
     return tuple(spans)
+
+
+class Detail(Enum):
+    """How much a meter says besides its bar."""
+
+    TINY = auto()
+    """Percent in use, without a bar."""
+    SHORT = auto()
+    """Percent in use."""
+    PERCENT = auto()
+    """And percent requested."""
+    LONG = auto()
+    """Amounts, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """One resource of the node, in milli cores or bytes; ``used`` None is not measured."""
+
+    name: str
+    used: int | None
+    requested: int
+    allocatable: int
+
+    def text(self, amount: int) -> str:
+        return cores(amount) if self.name == "cpu" else size(amount)
+
+
+def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[Amounts, ...]:
+    """Cpu and memory, where the node tells how much there is of them."""
+    if node is None:
+        return ()
+    used = {"cpu": use.cpu, "memory": use.memory} if use is not None else {}
+    found = [
+        Amounts(
+            name,
+            used.get(name),
+            requested,
+            amount(name, node.status.allocatable.get(name, node.status.capacity.get(name, "0"))),
+        )
+        for name, requested in (("cpu", totals.cpu), ("memory", totals.memory))
+    ]
+    return tuple(a for a in found if a.allocatable > 0)
+
+
+def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
+    """A bar of what is used for each, with a mark where what is requested ends."""
+    spans: list[Span] = []
+    for found in amounts:
+        plain = detail in (Detail.TINY, Detail.SHORT)
+        if found.used is None and plain:
+            continue
+        share = (found.used or 0) / found.allocatable
+        tone = "good" if share < 0.7 else "warning" if share < 0.9 else "error"
+        cells = {Detail.TINY: 0, Detail.LONG: 12}.get(detail, 6)
+        bar = meter(share, cells)
+        spans.append(Span(f" {'cpu' if found.name == 'cpu' else 'mem'} ", "muted"))
+        if plain:
+            spans.append(Span(bar, tone))
+        else:
+            mark = min(cells - 1, round(cells * found.requested / found.allocatable))
+            spans += [Span(bar[:mark], tone), Span("┃", "key"), Span(bar[mark + 1 :], tone)]
+        spans.append(Span(_words(found, detail) + " ", tone if detail is Detail.TINY else ""))
+    return tuple(spans)
+
+
+def _words(found: Amounts, detail: Detail) -> str:
+    used = "?" if found.used is None else percent(found.used, found.allocatable)
+    if detail is Detail.TINY:
+        return used
+    if detail is Detail.SHORT:
+        return f"{used:>4}"
+    if detail is Detail.PERCENT:
+        return f"{used:>4} ┃{percent(found.requested, found.allocatable)}"
+    amount = "?" if found.used is None else found.text(found.used)
+    return f" {amount} of {found.text(found.allocatable)} ┃{found.text(found.requested)} requested"
 
 
 def meter(share: float, cells: int) -> str:

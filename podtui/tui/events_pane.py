@@ -6,15 +6,14 @@ from textual.app import ComposeResult
 
 from podtui.api.v1 import Event, Pod
 from podtui.tui.cells import Row, Span
-from podtui.tui.filters import Filter
 from podtui.tui.model import Changes, Model, is_about
-from podtui.tui.pane import EmptyText, Pane, waiting_text
+from podtui.tui.pane import EmptyText, waiting_text
 from podtui.tui.rows import EVENT_COLUMNS, event_row, pod_label
-from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
+from podtui.tui.table_pane import TablePane
 
 
-class EventsPane(Pane):
+class EventsPane(TablePane):
     """``pod`` None shows the events of all."""
 
     DEFAULT_CSS = "EventsPane > Table { height: 1fr; }"
@@ -55,7 +54,7 @@ class EventsPane(Pane):
             self.table.change(changed, removed)
         self.table.empty = self._empty(start_error)
         self.table.tick(now)
-        self._count()
+        self.recount()
 
     def choose(self, pod: Pod | None) -> None:
         """The pod under the cursor is another."""
@@ -74,30 +73,23 @@ class EventsPane(Pane):
         self._only = not self._only
         self._fill()
 
-    def filter_by(self, wanted: Filter) -> None:
-        self.table.filter_by(wanted)
-        self._count()
-
     def _fill(self) -> None:
         self.table.replace(event_row(e) for e in self._model.events.values() if self._wanted(e))
         self.table.empty = self._empty("")
-        self._count()
+        self.recount()
 
     def _wanted(self, event: Event) -> bool:
         return not self._only or (self._pod is not None and is_about(event, self._pod))
 
-    def _count(self) -> None:
+    def recount(self) -> None:
         scope = pod_label(self._pod) if self._only and self._pod is not None else "all"
-        text = f"· {scope} · {len(self.table.set):,}"
-        if self.table.set.filter.text:
-            text += f" · /{clean(self.table.set.filter.text)}"
-        self.set_detail(text)
+        self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
 
     def _empty(self, start_error: str) -> EmptyText:
         waiting = waiting_text(self._model, start_error)
         if waiting and not self._model.events:
             return waiting
-        if self.table.set.filter.text and self.table.set.rows:
+        if self.table.set.is_filtered and self.table.set.rows:
             return ((Span("No event matches the filter. Esc clears it.", "muted"),),)
         if self._only:
             return (

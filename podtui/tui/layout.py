@@ -1,91 +1,47 @@
-"""Where the four panes go in the room there is.
-
-From 160 columns on pods and events stand left, logs and node right; from 120 on pods take the whole
-width; below that there are two panes, the lower one switched by tabs; below 60 by 15 a single one.
-"""
+"""The body of the main screen: holds the panes, arranges them, lets them be resized and hidden."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
-from typing import Final
+from collections.abc import Sequence
 
+from textual import events
 from textual.containers import Container
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.message import Message
 from textual.widget import Widget
 
-PANES: Final = ("pods", "events", "logs", "node")
-CHROME: Final = 3
-"""Rows above and below the panes: header, key hints, status."""
+from podtui.tui.arrangement import (
+    CHROME,
+    Divider,
+    Shape,
+    View,
+    dividers,
+    panes_in,
+    resized,
+    shape_of,
+    sharing,
+    with_share,
+)
+from podtui.tui.pane import Pane
 
-
-class Shape(Enum):
-    WIDE = auto()
-    MEDIUM = auto()
-    NARROW = auto()
-    FLAT = auto()
-    """Wide but low: two panes side by side."""
-    SINGLE = auto()
-
-
-def shape_of(width: int, height: int) -> Shape:
-    """The shape for a terminal of this size."""
-    if width < 60 or height < 15:
-        return Shape.SINGLE
-    if height >= 30 and width >= 120:
-        return Shape.WIDE if width >= 160 else Shape.MEDIUM
-    return Shape.FLAT if width >= 140 else Shape.NARROW
-
-
-def panes_in(width: int, height: int, active: str, lower: str, zoomed: bool) -> dict[str, Region]:
-    """The panes that are shown in a body of this size, and where.
-
-    ``active`` has the keyboard; ``lower`` is the chosen one of those that share a place.
-    """
-    shape = shape_of(width, height + CHROME)
-    whole = Region(0, 0, width, height)
-    if zoomed or shape is Shape.SINGLE:
-        return {active: whole}
-    if shape is Shape.NARROW:
-        top = max(7, round(height * 0.48))
-        return {"pods": Region(0, 0, width, top), lower: Region(0, top, width, height - top)}
-    if shape is Shape.FLAT:
-        left = round(width * 0.55)
-        return {"pods": Region(0, 0, left, height), lower: Region(left, 0, width - left, height)}
-    if shape is Shape.MEDIUM:
-        top, left = round(height * 0.42), width // 2
-        middle = round((height - top) * 0.54)
-        return {
-            "pods": Region(0, 0, width, top),
-            "events": Region(0, top, left, middle),
-            "node": Region(0, top + middle, left, height - top - middle),
-            "logs": Region(left, top, width - left, height - top),
-        }
-    left, top = round(width * 0.55), round(height * 0.58)
-    right_top = height - max(12, round(height * 0.38))
-    return {
-        "pods": Region(0, 0, left, top),
-        "events": Region(0, top, left, height - top),
-        "logs": Region(left, 0, width - left, right_top),
-        "node": Region(left, right_top, width - left, height - right_top),
-    }
+ROWS, COLUMNS = 2, 4
+"""Cells that a key makes a pane larger or smaller by."""
 
 
 class PanesLayout(Layout):
-    """Arranges the children whose ids are among `PANES`."""
+    """Arranges the children whose ids are the panes of ``view``."""
 
     name = "panes"
 
     def __init__(self) -> None:
-        self.active = "pods"
-        self.lower = "logs"
-        self.zoomed = False
+        self.view = View()
 
     def arrange(
         self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
     ) -> ArrangeResult:
         parent.pre_layout(self)
-        regions = panes_in(size.width, size.height, self.active, self.lower, self.zoomed)
+        regions = panes_in(size.width, size.height, self.view)
         return [
             WidgetPlacement(regions[child.id], NULL_OFFSET, NULL_SPACING, child)
             for child in children
@@ -94,14 +50,105 @@ class PanesLayout(Layout):
 
 
 class Body(Container):
-    """Holds the panes and has them arranged."""
+    """Shows what its ``view`` says; borders between panes are dragged with the mouse."""
 
     DEFAULT_CSS = "Body { height: 1fr; }"
 
-    def __init__(self, panes: PanesLayout) -> None:
-        super().__init__(id="body")
-        self._panes = panes
+    class Arranged(Message):
+        """Posted when panes were resized, zoomed, hidden or shown."""
+
+    def __init__(self, panes: Sequence[Pane]) -> None:
+        super().__init__(*panes, id="body")
+        self._layout_ = PanesLayout()
+        self._panes = {str(pane.id): pane for pane in panes}
+        self._shown: dict[str, Region] = {}
+        self._room = Size(80, 24 - CHROME)
+        self._dragged: Divider | None = None
 
     @property
     def layout(self) -> Layout:
-        return self._panes
+        return self._layout_
+
+    @property
+    def view(self) -> View:
+        return self._layout_.view
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self._room.width, self._room.height + CHROME)
+
+    @property
+    def shares_place(self) -> bool:
+        """Whether events, logs and node take turns in one place."""
+        return self.shape in (Shape.NARROW, Shape.FLAT)
+
+    def pane(self, name: str) -> Pane:
+        return self._panes[name]
+
+    def show_view(self, view: View) -> None:
+        """Arrange the panes as ``view`` says."""
+        if view != self.view:
+            self._layout_.view = view
+            self.place()
+            self.post_message(self.Arranged())
+
+    def fit(self, width: int, height: int) -> None:
+        """Take the room that a terminal of this size leaves."""
+        self._room = Size(width, max(1, height - CHROME))
+        self.place()
+
+    def place(self) -> None:
+        """Put the panes where they belong and name those that share a place."""
+        width, height = self._room
+        shown = panes_in(width, height, self.view)
+        shared = tuple(self._panes[name] for name in sharing(width, height, self.view))
+        for name, pane in self._panes.items():
+            pane.display = name in shown
+            pane.share_with(shared if pane in shared else ())
+        # Asked of a child: Textual arranges anew what stands above the one that asks.
+        self._panes[self.view.active].refresh(layout=True)
+        if shown != self._shown:
+            self._shown = shown
+            self.call_after_refresh(self._tell_sizes)
+
+    def _tell_sizes(self) -> None:
+        """Make sure that every widget knows its size. Textual compares layouts to learn which
+        widgets to tell, and tells nobody when somebody asked for a place between the two."""
+        for name in self._shown:
+            pane = self._panes[name]
+            for widget in (pane, *pane.children):
+                widget.post_message(
+                    events.Resize(widget.size, widget.virtual_size, widget.container_size)
+                )
+
+    def resize_active(self, step: int, *, stacked: bool) -> None:
+        """Make the active pane larger, or smaller by a negative step."""
+        width, height = self._room
+        cells = step * (ROWS if stacked else COLUMNS)
+        self.show_view(resized(width, height, self.view, cells, stacked=stacked))
+
+    # --- dragging
+
+    def _divider_at(self, x: int, y: int) -> Divider | None:
+        width, height = self._room
+        found = [d for d in dividers(width, height, self.view) if d.place.contains(x, y)]
+        return found[-1] if found else None
+
+    def _inside(self, event: events.MouseEvent) -> tuple[int, int]:
+        return event.screen_x - self.region.x, event.screen_y - self.region.y
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._dragged = self._divider_at(*self._inside(event)) if event.button == 1 else None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._dragged is None:
+            return
+        if event.button != 1:
+            # The button was let go outside of the panes.
+            self._dragged = None
+            return
+        share = self._dragged.share_at(*self._inside(event))
+        self.show_view(with_share(self.view, self._dragged.split.name, share))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        self._dragged = None

@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.timer import Timer
 from textual.widget import Widget
 
 from podtui.api.v1 import Pod
+from podtui.tui.arrangement import PANES, View
 from podtui.tui.bars import Bar, Hints
+from podtui.tui.cells import Span
 from podtui.tui.chrome import header, status_line
 from podtui.tui.events_pane import EventsPane
-from podtui.tui.filters import FilterError, parse_filter
-from podtui.tui.layout import CHROME, PANES, Body, PanesLayout, Shape, panes_in, shape_of
-from podtui.tui.live_screen import LiveScreen
+from podtui.tui.layout import Body
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.node_pane import NodePane
 from podtui.tui.pane import Pane
-from podtui.tui.pod_rows import STATUS
 from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_status import Family, is_rejected
+from podtui.tui.pod_status import is_rejected
 from podtui.tui.pods_pane import PodsPane
-from podtui.tui.prompt import Prompt, Purpose
+from podtui.tui.prompt import Prompt
+from podtui.tui.prompted_screen import PromptedScreen
 from podtui.tui.rows import pod_key
+from podtui.tui.screen_memory import ScreenMemory, memory_of, recalled_view
 from podtui.tui.table import Table
+from podtui.tui.table_pane import TablePane
 from podtui.tui.text_screens import EventScreen, ManifestScreen
+from podtui.tui.view_history import Place, ViewHistory
 
-FAMILIES = {family.value: family for family in Family}
+REMEMBER = 1.0
+"""Seconds after a change of sizes or columns until it is written down."""
 
 
-class MainScreen(LiveScreen):
-    """``active`` is the pane with the keyboard; `PanesLayout` says where it stands."""
+class MainScreen(PromptedScreen):
+    """``active`` is the pane with the keyboard; `Body` says where it stands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
-                id="main.filter"),
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
         Binding("l", "logs", "Logs", tooltip="Go to the log of the pod", id="main.logs"),
         Binding("p", "previous", "Previous log", show=False, id="main.previous",
@@ -57,6 +60,24 @@ class MainScreen(LiveScreen):
         Binding("plus", "zoom(True)", "Zoom", key_display="+", id="main.zoom"),
         Binding("underscore", "zoom(False)", "Unzoom", show=False, key_display="_",
                 id="main.unzoom"),
+        Binding("greater_than_sign", "resize(1, False)", "Wider", show=False, id="main.wider",
+                tooltip="Make the pane wider, where only heights differ taller"),
+        Binding("less_than_sign", "resize(-1, False)", "Narrower", show=False,
+                id="main.narrower", tooltip="Make the pane narrower, or lower"),
+        Binding("alt+up", "resize(1, True)", "Taller", show=False, id="main.taller",
+                tooltip="Make the pane taller, where only widths differ wider"),
+        Binding("alt+down", "resize(-1, True)", "Lower", show=False, id="main.lower",
+                tooltip="Make the pane lower, or narrower"),
+        Binding("equals_sign", "reset_sizes", "Sizes as at first", show=False,
+                id="main.reset-sizes", tooltip="All panes in their first sizes, none hidden"),
+        Binding("backslash", "hide", "Hide pane", show=False, id="main.hide",
+                tooltip="Hide the pane with the keyboard; its number shows it again"),
+        Binding("minus", "last_view", "Last view", show=False, id="main.last-view",
+                tooltip="Where one was before, and back"),
+        Binding("alt+left", "view(-1)", "View before", show=False, id="main.view-before",
+                tooltip="Back to earlier views"),
+        Binding("alt+right", "view(1)", "View after", show=False, id="main.view-after",
+                tooltip="Forth again to later views"),
         Binding("escape", "back", "Back", show=False, id="main.back"),
         Binding("ctrl+r", "refresh_all", "Draw anew", show=False, id="main.refresh"),
     ]  # fmt: skip
@@ -65,9 +86,8 @@ class MainScreen(LiveScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout_ = PanesLayout()
-        self._shape = Shape.NARROW
-        self._shown: dict[str, Region] = {}
+        self._history = ViewHistory(Place("pods"))
+        self._remembering: Timer | None = None
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -76,15 +96,22 @@ class MainScreen(LiveScreen):
         self.events = EventsPane(app.model, id="events")
         self.logs = LogsPane(app.model, app.client, id="logs")
         self.node = NodePane(app.model, id="node")
-        with Body(self._layout_):
-            yield from (self.pods, self.events, self.logs, self.node)
+        self.body = Body((self.pods, self.events, self.logs, self.node))
+        yield self.body
         yield Hints()
         yield Prompt()
         yield Bar(id="status")
 
     def on_mount(self) -> None:
-        self._place()
-        super().on_mount()
+        memory = self.podtui.memory.memory
+        for name, pane in self._tables.items():
+            if name in memory.tables:
+                pane.recall(memory.tables[name])
+        with self.prevent(Body.Arranged):
+            self.body.show_view(recalled_view(memory))
+        self.body.fit(self.size.width, self.size.height)
+        if self.active != "pods":
+            self.call_after_refresh(self.set_focus, self.focus_of(self.active))
 
     # --- what is chosen
 
@@ -113,70 +140,42 @@ class MainScreen(LiveScreen):
 
     def _chrome(self) -> None:
         app = self.podtui
-        counts: dict[Family, int] = {}
-        for row in self.pods.table.set.rows.values():
-            family = FAMILIES.get(row.cells[STATUS].tone) if row.pin == 1 else None
-            if family is not None:
-                counts[family] = counts.get(family, 0) + 1
         width = self.size.width
-        left, right = header(app.model, counts, width)
+        left, right = header(app.model, self.pods.totals, width)
         self.query_one("#header", Bar).show(left, right)
         line = status_line(app.model, app.client.target, app.folder, width, simulated=app.simulated)
-        self.query_one("#status", Bar).show(line)
+        hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
+        names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
+        note = (Span(f" hidden: {names} ", "muted"),) if names else ()
+        self.query_one("#status", Bar).show(line, note)
 
     # --- panes
 
     @property
     def active(self) -> str:
-        return self._layout_.active
+        return self.body.view.active
+
+    @property
+    def _tables(self) -> dict[str, TablePane]:
+        return {"pods": self.pods, "events": self.events}
+
+    @property
+    def active_table(self) -> TablePane | None:
+        return self._tables.get(self.active)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._place()
+        self.body.fit(self.size.width, self.size.height)
         self._chrome()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         pane = next((w for w in event.widget.ancestors_with_self if isinstance(w, Pane)), None)
-        if pane is not None and pane.id is not None and pane.id != self._layout_.active:
-            self._layout_.active = pane.id
-            if pane.id != "pods":
-                self._layout_.lower = pane.id
-            self._place()
-
-    def _place(self) -> None:
-        """Put the panes where they belong and name those that share a place."""
-        width, height = self.size.width, max(1, self.size.height - CHROME)
-        self._shape = shape_of(width, self.size.height)
-        layout = self._layout_
-        shown = panes_in(width, height, layout.active, layout.lower, layout.zoomed)
-        panes = {name: self._pane(name) for name in PANES}
-        if self._shape is Shape.SINGLE or layout.zoomed:
-            shared = tuple(panes.values())
-        elif self._shape in (Shape.NARROW, Shape.FLAT):
-            shared = tuple(panes[name] for name in PANES[1:])
-        else:
-            shared = ()
-        for name, pane in panes.items():
-            pane.display = name in shown
-            pane.share_with(shared if pane in shared else ())
-        self.query_one("#body").refresh(layout=True)
-        if shown != self._shown:
-            self._shown = shown
-            self.call_after_refresh(self._tell_sizes)
-
-    def _tell_sizes(self) -> None:
-        """Make sure that every widget knows its size. Textual compares layouts to learn which
-        widgets to tell, and tells nobody when somebody asked for a place between the two."""
-        for name in self._shown:
-            pane = self._pane(name)
-            for widget in (pane, *pane.children):
-                widget.post_message(
-                    events.Resize(widget.size, widget.virtual_size, widget.container_size)
-                )
+        if pane is not None and pane.id is not None and pane.id != self.active:
+            self.body.show_view(self.body.view.go(pane.id))
 
     def _pane(self, name: str) -> Pane:
-        return self.query_one(f"#{name}", Pane)
+        return self.body.pane(name)
 
-    def _focus_of(self, name: str) -> Widget:
+    def focus_of(self, name: str) -> Widget:
         return {
             "pods": self.pods.table,
             "events": self.events.table,
@@ -185,22 +184,105 @@ class MainScreen(LiveScreen):
         }[name]
 
     def action_pane(self, name: str) -> None:
-        """Give a pane the keyboard, and its place where it shares one."""
-        self._layout_.active = name
-        if name != "pods":
-            self._layout_.lower = name
-        self._place()
-        self.set_focus(self._focus_of(name))
+        """Give a pane the keyboard, and its place where it shares one or was hidden."""
+        self._turn_to(name)
+        self.went()
+
+    def _turn_to(self, name: str) -> None:
+        self.body.show_view(self.body.view.go(name))
+        self.set_focus(self.focus_of(name))
         self.publish(self.podtui.model.everything() if name == "node" else Changes(),
                      self.podtui.now())  # fmt: skip
 
     def action_cycle(self, step: int) -> None:
-        place = PANES.index(self._layout_.active)
-        self.action_pane(PANES[(place + step) % len(PANES)])
+        panes = self.body.view.panes
+        self.action_pane(panes[(panes.index(self.active) + step) % len(panes)])
 
     def action_zoom(self, zoomed: bool) -> None:
-        self._layout_.zoomed = zoomed
-        self._place()
+        self.body.show_view(replace(self.body.view, zoomed=zoomed))
+        self.refresh_bindings()
+
+    def action_resize(self, step: int, stacked: bool) -> None:
+        self.body.resize_active(step, stacked=stacked)
+
+    def action_reset_sizes(self) -> None:
+        self.body.show_view(View(self.active, self.body.view.lower))
+        self._chrome()
+
+    def action_hide(self, name: str = "") -> None:
+        """Hide a pane, the one with the keyboard where none is named."""
+        pane = self._named(name) if name else self.active
+        if pane is None:
+            return
+        if self.body.view.panes == (pane,):
+            self.notify("The last pane stays.", severity="warning")
+            return
+        self.body.show_view(self.body.view.without(pane))
+        self._turn_to(self.active)
+
+    def action_go_to(self, name: str) -> None:
+        """Show a pane by what somebody calls it."""
+        pane = self._named(name)
+        if pane is not None:
+            self.action_pane(pane)
+
+    def _named(self, name: str) -> str | None:
+        found = next((pane for pane in PANES if name and pane.startswith(name.lower())), None)
+        if found is None:
+            self.notify(f"The panes are {', '.join(PANES)}.", severity="warning")
+        return found
+
+    # --- where one was
+
+    def _place(self, pod: str = "") -> Place:
+        table = self.active_table
+        return Place(self.active, table.table.set.filter.text if table is not None else "", pod)
+
+    def went(self) -> None:
+        """Keep where one is among the views to come back to."""
+        self._history.visit(self._place())
+
+    def on_screen_resume(self) -> None:
+        if self.opened:
+            self.went()
+
+    def action_view(self, step: int) -> None:
+        self._return_to(self._history.step(step))
+
+    def action_last_view(self) -> None:
+        self._return_to(self._history.last())
+
+    def _return_to(self, place: Place | None) -> None:
+        if place is None:
+            return
+        self._turn_to(place.pane)
+        if self.active_table is not None:
+            self.filter_table(place.filter)
+        if place.pod and self.pods.table.select(place.pod):
+            self.podtui.push_screen(PodScreen(place.pod, "overview"))
+
+    # --- what is remembered
+
+    def on_body_arranged(self) -> None:
+        self._chrome()
+        self._remember()
+
+    def on_table_arranged(self) -> None:
+        self._remember()
+
+    def _remember(self) -> None:
+        if self._remembering is not None:
+            self._remembering.stop()
+        self._remembering = self.set_timer(REMEMBER, self._write_down)
+
+    def _write_down(self) -> None:
+        self._remembering = None
+        self.podtui.remember(self.memory)
+
+    @property
+    def memory(self) -> ScreenMemory:
+        tables = {name: pane.memory for name, pane in self._tables.items()}
+        return memory_of(self.body.view, tables)
 
     # --- the chosen row
 
@@ -211,8 +293,12 @@ class MainScreen(LiveScreen):
         self.pods.explain()
         self.events.choose(pod)
         self.node.choose(message.key)
-        self.logs.choose(pod)
+        if not self.pods.table.marked:
+            self.logs.choose(pod)
         self.refresh_bindings()
+
+    def on_table_marks_changed(self) -> None:
+        self.logs.choose_all(self.chosen_pods())
 
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table is self.pods.table:
@@ -225,6 +311,7 @@ class MainScreen(LiveScreen):
     def action_open(self, tab: str) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
+            self._history.visit(self._place(pod_key(pod)))
             self.podtui.push_screen(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
             self.podtui.push_screen(ManifestScreen(manifest.metadata.name))
@@ -232,10 +319,11 @@ class MainScreen(LiveScreen):
     def open_pod(self, key: str) -> None:
         """Go to a pod and open it."""
         if self.pods.table.select(key):
-            self.podtui.push_screen(PodScreen(key, "overview"))
+            self.action_open("overview")
 
     def action_logs(self) -> None:
-        self.logs.choose(self.pods.pod, at_once=True)
+        """The log of the chosen pod, or of all that are marked in one."""
+        self.logs.choose_all(self.chosen_pods(), at_once=True)
         self.action_pane("logs")
 
     def action_previous(self) -> None:
@@ -245,7 +333,7 @@ class MainScreen(LiveScreen):
 
     def action_events(self) -> None:
         self.events.toggle()
-        if self._layout_.lower != "events" and self._shape in (Shape.NARROW, Shape.FLAT):
+        if self.body.view.lower != "events" and self.body.shares_place:
             self.action_pane("events")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -253,7 +341,7 @@ class MainScreen(LiveScreen):
             pod = self.pods.pod if self.is_mounted else None
             return pod is not None and is_rejected(pod)
         if action == "zoom" and parameters == (False,):
-            return self._layout_.zoomed
+            return self.is_mounted and self.body.view.zoomed
         return True
 
     def action_retry(self) -> None:
@@ -265,71 +353,15 @@ class MainScreen(LiveScreen):
         self.refresh(layout=True)
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
-    # --- filters, searches, commands
-
-    def action_filter(self) -> None:
-        prompt = self.query_one(Prompt)
-        if self.active == "logs":
-            prompt.ask(Purpose.SEARCH)
-        elif self.active in ("pods", "events"):
-            table = self.pods.table if self.active == "pods" else self.events.table
-            prompt.ask(Purpose.FILTER, table.set.filter.text)
-        self._prompting(prompt.is_open)
-
-    def ask_command(self) -> None:
-        """Open the prompt for a command."""
-        prompt = self.query_one(Prompt)
-        prompt.ask(Purpose.COMMAND, words=self.podtui.command_words())
-        self._prompting(True)
-
-    def _prompting(self, on: bool) -> None:
-        self.query_one(Hints).display = not on
-        if not on:
-            self.set_focus(self._focus_of(self.active))
-
-    def _filter(self, text: str, *, strict: bool) -> None:
-        pane = self.events if self.active == "events" else self.pods
-        try:
-            wanted = parse_filter(text, pane.table.columns)
-        except FilterError as error:
-            if strict:
-                self.notify(str(error), severity="error", title="Filter", markup=False)
-            return
-        pane.filter_by(wanted)
-        self.publish(Changes(), self.podtui.now())
-
-    def filter_active(self, text: str) -> None:
-        """Filter the table that has the keyboard."""
-        if self.active in ("pods", "events"):
-            self._filter(text, strict=True)
-
-    def on_prompt_changed(self, message: Prompt.Changed) -> None:
-        if message.purpose is Purpose.FILTER:
-            self._filter(message.text, strict=False)
-
-    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        self._prompting(False)
-        if message.purpose is Purpose.FILTER:
-            self._filter(message.text, strict=True)
-        elif message.purpose is Purpose.SEARCH:
-            self.logs.search(message.text)
-            self.logs.action_match(-1)
-        else:
-            self.podtui.run_command(message.text)
-
-    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        self._prompting(False)
-        if message.purpose is Purpose.FILTER:
-            self._filter("", strict=False)
-
     def action_back(self) -> None:
         """Undo the nearest thing: filter, search, zoom; else go back to the pods."""
-        table = {"pods": self.pods.table, "events": self.events.table}.get(self.active)
-        if table is not None and table.set.filter.text:
-            self._filter("", strict=False)
+        table = self.active_table
+        if table is not None and table.table.set.is_filtered:
+            table.clear_filter()
+            self.publish(Changes(), self.podtui.now())
         elif self.active == "logs" and self.logs.view.match_count:
             self.logs.search("")
-        elif self._layout_.zoomed:
+        elif self.body.view.zoomed:
             self.action_zoom(False)
         else:
-            self.action_pane("pods")
+            self.action_pane("pods" if "pods" in self.body.view.panes else self.active)

@@ -86,8 +86,11 @@ def asked(pod: Pod) -> Asked:
     )
 
 
-def pod_row(pod: Pod, usage: Usage | None, *, namespaced: bool = False) -> Row:
-    """The cells of `POD_COLUMNS`. ``namespaced``: another column tells the namespace."""
+def pod_row(
+    pod: Pod, usage: Usage | None, *, ask: Asked | None = None, namespaced: bool = False
+) -> Row:
+    """The cells of `POD_COLUMNS`. ``ask`` is what the pod asks for, where the caller knows.
+    ``namespaced``: another column tells the namespace."""
     line = pod_status_line(pod)
     name = clean(pod.metadata.name) if namespaced else pod_label(pod)
     word = clean(line.word)
@@ -97,7 +100,7 @@ def pod_row(pod: Pod, usage: Usage | None, *, namespaced: bool = False) -> Row:
         "name": _Field(Cell(name, "name"), natural_key(name), name),
         "status": _Field(Cell(f"{GLYPHS[line.family]} {word}", line.family.value), word, word),
         **_progress(pod, line),
-        **_figures(usage, asked(pod)),
+        **_figures(usage, ask or asked(pod)),
         "ip": _Field(Cell(address or "-", "muted"), address_key(address), address),
         **_wiring(pod),
     }

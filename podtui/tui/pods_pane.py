@@ -11,14 +11,17 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod
 from podtui.tui.cells import Line, Row, Span, wrap
-from podtui.tui.filters import Filter
+from podtui.tui.column_choice import ColumnChoice
+from podtui.tui.format import plural
 from podtui.tui.model import Changes, Model
-from podtui.tui.pane import EmptyText, Pane, waiting_text
-from podtui.tui.pod_rows import POD_COLUMNS, manifest_row, pod_row
+from podtui.tui.pane import EmptyText, waiting_text
+from podtui.tui.pod_rows import POD_COLUMNS, asked, manifest_row, pod_row
 from podtui.tui.rows import MANIFEST_KEY
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
+from podtui.tui.table_pane import TablePane
 from podtui.tui.tones import LinesView
+from podtui.tui.totals import Totals
 from podtui.tui.why import explain_manifest, explain_pod
 
 WHY_LINES = 2
@@ -26,7 +29,7 @@ WHY_LINES = 2
 LOW = 14
 
 
-class PodsPane(Pane):
+class PodsPane(TablePane):
     """Pods, and the files of the folder that give none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,6 +56,7 @@ class PodsPane(Pane):
         self._model = model
         self._folder = folder
         self.table = Table(POD_COLUMNS, sort="name", home_pin=1, id="pods-table")
+        self.totals = Totals()
         self.why = LinesView(id="why")
         self.why.can_focus = False
 
@@ -63,6 +67,7 @@ class PodsPane(Pane):
     def on_resize(self) -> None:
         self.set_class(self.size.height < LOW, "-low")
         self.explain()
+        self.call_after_refresh(self.recount)
 
     # --- what is chosen
 
@@ -99,9 +104,9 @@ class PodsPane(Pane):
             pod = model.pods.get(key)
             if pod is None:
                 removed.append(key)
+                self.totals.drop(key)
             else:
-                use = model.usage.get((pod.metadata.namespace, pod.metadata.name))
-                changed.append(pod_row(pod, use))
+                changed.append(self._row(pod))
         for name in changes.manifests:
             manifest = model.manifests.get(name)
             row = manifest_row(manifest) if manifest is not None else None
@@ -113,8 +118,27 @@ class PodsPane(Pane):
             self.table.change(changed, removed)
         self.table.empty = self._empty(start_error)
         self.table.tick(now)
-        self._count()
+        self.recount()
         self.explain()
+
+    def _row(self, pod: Pod) -> Row:
+        use = self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
+        ask = asked(pod)
+        row = pod_row(pod, use, ask=ask, namespaced=self._namespaced)
+        self.totals.put(pod, row, ask)
+        return row
+
+    @property
+    def _namespaced(self) -> bool:
+        """Whether a column of its own tells the namespace."""
+        return any(POD_COLUMNS[n].key == "namespace" for n in self.table.shown_columns())
+
+    def show_columns(self, choice: ColumnChoice) -> None:
+        before = self._namespaced
+        super().show_columns(choice)
+        if self._namespaced is not before:
+            self.table.change([self._row(pod) for pod in self._model.pods.values()])
+        self.recount()
 
     def explain(self) -> None:
         """Say below the table why the chosen pod is as it is."""
@@ -130,33 +154,34 @@ class PodsPane(Pane):
             rows[height - 1 :] = [(*rows[height - 1][:-1], *_cut(rows[height - 1]))]
         self.why.show(list(rows))
 
-    def filter_by(self, wanted: Filter) -> None:
-        self.table.filter_by(wanted)
-        self._count()
-
     def on_table_marks_changed(self) -> None:
-        self._count()
+        self.recount()
 
-    def _count(self) -> None:
-        shown = sum(not key.startswith(MANIFEST_KEY) for key in self.table.set.order)
+    def recount(self) -> None:
+        table = self.table
+        shown = sum(not key.startswith(MANIFEST_KEY) for key in table.set.order)
         total = len(self._model.pods)
         text = f"· {total:,}" if shown == total else f"· {shown:,} of {total:,}"
-        if self.table.set.filter.text:
-            text += f" · /{clean(self.table.set.filter.text)}"
+        marked = len(table.marked)
+        self.set_detail(text + self.filter_words + (f" · ◆ {marked:,} marked" if marked else ""))
         states = [m.status.state for m in self._model.manifests.values()]
         wrong = sum(s in _WRONG for s in states)
-        self.set_detail(text)
-        self.set_note(
-            f"▲ {wrong} {'file needs' if wrong == 1 else 'files need'} a look" * (wrong > 0)
-        )
+        notes: list[str] = []
+        if wrong:
+            notes.append(f"▲ {wrong} {'file needs' if wrong == 1 else 'files need'} a look")
+        if table.left_out and (table.choice.wide or table.choice.chosen is not None):
+            notes.append(f"{plural(table.left_out, 'column')} more in a wider pane")
+        self.set_note(" · ".join(notes))
 
     def _empty(self, start_error: str) -> EmptyText:
         waiting = waiting_text(self._model, start_error)
         if waiting and not self._model.pods:
             return waiting
-        if self.table.set.filter.text and self._model.pods:
+        if self.table.set.is_filtered and self._model.pods:
+            text = self.table.set.filter.text
+            words = f"No pod matches /{clean(text)}" if text else "No pod is at fault"
             return (
-                (Span(f"No pod matches /{clean(self.table.set.filter.text)}", "soft"),),
+                (Span(words, "soft"),),
                 (Span("Esc clears the filter", "muted"),),
             )
         if not self._model.is_synced(Pod):

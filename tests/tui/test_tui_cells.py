@@ -83,6 +83,16 @@ def test_the_least_important_column_goes_first() -> None:
     assert fitted(120) == list(NATURAL)
 
 
+def test_more_columns_do_not_cut_those_that_are_always_there() -> None:
+    keys = [column.key for column in POD_COLUMNS]
+    natural = [20 if key == "status" else NATURAL.get(key, 8) for key in keys]
+    for available in range(80, 240):
+        found = fit(POD_COLUMNS, natural, natural, available,
+                    shown=ColumnChoice(wide=True).shown(POD_COLUMNS))  # fmt: skip
+        widths = {keys[f.index]: f.width for f in found}
+        assert widths["status"] >= 20 or set(widths) <= set(NATURAL)
+
+
 def test_a_column_that_is_wanted_is_the_last_to_go() -> None:
     assert "ip" in fitted(40, "ip")
     assert "ip" not in fitted(40)

@@ -1,0 +1,71 @@
+"""The commands that the prompt knows after ``:``, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from podtui.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``action`` is one of the main screen, or of the app after ``app.``; it is run with
+    ``parameters`` and, where ``argument`` says what may be typed after the name, with that."""
+
+    name: str
+    aliases: tuple[str, ...]
+    words: str
+    action: str
+    parameters: tuple[str, ...] = ()
+    argument: str = ""
+
+    def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
+        """(namespace, name, parameters) as Textual runs it."""
+        namespace, _, name = self.action.rpartition(".")
+        given = (argument,) if self.argument else ()
+        return namespace, name, (*self.parameters, *given)
+
+
+COMMANDS: Final = (
+    Command("pods", ("po", "pod"), "Pods, filtered", "go", ("pods",), "FILTER"),
+    Command("events", ("ev", "event"), "Events, filtered", "go", ("events",), "FILTER"),
+    Command("logs", ("log",), "The log of the pod under the cursor", "go", ("logs",)),
+    Command("node", ("no", "nodes"), "The node and its resources", "go", ("node",)),
+    Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
+    Command("columns", ("cols",), "Choose the columns of the table", "choose_columns"),
+    Command("hide", (), "Hide a pane", "hide", (), "PANE"),
+    Command("show", (), "Show a pane that was hidden", "go_to", (), "PANE"),
+    Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
+    Command("aliases", ("a",), "These commands", "app.aliases"),
+    Command("help", ("h", "?"), "Every key", "app.help"),
+    Command("quit", ("q", "q!"), "Leave the screen; the agent goes on", "app.quit"),
+)
+
+
+def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Command, str]:
+    """(command, what was typed after it). Raises `UsageError` for a name that is none."""
+    word, _, rest = text.strip().partition(" ")
+    if "/" in word:
+        # As k9s has it: ``:po/web`` and ``:po /web`` are one.
+        word, _, rest = text.strip().partition("/")
+    for command in commands:
+        if word in (command.name, *command.aliases):
+            return command, rest.strip().removeprefix("/")
+    known = [name for command in commands for name in (command.name, *command.aliases)]
+    close = get_close_matches(word, known, n=1)
+    hint = f"; did you mean :{close[0]}?" if close else "; ctrl+a lists them"
+    raise UsageError(f"there is no command {word!r}{hint}")
+
+
+def completions(
+    arguments: Mapping[str, Iterable[str]], commands: Sequence[Command] = COMMANDS
+) -> list[str]:
+    """All that completes what is typed: names, and arguments by the command's name."""
+    found: list[str] = []
+    for command in commands:
+        found.append(command.name)
+        found += (f"{command.name} {argument}" for argument in arguments.get(command.name, ()))
+    return found

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.geometry import Region
+
+from podtui.tui.arrangement import (
+    CHROME,
+    PANES,
+    Shape,
+    View,
+    dividers,
+    panes_in,
+    resized,
+    shape_of,
+    sharing,
+    with_share,
+)
+
+SIZES = {Shape.NARROW: (80, 21), Shape.FLAT: (150, 17), Shape.MEDIUM: (120, 33),
+         Shape.WIDE: (200, 57), Shape.SINGLE: (50, 9)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "size"), SIZES.items())
+def test_shapes(shape: Shape, size: tuple[int, int]) -> None:
+    assert shape_of(size[0], size[1] + CHROME) is shape
+
+
+VIEWS = st.builds(
+    View,
+    active=st.sampled_from(PANES),
+    lower=st.sampled_from(PANES[1:]),
+    zoomed=st.booleans(),
+    hidden=st.frozensets(st.sampled_from(PANES), max_size=3),
+    shares=st.dictionaries(
+        st.sampled_from(["narrow", "flat", "medium", "medium-left", "wide", "wide-right"]),
+        st.floats(0.01, 0.99),
+    ),
+)
+
+
+@given(st.integers(20, 240), st.integers(8, 80), VIEWS)
+def test_panes_never_overlap_and_fill_the_room(width: int, height: int, view: View) -> None:
+    view = view.go(view.active)
+    found = panes_in(width, height, view)
+    assert view.active in found or shape_of(width, height + CHROME) in (Shape.NARROW, Shape.FLAT)
+    assert not view.hidden & found.keys()
+    regions = list(found.values())
+    assert sum(r.area for r in regions) == width * height
+    assert not any(a.overlaps(b) for n, a in enumerate(regions) for b in regions[n + 1 :])
+    assert all(r.width and r.height for r in regions)
+
+
+@given(st.sampled_from(list(SIZES)), VIEWS, st.floats(-1, 2))
+def test_however_it_is_resized_every_pane_keeps_some_room(
+    shape: Shape, view: View, share: float
+) -> None:
+    width, height = SIZES[shape]
+    view = replace(view.go(view.active), zoomed=False)
+    for divider in dividers(width, height, view):
+        moved = with_share(view, divider.split.name, share)
+        for region in panes_in(width, height, moved).values():
+            assert region.height >= 4
+            assert region.width >= 20
+
+
+@pytest.mark.parametrize("shape", [Shape.NARROW, Shape.FLAT, Shape.MEDIUM, Shape.WIDE])
+@pytest.mark.parametrize("pane", PANES)
+@pytest.mark.parametrize("stacked", [True, False])
+def test_a_key_makes_the_pane_larger_and_back(shape: Shape, pane: str, stacked: bool) -> None:
+    width, height = SIZES[shape]
+    view = View().go(pane)
+    before = panes_in(width, height, view)[pane]
+    larger = resized(width, height, view, 2, stacked=stacked)
+    grown = panes_in(width, height, larger)[pane]
+    assert grown.area > before.area
+    again = resized(width, height, larger, -2, stacked=stacked)
+    assert panes_in(width, height, again)[pane] == before
+
+
+def test_keys_change_the_direction_that_they_say_where_they_can() -> None:
+    size = SIZES[Shape.WIDE]
+    wider = panes_in(*size, resized(*size, View(), 4, stacked=False))["pods"]
+    taller = panes_in(*size, resized(*size, View(), 2, stacked=True))["pods"]
+    first = panes_in(*size, View())["pods"]
+    assert (wider.width, wider.height) == (first.width + 4, first.height)
+    assert (taller.width, taller.height) == (first.width, first.height + 2)
+
+
+def test_a_border_is_where_two_panes_meet_and_goes_where_it_is_dragged() -> None:
+    size = SIZES[Shape.MEDIUM]
+    regions = panes_in(*size, View())
+    found = {d.split.name: d for d in dividers(*size, View())}
+    top = found["medium"]
+    assert top.place == Region(0, regions["pods"].bottom - 1, 120, 2)
+    assert found["medium-lower"].place.x == regions["logs"].x - 1
+    dragged = with_share(View(), "medium", top.share_at(60, 20))
+    assert panes_in(*size, dragged)["pods"].height == 20
+
+
+def test_hiding_gives_the_room_to_the_others() -> None:
+    size = SIZES[Shape.WIDE]
+    view = View().without("node")
+    assert panes_in(*size, view)["logs"].height == size[1]
+    view = view.without("logs")
+    found = panes_in(*size, view)
+    assert {name: r.width for name, r in found.items()} == {"pods": 200, "events": 200}
+
+
+def test_hiding_the_active_pane_moves_on_and_the_last_stays() -> None:
+    view = View(active="logs").without("logs")
+    assert view.active == "pods"
+    assert view.lower == "events"
+    for pane in ("events", "node", "pods"):
+        view = view.without(pane)
+    assert view.panes == ("pods",)
+    assert view.without("pods") == view
+    assert view.go("logs").panes == ("pods", "logs")
+
+
+@pytest.mark.parametrize(
+    ("shape", "view", "shared"),
+    [
+        (Shape.NARROW, View(), ("events", "logs", "node")),
+        (Shape.NARROW, View(hidden=frozenset({"node"})), ("events", "logs")),
+        (Shape.SINGLE, View(), PANES),
+        (Shape.WIDE, View(), ()),
+        (Shape.WIDE, View(zoomed=True), PANES),
+    ],
+)
+def test_panes_that_share_a_place(shape: Shape, view: View, shared: tuple[str, ...]) -> None:
+    assert sharing(*SIZES[shape], view) == shared
