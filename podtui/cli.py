@@ -155,13 +155,14 @@ def _screen(namespace: argparse.Namespace) -> int:
     from podtui.agent import control
     from podtui.agent.lock import is_held, read_agent
 
-    settings = _settings(namespace)
+    resolved = _resolved(namespace)
+    settings = resolved.settings
     child = None
     if not is_held(settings.lock_path):
         child = control.start_background(settings, _agent_arguments(settings, namespace.config))
     from podtui.tui.run import run_tui
 
-    status = run_tui(settings, agent=child)
+    status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
     record = read_agent(settings.lock_path)
     if record is None:
         if child is not None and child.poll() not in (None, 0):
@@ -266,4 +267,11 @@ def _config(namespace: argparse.Namespace) -> int:
         print(f"{key:<{width}}  {shown}  # {resolved.origins[key]}")
     for line in resolved.ignored:
         print(f"# no effect here: {line}")
+    if resolved.settings.keys:
+        # Only who has keys of their own pays for the screen's library.
+        from podtui.tui.preferences import preferences_of
+        from podtui.tui.preferred import key_map_of
+
+        for line in key_map_of(preferences_of(resolved)).problems:
+            print(f"# not in force: {line}")
     return OK

@@ -21,6 +21,7 @@ import yaml
 
 from podtui.api.quantity import parse_quantity
 from podtui.errors import UsageError
+from podtui.screen_settings import NOTIFY_BY, NOTIFY_ON, command_words, key_settings, one_of
 from podtui.setting_rules import broken_rules
 
 _DURATION_UNITS: Final = {
@@ -267,6 +268,11 @@ class Settings:
     shutdownGracePeriodCriticalPods: float = 0.0
     shutdownGracePeriodByPodPriority: tuple[tuple[int, int], ...] = ()
     """(priority, seconds) pairs, ascending."""
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Keys, separated by commas, by the id of a binding."""
+    notifyOn: tuple[str, ...] = NOTIFY_ON
+    notifyBy: tuple[str, ...] = ()
+    notifyCommand: tuple[str, ...] = ()
 
     @property
     def socket_path(self) -> Path:
@@ -328,6 +334,10 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "shutdownGracePeriod": _duration,
     "shutdownGracePeriodCriticalPods": _duration,
     "shutdownGracePeriodByPodPriority": _shutdown_steps,
+    "keys": key_settings,
+    "notifyOn": one_of(NOTIFY_ON),
+    "notifyBy": one_of(NOTIFY_BY),
+    "notifyCommand": command_words,
 }
 # Where KubeletConfiguration nests or names a setting of ours otherwise.
 ALIASES: Final = {
@@ -340,12 +350,14 @@ ALIASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """``origins`` maps a setting to the words that say where it comes from; ``ignored`` lists the
-    keys of the file that only a kubelet needs, as ``file:line:column: key``."""
+    """``origins`` maps a setting, and each part of one that is a map (``keys.app.quit``), to the
+    words that say where it comes from; ``ignored`` lists the keys of the file that only a kubelet
+    needs, as ``file:line:column: key``. ``path`` is the file, whether it is there or not."""
 
     settings: Settings
     origins: Mapping[str, str]
     ignored: tuple[str, ...] = ()
+    path: Path = Path()
 
 
 def environment_name(key: str) -> str:
@@ -374,7 +386,7 @@ def resolve(
     if named is not None and not path.is_file():
         raise SettingsError(f"{path}: no such configuration file")
     if path.is_file():
-        for key, value, place in _read_file(path, ignored):
+        for key, value, place in _read_file(path, ignored, origins):
             values[key] = _parsed(key, value, place)
             origins[key] = place
     for key in PARSERS:
@@ -396,7 +408,7 @@ def resolve(
         origins.setdefault(item.name, "default")
     for key, problem in broken_rules(settings):
         raise SettingsError(f"{origins[key]}: {key}: {problem}")
-    return Resolved(settings, origins, tuple(ignored))
+    return Resolved(settings, origins, tuple(ignored), path)
 
 
 def _parsed(key: str, value: object, place: str) -> Any:
@@ -406,8 +418,11 @@ def _parsed(key: str, value: object, place: str) -> Any:
         raise SettingsError(f"{place}: {key}: {error}") from error
 
 
-def _read_file(path: Path, ignored: list[str]) -> list[tuple[str, object, str]]:
-    """(setting, raw value, place) of a settings file, one for each key that is ours."""
+def _read_file(
+    path: Path, ignored: list[str], places: dict[str, str]
+) -> list[tuple[str, object, str]]:
+    """(setting, raw value, place) of a settings file, one for each key that is ours; ``places``
+    takes those of the parts of maps."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
@@ -423,8 +438,12 @@ def _read_file(path: Path, ignored: list[str]) -> list[tuple[str, object, str]]:
     if not isinstance(node, yaml.MappingNode):
         raise SettingsError(f"{path}:1:1: wants a map of settings")
     found: list[tuple[str, object, str]] = []
-    _walk(path, node, "", found, ignored)
+    _walk(path, node, "", found, ignored, places)
     return found
+
+
+def _place(path: Path, node: yaml.Node) -> str:
+    return f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
 
 
 def _walk(
@@ -433,16 +452,20 @@ def _walk(
     prefix: str,
     found: list[tuple[str, object, str]],
     ignored: list[str],
+    places: dict[str, str],
 ) -> None:
     for key_node, value_node in node.value:
         name = prefix + str(key_node.value)
-        place = f"{path}:{key_node.start_mark.line + 1}:{key_node.start_mark.column + 1}"
+        place = _place(path, key_node)
         key = ALIASES.get(name, name)
         if key in PARSERS:
             found.append((key, _plain(value_node), place))
+            if isinstance(value_node, yaml.MappingNode):
+                for part, _ in value_node.value:
+                    places[f"{key}.{part.value}"] = _place(path, part)
         elif any(alias.startswith(name + ".") for alias in ALIASES):
             if isinstance(value_node, yaml.MappingNode):
-                _walk(path, value_node, name + ".", found, ignored)
+                _walk(path, value_node, name + ".", found, ignored, places)
         elif name in KUBELET_ONLY:
             ignored.append(f"{place}: {name}")
         else:

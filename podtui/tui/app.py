@@ -22,14 +22,18 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
+from podtui.tui.actions.actions import Actions
 from podtui.tui.aliases_screen import AliasesScreen
 from podtui.tui.arrangement import PANES
 from podtui.tui.commands import COMMANDS, completions, parse_command
-from podtui.tui.help_screen import HelpScreen, help_lines
+from podtui.tui.help_screen import HelpScreen
+from podtui.tui.key_lines import key_lines
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Changes, Link, Model
 from podtui.tui.pod_rows import POD_COLUMNS
+from podtui.tui.preferences import Preferences
+from podtui.tui.preferred import PreferencesFile, Preferred
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.screen_memory import MemoryFile, ScreenMemory
@@ -42,7 +46,8 @@ RETRY_SECONDS = 1.0
 
 class PodtuiApp(App[None]):
     """``folder`` is shown in the status line; ``start_error`` is what is said when the agent could
-    not be started; ``check_agent`` is asked for it once a second while nobody answers."""
+    not be started; ``check_agent`` is asked for it once a second while nobody answers. With
+    ``readonly`` nothing can be changed from here."""
 
     TITLE = "podtui"
     CSS_PATH = "podtui.tcss"
@@ -52,6 +57,8 @@ class PodtuiApp(App[None]):
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
         Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
                 tooltip="The commands after : and their short names"),
+        Binding("ctrl+p", "command_palette", "Palette", show=False, id="app.palette",
+                tooltip="Find a pod, a pane, a theme or a command by its letters"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True, id="app.interrupt"),
         Binding("T", "next_theme", "Next theme", show=False, id="app.theme"),
@@ -69,6 +76,9 @@ class PodtuiApp(App[None]):
         folder: str = "",
         start_error: str = "",
         check_agent: Callable[[], str] | None = None,
+        readonly: bool = False,
+        preferences: Preferences | None = None,
+        preferences_file: PreferencesFile | None = None,
         memory: MemoryFile | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -79,8 +89,10 @@ class PodtuiApp(App[None]):
         self.simulated = simulated
         self.folder = folder
         self.start_error = start_error
+        self.actions = Actions(self, readonly=readonly)
         self.memory = memory or MemoryFile(None)
         self.now = now
+        self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
         self._check_agent = check_agent
         self._theme_dirs = tuple(theme_dirs)
         self._ours: list[str] = []
@@ -105,6 +117,7 @@ class PodtuiApp(App[None]):
         self.call_after_refresh(self._start)
         self._tell_theme_problems()
         self._tell_memory_problem()
+        self.preferred.start()
 
     def _start(self) -> None:
         self.run_worker(self._follow_all(), name="follow", group="follow")
@@ -175,6 +188,7 @@ class PodtuiApp(App[None]):
 
     def _show(self, changes: Changes) -> None:
         now = self.now()
+        self.preferred.look(self.model, changes, now)
         for screen in self.screen_stack:
             if not isinstance(screen, LiveScreen):
                 continue
@@ -186,20 +200,8 @@ class PodtuiApp(App[None]):
 
     # --- actions
 
-    def retry(self, pod: Pod) -> None:
-        """Have a rejected pod admitted afresh."""
-        self.run_worker(self._retry(pod), group="retry")
-
-    async def _retry(self, pod: Pod) -> None:
-        try:
-            await self.client.retry(pod.metadata.namespace, pod.metadata.name)
-        except PodtuiError as error:
-            self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
-        else:
-            self.notify("Admitted afresh.", title=pod_label(pod), markup=False)
-
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(help_lines(self.screen)))
+        self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))
 
     def action_command(self) -> None:
         while len(self.screen_stack) > 1:

@@ -13,6 +13,7 @@ from textual.signal import Signal
 from textual.strip import Strip
 
 from podtui.tui.cells import Line, Span, line_width
+from podtui.tui.key_names import UNBOUND
 from podtui.tui.tones import COMPONENTS, Toned
 
 ALWAYS: Final = frozenset({"app.help", "help", "app.quit", "quit", "app.command", "command"})
@@ -116,7 +117,8 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     app = cast("App[Any]", cast("Any", screen).app)
     for active in screen.active_bindings.values():
         binding = active.binding
-        if binding.show and active.enabled and binding.action not in seen:
+        usable = binding.show and active.enabled and binding.key != UNBOUND
+        if usable and binding.action not in seen:
             seen.add(binding.action)
             found.append(
                 KeyHint(

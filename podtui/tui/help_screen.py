@@ -1,81 +1,98 @@
-"""Every key that does something on the screen below, made from the bindings themselves."""
+"""Every key that does something, made from the bindings themselves."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
 
-from podtui.tui.cells import Line, Span
+from podtui.tui.key_lines import KeyLine, help_lines, matching
 from podtui.tui.tones import LinesView
-
-KEYS = 18
-TITLES = {
-    "main": "Panes and pods",
-    "pod": "Pod",
-    "manifest": "Manifest",
-    "screen": "Screen",
-    "app": "Everywhere",
-    "pods": "Sorting the pods",
-    "logs": "Logs",
-    "table": "Moving in a table",
-    "log": "Moving in a log",
-    "text": "Moving in a text",
-}
-
-
-def help_lines(screen: Screen[Any]) -> list[Line]:
-    """The bindings of a screen and all its widgets, by the group that their id names."""
-    app = cast("App[Any]", cast("Any", screen).app)
-    groups: dict[str, dict[str, tuple[list[str], str]]] = {}
-    for node in (*screen.walk_children(with_self=True), app):
-        for _, binding in node._bindings:  # pyright: ignore[reportPrivateUsage]
-            group, _, name = (binding.id or "").partition(".")
-            if not name or group not in TITLES:
-                continue
-            keys, _ = groups.setdefault(group, {}).setdefault(
-                name, ([], binding.tooltip or binding.description)
-            )
-            shown = app.get_key_display(binding)
-            if shown not in keys:
-                keys.append(shown)
-    lines: list[Line] = []
-    for group, title in TITLES.items():
-        if group not in groups:
-            continue
-        lines += [(Span(title, "heading"),)]
-        for keys, words in groups[group].values():
-            lines.append((Span(f"  {' '.join(keys):<{KEYS}}", "hint-key"), Span(words)))
-        lines.append(())
-    return lines
 
 
 class HelpScreen(ModalScreen[None]):
+    """``lines`` are all bindings, those of the screen below first."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss", "Close", id="help.close"),
-    ]
+        Binding("escape", "back", "Close", id="help.back",
+                tooltip="Leave the search, then close the list"),
+        Binding("q,question_mark", "dismiss", "Close", id="help.close", tooltip="Close the list"),
+        Binding("slash", "search", "Search", id="help.search",
+                tooltip="Search by word, by key or by id"),
+        Binding("i", "ids", "Ids", id="help.ids",
+                tooltip="What the settings call each binding, to give it other keys"),
+    ]  # fmt: skip
     DEFAULT_CSS = """
     HelpScreen {
         align: center middle;
-        & > LinesView {
-            width: 90%; max-width: 84; height: 90%;
-            border: round $pane-border-focus; background: $background; padding: 0 2;
+        & > Vertical {
+            width: 90%; max-width: 100; height: 90%;
+            border: round $pane-border-focus; background: $background; padding: 0 1;
             border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
+        }
+        LinesView { height: 1fr; padding: 0 1; }
+        Input {
+            display: none; border: none; height: 1; padding: 0 1; background: $panel;
+            &:focus { border: none; background-tint: $panel 0%; }
+            &.-open { display: block; }
         }
     }
     """
+    AUTO_FOCUS = "LinesView"
 
-    def __init__(self, lines: list[Line]) -> None:
+    def __init__(self, lines: Sequence[KeyLine]) -> None:
         super().__init__()
-        self._lines = lines
+        self._lines = tuple(lines)
+        self._ids = False
 
     def compose(self) -> ComposeResult:
-        view = LinesView(id="help")
-        view.border_title = " Keys "
-        view.border_subtitle = " esc closes "
-        yield view
+        with Vertical() as frame:
+            frame.border_title = " Keys "
+            yield LinesView(id="help")
+            yield Input(placeholder="a word, a key, or an id", select_on_focus=False)
 
-    def on_mount(self) -> None:
-        self.query_one(LinesView).show(self._lines)
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
+        view = self.query_one(LinesView)
+        text = self.query_one(Input).value
+        found = matching(self._lines, text)
+        width = max(40, view.scrollable_content_region.width)
+        view.show(help_lines(found, ids=self._ids, width=width))
+        self.query_one(Vertical).border_subtitle = (
+            f" {len(found)} of {len(self._lines)} · esc clears " if text
+            else " / search · i ids · esc closes "
+        )  # fmt: skip
+
+    def action_search(self) -> None:
+        entry = self.query_one(Input)
+        entry.add_class("-open")
+        entry.focus()
+
+    def action_ids(self) -> None:
+        self._ids = not self._ids
+        self._show()
+
+    def action_back(self) -> None:
+        entry = self.query_one(Input)
+        if entry.has_class("-open"):
+            entry.remove_class("-open")
+            entry.value = ""
+            self.query_one(LinesView).focus()
+        else:
+            self.dismiss()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.query_one(LinesView).scroll_home(animate=False)
+        self._show()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one(LinesView).focus()

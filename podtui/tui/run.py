@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from podtui.resources import shipped
-from podtui.settings import Settings, default_config_dir
+from podtui.settings import Resolved, default_config_dir
 from podtui.tui.late_client import LateClient
 
 LOG_BYTES = 8192
 TERMINAL_THEME = "podtui-terminal"
 
 
-def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None) -> int:
+def run_tui(
+    resolved: Resolved,
+    *,
+    reread: Callable[[], Resolved],
+    agent: subprocess.Popen[bytes] | None = None,
+) -> int:
     """Show the screen until the user leaves it; returns the exit status.
 
-    ``agent`` is one that was just started and may still fail: then its log's end is shown.
+    ``reread`` reads the settings anew when their file changed. ``agent`` is one that was just
+    started and may still fail: then its log's end is shown.
     """
+    settings = resolved.settings
     few = theme_for_terminal(os.environ)
-    theme = (few if os.environ.get("NO_COLOR") else settings.theme or few) or None
+    forced = few if os.environ.get("NO_COLOR") else None
+    theme = forced or settings.theme or few or None
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.preferences import preferences_of
+    from podtui.tui.preferred import PreferencesFile
 
     app = PodtuiApp(
         LateClient(settings.socket_path),
@@ -31,6 +41,10 @@ def run_tui(settings: Settings, *, agent: subprocess.Popen[bytes] | None = None)
         simulated=settings.engine == "memory",
         folder=shortened(settings.staticPodPath),
         check_agent=lambda: start_error(agent, settings.agent_log_path),
+        preferences=preferences_of(resolved, theme=forced),
+        preferences_file=PreferencesFile(
+            resolved.path, lambda: preferences_of(reread(), theme=forced)
+        ),
     )
     app.run()
     return app.return_code or 0

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -87,6 +88,17 @@ class Toned(Widget):
 class LinesView(Toned, ScrollView, can_focus=True):
     """Read-only lines of spans, scrolled up and down."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "Down", show=False, id="lines.down", tooltip="A line down"),
+        Binding("k", "scroll_up", "Up", show=False, id="lines.up", tooltip="A line up"),
+        Binding("g", "scroll_home", "First", show=False, id="lines.first",
+                tooltip="To the first line"),
+        Binding("G", "scroll_end", "Last", show=False, id="lines.last", tooltip="To the last line"),
+        Binding("ctrl+f,space", "page_down", "Page down", show=False, id="lines.page-down",
+                tooltip="A page down"),
+        Binding("ctrl+b", "page_up", "Page up", show=False, id="lines.page-up",
+                tooltip="A page up"),
+    ]  # fmt: skip
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:

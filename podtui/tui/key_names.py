@@ -1,0 +1,84 @@
+"""Keys as people write them, and as Textual calls them."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from textual.keys import REPLACED_KEYS, Keys, format_key, key_to_character
+from textual.keys import _character_to_key as name_of_character  # pyright: ignore[reportPrivateUsage]
+
+UNBOUND: Final = "unbound"
+"""Stands for no key at all: no keyboard sends it."""
+MODIFIERS: Final = ("ctrl", "alt", "shift", "super", "hyper", "meta")
+_SHORT: Final = {
+    "esc": "escape",
+    "return": "enter",
+    "del": "delete",
+    "ins": "insert",
+    "pgup": "pageup",
+    "pgdn": "pagedown",
+    "spc": "space",
+}
+_NAMED: Final = {
+    name
+    for name in (key.value.rpartition("+")[2] for key in Keys)
+    if len(name) > 1 and name.isalnum()
+}
+SUGGESTIONS: Final = tuple(sorted({*_NAMED, *_SHORT, *REPLACED_KEYS, "question_mark", "colon"}))
+
+
+class KeyNameError(ValueError):
+    """Raised for a text that names no key."""
+
+
+def key_name(text: str) -> str:
+    """Textual's name of the key that ``text`` means: ``?`` is ``question_mark``, ``Ctrl+R`` is
+    ``ctrl+r``, ``shift+a`` is ``A``. Raises `KeyNameError`."""
+    written = text.strip()
+    *given, last = [written] if len(written) == 1 else written.split("+")
+    modifiers = [part.lower() for part in given]
+    unknown = next((part for part in modifiers if part not in MODIFIERS), None)
+    if unknown is not None:
+        raise KeyNameError(f"{text!r} is not a key: before '+' stands {', '.join(MODIFIERS)}")
+    name = _base_name(last) if last else None
+    if name is None:
+        raise KeyNameError(f"{text!r} is not a key")
+    if len(name) == 1 and "shift" in modifiers:
+        modifiers.remove("shift")
+        name = name.upper()
+    if "ctrl" in modifiers:
+        # Terminals send the same byte for both cases; for this one Textual keeps the sign.
+        name = "@" if name == "at" else name.lower()
+    return "+".join((*(m for m in MODIFIERS if m in modifiers), name))
+
+
+def _base_name(text: str) -> str | None:
+    if len(text) == 1:
+        return name_of_character(text) if text.isprintable() else None
+    name = text.lower()
+    name = _SHORT.get(name, name)
+    if name in _NAMED or name in REPLACED_KEYS:
+        return name
+    character = key_to_character(name)
+    if character is not None and unicodedata.category(character)[0] in "LNPS":
+        return name_of_character(character)
+    return None
+
+
+def key_list(text: str) -> tuple[str, ...]:
+    """The keys of a comma-separated list; none for ``none`` or nothing. Raises `KeyNameError`."""
+    if text.strip() in ("", "none"):
+        return ()
+    if text.strip() == ",":
+        return ("comma",)
+    return tuple(dict.fromkeys(key_name(part) for part in text.split(",")))
+
+
+def shown_key(name: str) -> str:
+    """A key as documents write it, and as a settings file takes it."""
+    *modifiers, last = name.split("+")
+    character = format_key(last) if len(key_to_character(last) or "") == 1 else last
+    if last in REPLACED_KEYS:
+        character = format_key(last)
+    return "+".join((*modifiers, last if last == "space" else character))

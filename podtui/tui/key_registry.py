@@ -1,0 +1,125 @@
+"""Every binding that podtui has, whatever is on the screen: what key maps are checked against and
+the list of keys is made from."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import podtui.tui
+
+GROUPS: Final = {
+    "main": "Panes and pods",
+    "act": "Doing things with pods",
+    "pods": "Sorting the pods",
+    "table": "In a table",
+    "logs": "Logs",
+    "log": "In a log",
+    "pod": "Pod",
+    "timeline": "A pod's starts",
+    "yaml": "A pod's YAML",
+    "why": "Why",
+    "node": "Node",
+    "manifest": "Manifest",
+    "text": "In a text",
+    "lines": "In a list or an overview",
+    "columns": "Choosing columns",
+    "aliases": "Commands and short names",
+    "dialog": "Answering a question",
+    "ask": "Giving a name",
+    "prompt": "While typing",
+    "log-prompt": "While typing for a log",
+    "screen": "Every screen but the first",
+    "help": "This list",
+    "app": "Everywhere",
+}
+"""What the first part of a binding's id is called, in the order in which people look for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Bindings that are in force together, because one class has them: keys by id."""
+
+    name: str
+    keys: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBinding:
+    """``keys`` are Textual's names of those that it has where nobody gave others."""
+
+    id: str
+    words: str
+    keys: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        return self.id.partition(".")[0]
+
+
+def group_title(group: str) -> str:
+    return GROUPS.get(group) or group.replace("-", " ").capitalize()
+
+
+def group_order(group: str) -> tuple[int, str]:
+    names = tuple(GROUPS)
+    return (names.index(group) if group in GROUPS else len(names) - 1, group)
+
+
+def words_of(binding: Binding) -> str:
+    return binding.tooltip or binding.description
+
+
+@cache
+def binding_classes() -> tuple[type[DOMNode], ...]:
+    """Every class of this package that has bindings in force, by name."""
+    for module in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
+        importlib.import_module(module.name)
+    found = {c for c in _subclasses(DOMNode) if c.__module__.startswith("podtui.tui.")}
+    return tuple(sorted(found, key=lambda c: (c.__module__, c.__qualname__)))
+
+
+def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
+    for each in base.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
+def bindings_of(owner: type[DOMNode]) -> tuple[Binding, ...]:
+    """Those of a class that have an id, inherited ones too, one for each key."""
+    merged = owner._merge_bindings()  # pyright: ignore[reportPrivateUsage]
+    return tuple(binding for _, binding in merged if binding.id)
+
+
+@cache
+def scopes() -> tuple[Scope, ...]:
+    """The app's own comes last."""
+    found: list[Scope] = []
+    for owner in binding_classes():
+        keys: dict[str, tuple[str, ...]] = {}
+        for binding in bindings_of(owner):
+            keys[binding.id or ""] = (*keys.get(binding.id or "", ()), binding.key)
+        if keys:
+            found.append(Scope(owner.__name__, keys))
+    return tuple(sorted(found, key=lambda scope: "app.quit" in scope.keys))
+
+
+@cache
+def known_bindings() -> tuple[KnownBinding, ...]:
+    """One for each id, by group."""
+    found: dict[str, KnownBinding] = {}
+    for owner in binding_classes():
+        for binding in bindings_of(owner):
+            name = binding.id or ""
+            before = found.get(name)
+            keys = before.keys if before is not None else ()
+            words = before.words if before is not None else words_of(binding)
+            found[name] = KnownBinding(name, words, tuple(dict.fromkeys((*keys, binding.key))))
+    return tuple(sorted(found.values(), key=lambda known: group_order(known.group)))

@@ -1,0 +1,50 @@
+"""The part of the settings that a screen follows while it runs: theme, keys, notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from podtui.settings import Resolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """``places`` says where in which file each part of ``keys`` stands, by the binding's id."""
+
+    theme: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    notify_on: frozenset[str] = frozenset()
+    notify_by: tuple[str, ...] = ()
+    notify_command: tuple[str, ...] = ()
+
+
+def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferences:
+    """``theme`` goes before the one of the settings."""
+    settings = resolved.settings
+    return Preferences(
+        theme=settings.theme if theme is None else theme,
+        keys=settings.keys,
+        places={
+            name.removeprefix("keys."): place
+            for name, place in resolved.origins.items()
+            if name.startswith("keys.")
+        },
+        notify_on=frozenset(settings.notifyOn),
+        notify_by=settings.notifyBy,
+        notify_command=settings.notifyCommand,
+    )
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What changes when a file does; None where there is none to be read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

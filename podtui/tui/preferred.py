@@ -1,0 +1,143 @@
+"""What the user's preferences do to a running screen, and the watch over the file they stand in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from podtui.api.v1 import Node, Pod
+from podtui.errors import PodtuiError
+from podtui.tui.alerts import Alert, AlertBook
+from podtui.tui.key_map import KeyMap, read_key_map
+from podtui.tui.model import Changes, Model
+from podtui.tui.notifier import run_command, terminal_text
+from podtui.tui.preferences import Preferences, stamp_of
+from podtui.tui.sanitize import clean
+
+if TYPE_CHECKING:
+    from podtui.tui.app import PodtuiApp
+
+LOOK_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class PreferencesFile:
+    """``read`` reads all settings anew; it may block, and raises `PodtuiError` for bad ones."""
+
+    path: Path
+    read: Callable[[], Preferences]
+
+
+def key_map_of(preferences: Preferences) -> KeyMap:
+    """Checked against every binding there is; where nobody has chosen a key nothing is loaded."""
+    if not preferences.keys:
+        return KeyMap()
+    from podtui.tui.key_registry import scopes
+
+    return read_key_map(preferences.keys, scopes(), preferences.places)
+
+
+class Preferred:
+    """One app's preferences."""
+
+    def __init__(
+        self, app: PodtuiApp, preferences: Preferences, file: PreferencesFile | None
+    ) -> None:
+        self._app = app
+        self._now = preferences
+        self._file = file
+        self._keys = KeyMap()
+        self._book = AlertBook()
+        self._looked = False
+
+    def start(self) -> None:
+        """Put them in force, and follow their file."""
+        self._use_keys(self._now)
+        if self._file is not None:
+            self._app.run_worker(self._watch(self._file), name="preferences", group="preferences")
+
+    def use(self, preferences: Preferences) -> None:
+        """Put others in force; what did not change is left alone, also where the user changed it
+        by a key since."""
+        before, self._now = self._now, preferences
+        if (preferences.keys, preferences.places) != (before.keys, before.places):
+            self._use_keys(preferences)
+        if preferences.theme and preferences.theme != before.theme:
+            if preferences.theme in self._app.available_themes:
+                self._app.theme = preferences.theme
+            else:
+                self._warn("Theme", f"There is no theme {preferences.theme!r}.")
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, as far as they can be used."""
+        return self._keys.keys
+
+    def _use_keys(self, preferences: Preferences) -> None:
+        key_map = self._keys = key_map_of(preferences)
+        self._app.set_keymap(key_map.keys)
+        for problem in key_map.problems:
+            self._warn("Keys", problem)
+
+    def _warn(self, title: str, text: str) -> None:
+        self._app.notify(clean(text), title=title, severity="warning", markup=False, timeout=10)
+
+    async def _watch(self, file: PreferencesFile) -> None:
+        stamp = await asyncio.to_thread(stamp_of, file.path)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            fresh = await asyncio.to_thread(stamp_of, file.path)
+            if fresh == stamp:
+                continue
+            stamp = fresh
+            try:
+                preferences = await asyncio.to_thread(file.read)
+            except PodtuiError as error:
+                self._warn("Settings", str(error))
+            else:
+                self.use(preferences)
+
+    # --- notifications
+
+    def look(self, model: Model, changes: Changes, now: float) -> None:
+        """See whether there is something to tell."""
+        for alert in self._news(model, changes, now):
+            if alert.kind in self._now.notify_on or self._is_node_back(alert):
+                self._tell(alert)
+
+    def _is_node_back(self, alert: Alert) -> bool:
+        return not alert.namespace and "nodeNotReady" in self._now.notify_on
+
+    def _news(self, model: Model, changes: Changes, now: float) -> list[Alert]:
+        if not (model.is_synced(Pod) and model.is_synced(Node)):
+            return []
+        first, self._looked = not self._looked, True
+        if first:
+            changes = model.everything()
+        pods = [pod for key in changes.pods if (pod := model.pods.get(key)) is not None]
+        if changes.pods:
+            self._book.keep_pods(model.pods.values(), now)
+        else:
+            pods = [pod for pod in model.pods.values() if self._book.waits(pod)]
+        found = self._book.look_at_pods(pods, now, first=first)
+        if changes.node and model.node is not None:
+            found += self._book.look_at_node(model.node, now, first=first)
+        return found
+
+    def _tell(self, alert: Alert) -> None:
+        text = terminal_text(alert, self._now.notify_by, os.environ)
+        driver = cast("Any", self._app)._driver
+        if text and driver is not None:
+            driver.write(text)
+            driver.flush()
+        if self._now.notify_command:
+            self._app.run_worker(self._run(alert), group="notify")
+
+    async def _run(self, alert: Alert) -> None:
+        problem = await run_command(self._now.notify_command, alert)
+        if problem:
+            self._warn("notifyCommand", problem)
