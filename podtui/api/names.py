@@ -11,6 +11,11 @@ CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 # Ours: the manifest a pod came from, absolute path.
 MANIFEST_PATH: Final = "podtui.dev/manifest"
+# Ours, on a rejected pod: ``true`` where it would be admitted by now.
+WOULD_FIT: Final = "podtui.dev/would-fit"
+# Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
+# pressure, if pods of a folder were ever evicted.
+WOULD_EVICT: Final = "podtui.dev/would-evict"
 
 # Labels on containers and sandboxes, as dockershim wrote them.
 POD_NAME: Final = "io.kubernetes.pod.name"

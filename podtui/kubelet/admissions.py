@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from podtui.api.names import WOULD_FIT
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
@@ -16,7 +17,7 @@ from podtui.clock import Clock
 from podtui.kubelet.admission import admit
 from podtui.kubelet.admitted import AdmittedPods
 from podtui.kubelet.allocations import Allocations
-from podtui.kubelet.annotations import LACKS, WOULD_FIT
+from podtui.kubelet.annotations import LACKS
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import WARNING, EventRecorder
 from podtui.kubelet.listeners import Listener

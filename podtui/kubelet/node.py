@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from podtui.api.names import WOULD_EVICT
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
-from podtui.kubelet.annotations import ENGINE_LACKS, SIMULATED, WOULD_EVICT
+from podtui.kubelet.annotations import ENGINE_LACKS, SIMULATED
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.host import Host, HostFacts

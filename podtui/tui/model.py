@@ -15,6 +15,8 @@ from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Delta, Lost, Removed, Synced
+from podtui.tui.format import epoch
+from podtui.tui.node_history import NodeHistory
 from podtui.tui.rows import event_key, pod_key
 from podtui.tui.usage import Usage, node_usage, pod_usage
 
@@ -63,6 +65,7 @@ class Model:
         self.manifests: dict[str, Manifest] = {}
         self.usage: dict[tuple[str, str], Usage] = {}
         self.node_use: Usage | None = None
+        self.node_history = NodeHistory()
         self.link = Link.STARTING
         self.lost_reason = ""
         self._synced: set[type] = set()
@@ -127,6 +130,8 @@ class Model:
         """Take in usage."""
         usage = {(m.metadata.namespace, m.metadata.name): pod_usage(m) for m in pods}
         node_use = node_usage(node) if node is not None else None
+        if node is not None and node_use is not None:
+            self.node_history.add(epoch(node.timestamp) or 0.0, node_use)
         if usage == self.usage and node_use == self.node_use:
             return
         names = {

@@ -1,7 +1,8 @@
-"""The tabs of the pod's screen, and the bar that names them."""
+"""The tabs of the pod's screen, and the bar that names tabs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from textual import events
@@ -22,13 +23,15 @@ TABS: Final = {
 _SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "resources": "Use"}
 
 
-def tab_spans(chosen: str, marks: dict[str, str], width: int) -> list[tuple[str, Line]]:
+def tab_spans(
+    chosen: str, marks: dict[str, str], width: int, tabs: Mapping[str, str] = TABS
+) -> list[tuple[str, Line]]:
     """Each tab with the spans that name it, in as many cells as fit into ``width``: padded, then
     close together, then with short words. ``marks`` stand beside names."""
     found: list[tuple[str, Line]] = []
     for pad, short in ((" ", False), ("", False), ("", True)):
         found = []
-        for number, (tab, title) in enumerate(TABS.items(), start=1):
+        for number, (tab, title) in enumerate(tabs.items(), start=1):
             word = _SHORT.get(tab, title) if short and tab != chosen else title
             text = f"{pad}{number} {word}{marks.get(tab, '')}{pad}"
             found.append((tab, (Span(text, "tab-active" if tab == chosen else "tab"), Span(" "))))
@@ -40,14 +43,15 @@ def tab_spans(chosen: str, marks: dict[str, str], width: int) -> list[tuple[str,
 class TabBar(Bar):
     """The tabs' names; a click on one opens it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tabs: Mapping[str, str] = TABS) -> None:
         super().__init__(id="tabs")
+        self._tabs = tabs
         self._places: list[tuple[int, int, str]] = []
 
     def show_tabs(self, chosen: str, marks: dict[str, str]) -> None:
         spans: list[Span] = [Span(" ")]
         self._places = []
-        for tab, line in tab_spans(chosen, marks, self.size.width or 80):
+        for tab, line in tab_spans(chosen, marks, self.size.width or 80, self._tabs):
             start = line_width(spans)
             spans += line
             self._places.append((start, line_width(spans) - 1, tab))

@@ -1,0 +1,117 @@
+"""What somebody types to ask whether it fits: requests, ports, a priority; as a manifest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from podtui.api.quantity import parse_quantity
+from podtui.errors import PodtuiError
+
+EXAMPLE: Final = "cpu=500m memory=1Gi hostPort=8080"
+_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+_SHORT: Final = {"mem": "memory", "storage": "ephemeral-storage", "port": "hostPort"}
+_OTHERS: Final = ("hostPort", "priority", "name", "namespace")
+
+
+class WishError(PodtuiError):
+    """Raised for a wish that cannot be read; the text says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """``requests`` as quantities; ``ports`` are (number, protocol, host IP)."""
+
+    requests: dict[str, str] = field(default_factory=dict[str, str])
+    ports: tuple[tuple[int, str, str], ...] = ()
+    priority: int | None = None
+    name: str = "what-if"
+    namespace: str = "default"
+
+    def manifest(self) -> bytes:
+        """A pod that asks for this, as JSON."""
+        # Of these a limit is asked for, and must be what is requested.
+        whole = {
+            name: amount
+            for name, amount in self.requests.items()
+            if "/" in name or name.startswith("hugepages-")
+        }
+        resources: dict[str, Any] = {"requests": self.requests, "limits": whole}
+        if any(name.startswith("hugepages-") for name in whole):
+            resources["requests"] = {"memory": "0", **self.requests}
+        container: dict[str, Any] = {
+            "name": "what-if",
+            "image": "what-if",
+            "resources": resources,
+            "ports": [
+                {"containerPort": port, "hostPort": port, "protocol": protocol, "hostIP": ip}
+                for port, protocol, ip in self.ports
+            ],
+        }
+        spec: dict[str, Any] = {"containers": [container]}
+        if self.priority is not None:
+            spec["priority"] = self.priority
+        metadata = {"name": self.name, "namespace": self.namespace}
+        document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        return json.dumps(document).encode()
+
+
+def is_wish(text: str) -> bool:
+    """Whether a text is a wish rather than the name of a file."""
+    words = text.split()
+    return bool(words) and all("=" in word for word in words)
+
+
+def parse_wish(text: str) -> Wish:
+    """``cpu=500m memory=1Gi hostPort=8080/UDP priority=10``, in any order. Raises `WishError`."""
+    requests: dict[str, str] = {}
+    ports: list[tuple[int, str, str]] = []
+    words: dict[str, Any] = {}
+    for word in text.split():
+        key, equals, given = word.partition("=")
+        if not equals or not key:
+            raise WishError(f"{word!r} is neither a wish such as {EXAMPLE} nor a file")
+        key = _SHORT.get(key, key)
+        if not given:
+            raise WishError(f"{key}: how much?")
+        if key == "hostPort":
+            ports += [_port(one) for one in given.split(",")]
+        elif key == "priority":
+            words[key] = _whole(key, given)
+        elif key in ("name", "namespace"):
+            words[key] = given
+        elif key in _RESOURCES or "/" in key or key.startswith("hugepages-"):
+            requests[key] = _amount(key, given)
+        else:
+            known = [*_RESOURCES, *_OTHERS]
+            close = get_close_matches(key, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
+            raise WishError(f"{key!r} is nothing to ask for{hint}")
+    return Wish(requests=requests, ports=tuple(ports), **words)
+
+
+def _amount(key: str, given: str) -> str:
+    try:
+        parse_quantity(given)
+    except ValueError:
+        raise WishError(f"{key}: {given!r} is no quantity (500m, 2, 1Gi …)") from None
+    return given
+
+
+def _whole(key: str, given: str) -> int:
+    try:
+        return int(given)
+    except ValueError:
+        raise WishError(f"{key}: {given!r} is no number") from None
+
+
+def _port(given: str) -> tuple[int, str, str]:
+    """``8080``, ``8080/UDP``, ``127.0.0.1:8080``."""
+    address, _, rest = given.rpartition(":")
+    number, _, protocol = rest.partition("/")
+    port = _whole("hostPort", number)
+    if not 0 < port < 65536:
+        raise WishError(f"hostPort: {port} is not within 1-65535")
+    return port, protocol.upper() or "TCP", address.strip("[]")
