@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podtui.api.times import parse_time
+from podtui.api.times import parse_time, short_duration
 
 KI = 1024
 
@@ -11,6 +11,12 @@ def epoch(moment: str | None) -> float | None:
     """Seconds since 1970 of an RFC 3339 time; None for none, or for what is not one."""
     parsed = parse_time(moment)
     return None if parsed is None else parsed.timestamp()
+
+
+def ago(moment: str | None, now: float) -> str:
+    """``3m10s ago``; empty for a time that is none."""
+    seconds = epoch(moment)
+    return "" if seconds is None else f"{short_duration(now - seconds)} ago"
 
 
 def millicores(milli: int) -> str:

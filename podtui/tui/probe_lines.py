@@ -10,7 +10,7 @@ from podtui.api.pods import all_containers
 from podtui.api.times import short_duration
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.tui.cells import Line, Span, wrap
-from podtui.tui.describe import probe_text
+from podtui.tui.describe_container import probe_text
 from podtui.tui.format import epoch
 from podtui.tui.sanitize import clean, clean_lines
 from podtui.tui.timeline_lines import length

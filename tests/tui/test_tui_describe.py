@@ -1,0 +1,123 @@
+"""A pod and its containers in words."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tui_scene import NOW, gallery
+
+from podtui.api.v1 import EnvVar, Pod
+from podtui.tui.cells import Line, line_width
+from podtui.tui.describe import describe_pod
+from podtui.tui.describe_container import env_text, security_text, short_id
+
+AT = NOW.timestamp()
+POD = {
+    "metadata": {"name": "web-n1", "namespace": "default", "uid": "u"},
+    "spec": {
+        "containers": [
+            {
+                "name": "app", "image": "nginx:1", "imagePullPolicy": "Always",
+                "ports": [{"name": "http", "containerPort": 80, "hostPort": 8080}],
+                "env": [
+                    {"name": "PASSWORD", "value": "hunter2"},
+                    {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "t"}}},
+                    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                ],
+                "envFrom": [{"configMapRef": {"name": "conf"}, "prefix": "C_"}],
+                "volumeMounts": [
+                    {"name": "data", "mountPath": "/d", "subPath": "a", "readOnly": True}
+                ],
+                "securityContext": {
+                    "runAsUser": 1000, "readOnlyRootFilesystem": True,
+                    "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+                },
+            }
+        ],
+        "initContainers": [{"name": "setup", "image": "busybox:1"}],
+        "ephemeralContainers": [
+            {"name": "debugger", "image": "busybox:1", "targetContainerName": "app"}
+        ],
+    },
+    "status": {
+        "phase": "Running",
+        "ephemeralContainerStatuses": [
+            {"name": "debugger", "image": "busybox:1", "imageID": "sha256:" + "ab" * 32,
+             "containerID": "docker://" + "cd" * 32, "ready": False, "restartCount": 0,
+             "state": {"running": {"startedAt": "2026-11-21T11:59:00Z"}}}
+        ],
+    },
+}  # fmt: skip
+
+
+def web() -> Pod:
+    return msgspec.convert(POD, Pod)
+
+
+def told(pod: Pod, width: int = 100) -> list[Line]:
+    return describe_pod(pod, events=(), manifest=None, usage=None, now=AT, width=width)
+
+
+def text(lines: list[Line]) -> str:
+    return "\n".join("".join(span.text for span in line) for line in lines)
+
+
+def test_a_container_is_told_with_all_that_concerns_it() -> None:
+    said = text(told(web()))
+    for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",
+                  "user 1000, read-only root, +NET_ADMIN, -ALL"):  # fmt: skip
+        assert words in said
+
+
+def test_variables_are_told_by_name_and_source_and_never_by_value() -> None:
+    said = env_text(web().spec.containers[0])
+    assert said == "PASSWORD, TOKEN ← secret keys/t, IP ← status.podIP, C_* ← configMap conf"
+    assert "hunter2" not in text(told(web()))
+
+
+def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
+    lines = text(told(web())).split("\n")
+    assert lines.index("Init containers") < lines.index("Containers")
+    assert lines.index("Containers") < lines.index("Ephemeral containers")
+    debugger = next(line for line in lines if "debugger" in line)
+    assert "running since 60s ago" in debugger
+    assert "beside app" in debugger
+
+
+def test_ids_are_as_long_as_people_need_them() -> None:
+    assert short_id("docker://" + "cd" * 32) == "docker://cdcdcdcdcdcd"
+    assert short_id("docker.io/nginx@sha256:" + "ab" * 32) == "docker.io/nginx@sha256:abababababab"
+    assert short_id("") == ""
+
+
+def test_a_container_with_usual_rights_has_nothing_to_tell_of_them() -> None:
+    assert security_text(None) == ""
+
+
+@pytest.mark.parametrize("width", [40, 78, 118, 149, 150, 198])
+def test_every_pod_fits_the_screen_at_any_width(width: int) -> None:
+    nasty = msgspec.structs.replace(
+        web(),
+        spec=msgspec.structs.replace(
+            web().spec,
+            containers=(
+                msgspec.structs.replace(
+                    web().spec.containers[0],
+                    command=("sh", "-c", "\x1b[2J" + "x" * 300 + "\n漢字" * 40),
+                    env=tuple(EnvVar(name=f"V{n}" * 9) for n in range(60)),
+                ),
+            ),
+        ),
+    )
+    for pod in (*gallery(), web(), nasty):
+        for line in told(pod, width):
+            assert line_width(line) <= width
+            assert "\x1b" not in text([line])
+
+
+def test_with_room_containers_stand_beside_conditions() -> None:
+    crash = next(p for p in gallery() if p.metadata.name.startswith("crash"))
+    wide = text(told(crash, 198)).split("\n")
+    assert any("Containers" in line and "Conditions" in line for line in wide)
+    narrow = text(told(crash, 120)).split("\n")
+    assert not any("Containers" in line and "Conditions" in line for line in narrow)
