@@ -21,8 +21,9 @@ class PodmanSide:
         self._said: dict[str, str] = {}
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        # Its monitor leaves a file in the working directory when a container runs out of memory.
         return subprocess.run(
-            ["podman", *arguments],
+            ["podman", *arguments], cwd=self._folder,
             env=self._environment, capture_output=True, text=True, check=False, timeout=90,
         )  # fmt: skip
 
