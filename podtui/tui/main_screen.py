@@ -11,7 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
 
+from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.arrangement import PANES, View
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Span
@@ -23,7 +25,6 @@ from podtui.tui.model import Changes
 from podtui.tui.node_pane import NodePane
 from podtui.tui.pane import Pane
 from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_status import is_rejected
 from podtui.tui.pods_pane import PodsPane
 from podtui.tui.prompt import Prompt
 from podtui.tui.prompted_screen import PromptedScreen
@@ -38,7 +39,7 @@ REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is written down."""
 
 
-class MainScreen(PromptedScreen):
+class MainScreen(ActingScreen, PromptedScreen):
     """``active`` is the pane with the keyboard; `Body` says where it stands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,10 +48,8 @@ class MainScreen(PromptedScreen):
         Binding("p", "previous", "Previous log", show=False, id="main.previous",
                 tooltip="The log of the container before its last restart"),
         Binding("y", "open('yaml')", "YAML", id="main.yaml"),
-        Binding("e", "events", "Events", id="main.events",
+        Binding("E", "events", "Events", id="main.events",
                 tooltip="Events of all pods, or of the chosen one"),
-        Binding("r", "retry", "Start afresh", id="main.retry",
-                tooltip="Have a rejected pod admitted again"),
         Binding("1", "pane('pods')", "Pods", show=False, id="main.pods"),
         Binding("2", "pane('events')", "Events pane", show=False, id="main.events-pane"),
         Binding("3", "pane('logs')", "Logs pane", show=False, id="main.logs-pane"),
@@ -119,6 +118,10 @@ class MainScreen(PromptedScreen):
         """The pods to act on: those that are marked and in sight of the filter, in the order of the
         table; where none is, the one under the cursor."""
         return self.pods.chosen
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        manifest = self.pods.manifest
+        return (manifest,) if manifest is not None else super().chosen_manifests()
 
     def clear_marks(self) -> None:
         """Take all marks away: what they were for is done."""
@@ -337,17 +340,9 @@ class MainScreen(PromptedScreen):
             self.action_pane("events")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "retry":
-            pod = self.pods.pod if self.is_mounted else None
-            return pod is not None and is_rejected(pod)
         if action == "zoom" and parameters == (False,):
             return self.is_mounted and self.body.view.zoomed
-        return True
-
-    def action_retry(self) -> None:
-        pod = self.pods.pod
-        if pod is not None:
-            self.podtui.retry(pod)
+        return super().check_action(action, parameters)
 
     def action_refresh_all(self) -> None:
         self.refresh(layout=True)

@@ -14,6 +14,7 @@ from textual.widgets import ContentSwitcher
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
+from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Span
 from podtui.tui.describe import describe_pod, title_of
@@ -38,7 +39,7 @@ from podtui.tui.tones import LinesView
 ASK_SECONDS = 1.0
 
 
-class PodScreen(BackScreen):
+class PodScreen(ActingScreen, BackScreen):
     """Opens on ``tab``; stays on the pod that comes after when its manifest is edited."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,8 +68,6 @@ class PodScreen(BackScreen):
                 tooltip="Go to the next match"),
         Binding("N", "match(-1)", "Match before", show=False, id="pod.match-before",
                 tooltip="Go to the match before"),
-        Binding("r", "retry", "Start afresh", show=False, id="pod.retry",
-                tooltip="Have a rejected pod admitted again"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     PodScreen {
@@ -239,17 +238,15 @@ class PodScreen(BackScreen):
         names = list(TABS)
         self.action_tab(names[(names.index(self._tab) + step) % len(names)])
 
-    def action_retry(self) -> None:
-        pod = self.pod
-        if pod is not None:
-            self.podtui.retry(pod)
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        return () if self.pod is None else (self.pod,)
 
     # --- search
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("search", "match"):
             return self._tab in ("logs", "yaml", "manifest")
-        return True
+        return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         event = self.query_one(PodEvents).event(self.podtui.model)

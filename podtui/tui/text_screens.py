@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event
+from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Line, Span, wrap
 from podtui.tui.live_screen import LiveScreen
@@ -57,7 +58,7 @@ class BackScreen(LiveScreen):
         self.podtui.pop_screen()
 
 
-class ManifestScreen(BackScreen):
+class ManifestScreen(ActingScreen, BackScreen):
     """A file of the folder, as last read, its diagnostics below the lines that they are about."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,6 +111,10 @@ class ManifestScreen(BackScreen):
                 Span(clean(manifest.status.message) or manifest_message(manifest), "soft"),
             )
         )
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        found = self.podtui.model.manifests.get(self._name_)
+        return () if found is None else (found,)
 
     def action_search(self) -> None:
         self.query_one(Prompt).ask(Purpose.SEARCH)

@@ -22,6 +22,7 @@ from podtui.api.local import (
     Severity,
 )
 from podtui.api.names import MANIFEST_PATH
+from podtui.api.plan import Plan
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -387,6 +388,8 @@ class FakeClient:
         self.timelines: dict[str, Timeline] = {}
         self.probed: list[tuple[str, str, str]] = []
         self.restarted: list[tuple[str, str]] = []
+        self.planned: list[tuple[str, bytes | None]] = []
+        self.answer_plan: Plan | None = None
 
     def say(self, kind: type, delta: Delta) -> None:
         self.queues.setdefault(kind, asyncio.Queue()).put_nowait(delta)
@@ -462,6 +465,12 @@ class FakeClient:
 
     async def images(self) -> tuple[NodeImage, ...]:
         return self.image_list
+
+    async def plan(self, name: str, text: bytes | None) -> Plan:
+        self.planned.append((name, text))
+        if isinstance(self.answer_plan, Plan):
+            return self.answer_plan
+        raise ApiError(400, "BadRequest", f"{name} is not planned")
 
     async def close(self) -> None:
         pass

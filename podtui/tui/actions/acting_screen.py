@@ -1,0 +1,135 @@
+"""Screens with pods to act on: the keys, and which deed each begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.deleting import delete_manifests, undo_delete
+from podtui.tui.actions.editing import edit_file
+from podtui.tui.actions.restarting import choose_container, restart_container, restart_pods
+from podtui.tui.live_screen import LiveScreen
+from podtui.tui.pod_status import is_rejected
+from podtui.tui.rows import pod_label
+
+WRITING = frozenset({"edit", "delete", "undo", "restart", "restart_container"})
+"""Actions that a read-only session does not have."""
+
+
+class ActingScreen(LiveScreen):
+    """A screen says what is chosen; what is done with it is the same everywhere."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "edit", "Edit", id="act.edit",
+                tooltip="Edit the manifest, see the plan, then apply it"),
+        Binding("ctrl+d", "delete", "Delete", id="act.delete",
+                tooltip="Move the manifest to the trash, which ends the pod"),
+        Binding("u", "undo", "Undo delete", show=False, id="act.undo",
+                tooltip="Bring back what was deleted last"),
+        Binding("r", "restart", "Restart", id="act.restart",
+                tooltip="Run the pod anew; a rejected one is admitted again"),
+        Binding("ctrl+k", "restart_container", "Restart container", show=False,
+                id="act.restart-container", tooltip="Run one of its containers anew"),
+    ]  # fmt: skip
+
+    @property
+    def actions(self) -> Actions:
+        return self.podtui.actions
+
+    # --- what is chosen
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        """The pods to act on."""
+        return ()
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        """The files to act on, each once; those of the chosen pods, unless a screen knows better."""
+        found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
+        return tuple({m.metadata.name: m for m in found if m is not None}.values())
+
+    def clear_marks(self) -> None:
+        """What the marks were for is done."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in WRITING and self.actions.readonly:
+            return False
+        return super().check_action(action, parameters)
+
+    def _one_pod(self) -> Pod | None:
+        pods = self.chosen_pods()
+        if len(pods) == 1:
+            return pods[0]
+        what = f"{len(pods)} pods are marked: this is for one" if pods else "no pod is chosen"
+        self.actions.tell(what, severity="warning")
+        return None
+
+    # --- files
+
+    def action_edit(self) -> None:
+        manifests = self.chosen_manifests()
+        if len(manifests) == 1:
+            path = Path(manifests[0].spec.path)
+            self.actions.start("Edit", lambda: edit_file(self.actions, path))
+        else:
+            self._tell_no_file(len(manifests))
+
+    def action_delete(self) -> None:
+        manifests = self.chosen_manifests()
+        if not manifests:
+            self._tell_no_file(0)
+            return
+
+        async def delete() -> None:
+            if await delete_manifests(self.actions, manifests):
+                self.clear_marks()
+
+        self.actions.start("Delete", delete)
+
+    def action_undo(self) -> None:
+        self.actions.start("Undo", lambda: undo_delete(self.actions))
+
+    def _tell_no_file(self, count: int) -> None:
+        if count:
+            words = f"{count} files are chosen: one at a time can be edited"
+        elif pods := self.chosen_pods():
+            words = f"no file of the folder is known for {pod_label(pods[0])}"
+        else:
+            words = "no pod is chosen"
+        self.actions.tell(words, severity="warning")
+
+    # --- pods
+
+    def action_restart(self) -> None:
+        pods = self.chosen_pods()
+        if not pods:
+            self.actions.tell("no pod is chosen", severity="warning")
+        elif len(pods) == 1 and is_rejected(pods[0]):
+            self.actions.start("Retry", lambda: self._retry(pods[0]))
+        else:
+
+            async def restart() -> None:
+                if await restart_pods(self.actions, pods):
+                    self.clear_marks()
+
+            self.actions.start("Restart", restart)
+
+    async def _retry(self, pod: Pod) -> None:
+        await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
+        self.actions.tell("Admitted afresh.", title=pod_label(pod))
+
+    def action_restart_container(self) -> None:
+        pod = self._one_pod()
+        if pod is None:
+            return
+
+        async def restart() -> None:
+            container = await choose_container(self.actions, pod, "Restart")
+            if container:
+                await restart_container(self.actions, pod, container)
+
+        self.actions.start("Restart", restart)

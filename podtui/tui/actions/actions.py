@@ -1,0 +1,88 @@
+"""The deeds of one session: who may do them, what can be undone, what is told of them.
+
+Each deed is a coroutine that asks, does, and tells; the app runs it as a worker and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.errors import PodtuiError
+from podtui.tui.actions.trash import Trashed
+from podtui.tui.sanitize import clean
+
+if TYPE_CHECKING:
+    from podtui.client.protocol import Client
+    from podtui.tui.app import PodtuiApp
+
+READ_ONLY = "podtui runs read-only: nothing is changed"
+
+
+@dataclass(slots=True)
+class Draft:
+    """A text that was edited and not applied, and what the file held then."""
+
+    base: bytes | None
+    text: bytes
+
+
+@dataclass(slots=True)
+class Actions:
+    """``readonly``: deeds that change something are refused."""
+
+    app: PodtuiApp
+    readonly: bool = False
+    thrown: list[tuple[Trashed, ...]] = field(default_factory=list[tuple[Trashed, ...]])
+    """What this session moved to the trash, the last deed last."""
+    drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
+
+    @property
+    def client(self) -> Client:
+        return self.app.client
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.app.now(), UTC)
+
+    def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
+        """Do it beside everything else; what goes wrong is told."""
+        if writes and self.readonly:
+            self.tell(READ_ONLY, title="Read-only", severity="warning")
+            return
+
+        async def run() -> None:
+            try:
+                await deed()
+            except PodtuiError as error:
+                self.tell(str(error), title=name, severity="error")
+
+        self.app.run_worker(run(), name=name, group="deeds")
+
+    def tell(self, text: str, *, title: str = "", severity: str = "information") -> None:
+        level = "error" if severity == "error" else severity
+        self.app.notify(
+            clean(text),
+            title=title,
+            severity="error"
+            if level == "error"
+            else "warning"
+            if level == "warning"
+            else "information",
+            markup=False,
+        )
+
+    async def ask(self, dialog: Screen[str]) -> str:
+        """The answer to a dialog."""
+        return await self.app.push_screen_wait(dialog)
+
+
+def manifests_of(pods: Sequence[Pod], app: PodtuiApp) -> list[tuple[Pod, Manifest | None]]:
+    """Each pod with the file that it came from."""
+    return [(pod, app.model.manifest_of(pod)) for pod in pods]

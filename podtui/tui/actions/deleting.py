@@ -1,0 +1,103 @@
+"""Deleting pods: their manifests go to the trash, and come back with an undo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from podtui.api.local import Manifest
+from podtui.api.plan import Plan
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.plan_lines import plan_lines
+from podtui.tui.actions.trash import Trashed, bring_back, throw_away
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.manifest_file import ManifestFileError
+from podtui.tui.sanitize import clean
+
+
+async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> bool:
+    """Ask, then move the files to the trash; whether it was done. Raises `ManifestFileError`."""
+    plans = await _plans(actions, manifests)
+    if await actions.ask(delete_dialog(manifests, plans)) == CANCEL:
+        return False
+    thrown: list[Trashed] = []
+    try:
+        for manifest in manifests:
+            path = Path(manifest.spec.path)
+            thrown.append(await asyncio.to_thread(throw_away, path, actions.now()))
+    finally:
+        if thrown:
+            actions.thrown.append(tuple(thrown))
+    actions.tell("u brings it back.", title=f"{_files(manifests)} moved to the trash")
+    return True
+
+
+async def _plans(actions: Actions, manifests: Sequence[Manifest]) -> list[Plan | str]:
+    async def ask(manifest: Manifest) -> Plan | str:
+        try:
+            return await actions.client.plan(manifest.metadata.name, None)
+        except (AgentUnavailable, ApiError) as error:
+            return str(error)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask(manifest)) for manifest in manifests]
+    return [task.result() for task in tasks]
+
+
+def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) -> Dialog:
+    """What goes where, and what ends with it."""
+    lines: list[Line] = []
+    ended = 0
+    for manifest, plan in zip(manifests, plans, strict=True):
+        path = Path(manifest.spec.path)
+        lines.append((Span(f"{clean(path.name)}", "name"), Span(" → .trash/", "muted")))
+        if isinstance(plan, str):
+            lines.append((Span(f"  ▲ what ends is not known: {clean(plan)}", "warning"),))
+            continue
+        ended += len(plan.pods)
+        lines += [(Span("  "), *line) for line in plan_lines(plan)]
+    lines += [
+        (),
+        (Span("A pod lives as long as its file: deleting its record would not end it.", "muted"),),
+        (Span("u brings the last deleted files back; the new pods begin anew.", "muted"),),
+    ]
+    what = _files(manifests) if ended != len(manifests) else _pods(plans)
+    return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+
+
+def _files(manifests: Sequence[Manifest]) -> str:
+    return clean(manifests[0].metadata.name) if len(manifests) == 1 else f"{len(manifests)} files"
+
+
+def _pods(plans: Sequence[Plan | str]) -> str:
+    names = [pod.name for plan in plans if not isinstance(plan, str) for pod in plan.pods]
+    return clean(names[0]) if len(names) == 1 else f"{len(names)} pods"
+
+
+async def undo_delete(actions: Actions) -> None:
+    """Bring back what was deleted last. Raises `ManifestFileError`; then it can be tried again."""
+    if not actions.thrown:
+        actions.tell("Nothing was deleted in this session; :trash lists what was before.",
+                     title="Undo", severity="warning")  # fmt: skip
+        return
+    await restore(actions, actions.thrown[-1])
+
+
+async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
+    """Bring files back from the trash."""
+    back: list[Trashed] = []
+    try:
+        for one in files:
+            await asyncio.to_thread(bring_back, one)
+            back.append(one)
+    except ManifestFileError as error:
+        rest = f" ({len(back)} of {len(files)} are back)" if back else ""
+        raise ManifestFileError(f"{error}{rest}") from error
+    finally:
+        left = [tuple(one for one in deed if one not in back) for deed in actions.thrown]
+        actions.thrown[:] = [deed for deed in left if deed]
+    names = ", ".join(clean(one.origin.name) for one in back)
+    actions.tell(names, title="Brought back")

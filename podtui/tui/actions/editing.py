@@ -1,0 +1,130 @@
+"""Editing a manifest: in the user's editor, then the plan, then one rename."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from podtui.api.plan import Plan
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.actions.actions import Actions, Draft
+from podtui.tui.actions.plan_lines import does_nothing, is_disruptive, outcome_words, plan_lines
+from podtui.tui.actions.terminal import editor_words, run_in_terminal
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, Dialog, Option
+from podtui.tui.manifest_file import (
+    ManifestChanged,
+    ManifestFileError,
+    read_manifest_file,
+    write_manifest_file,
+)
+from podtui.tui.sanitize import clean
+
+APPLY: Final = "apply"
+AGAIN: Final = "edit"
+OVERWRITE: Final = "overwrite"
+_EDIT: Final = Option(AGAIN, "Edit again", "e")
+_CANCEL: Final = Option(CANCEL, "Cancel", "n")
+
+
+async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None) -> None:
+    """Edit a manifest and put it in place. ``begin`` is the text of a file that is to be new.
+
+    A text that is not applied is kept until it is, or until the file is another. Raises
+    `ManifestFileError`, `podtui.tui.actions.terminal.ProgramFailed`.
+    """
+    base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
+    text = base if begin is None else begin
+    draft = actions.drafts.pop(path, None)
+    if draft is not None and draft.base == base:
+        text = draft.text
+        actions.tell("Your text that was not applied is opened again.", title=path.name)
+    while True:
+        text = await _edited(actions, path.name, text or b"")
+        if text == base:
+            actions.tell("Nothing was changed.", title=path.name)
+            return
+        plan, problem = await _plan(actions, path.name, text)
+        answer = await actions.ask(plan_dialog(path.name, plan, problem))
+        while answer == APPLY:
+            try:
+                await asyncio.to_thread(write_manifest_file, path, text, expected=base)
+            except ManifestChanged as error:
+                answer = await actions.ask(_changed_dialog(path.name, str(error)))
+                base = await _content(path)
+                if answer == OVERWRITE:
+                    answer = APPLY
+            except ManifestFileError:
+                actions.drafts[path] = Draft(base, text)
+                raise
+            else:
+                done = outcome_words(plan) if plan is not None else "saved"
+                actions.tell(done, title=f"{path.name} applied")
+                return
+        if answer != AGAIN:
+            actions.drafts[path] = Draft(base, text)
+            actions.tell("Nothing was changed; your text is kept for the next e.", title=path.name)
+            return
+
+
+async def _content(path: Path) -> bytes | None:
+    """What the file holds now; None where there is none."""
+    if not await asyncio.to_thread(os.path.lexists, path):
+        return None
+    return await asyncio.to_thread(read_manifest_file, path)
+
+
+async def _edited(actions: Actions, name: str, text: bytes) -> bytes:
+    """The text after the user's editor had a private copy of it."""
+    words = editor_words(os.environ)
+    with tempfile.TemporaryDirectory(prefix="podtui-") as private:
+        copy = Path(private) / name
+        await asyncio.to_thread(copy.write_bytes, text)
+        await run_in_terminal(actions.app, [*words, str(copy)])
+        return await asyncio.to_thread(read_manifest_file, copy)
+
+
+async def _plan(actions: Actions, name: str, text: bytes) -> tuple[Plan | None, str]:
+    """The agent's plan, or why there is none."""
+    try:
+        return await actions.client.plan(name, text), ""
+    except (AgentUnavailable, ApiError) as error:
+        return None, str(error)
+
+
+def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
+    """What would happen, and the choice. A text that cannot be used is not applied."""
+    title = f"Plan for {clean(name)}"
+    if plan is None:
+        lines: list[Line] = [(Span(f"▲ There is no plan: {clean(problem)}", "warning"),)]
+        return Dialog(title, lines, (_CANCEL, _EDIT, Option(APPLY, "Save anyway", "y", True)))
+    lines = plan_lines(plan)
+    if not plan.usable:
+        return Dialog(title, lines, (_EDIT, _CANCEL))
+    if does_nothing(plan):
+        return Dialog(title, lines, (Option(APPLY, "Save", "y"), _EDIT, _CANCEL))
+    danger = is_disruptive([plan])
+    apply = Option(APPLY, _verb(plan), "y", danger)
+    options: Sequence[Option] = (_CANCEL, _EDIT, apply) if danger else (apply, _EDIT, _CANCEL)
+    return Dialog(title, lines, options)
+
+
+def _verb(plan: Plan) -> str:
+    replaced = [pod for pod in plan.pods if pod.outcome in ("Replaced", "Removed")]
+    if len(replaced) == 1:
+        verb = "replace" if replaced[0].outcome == "Replaced" else "remove"
+        return f"Apply and {verb} {clean(replaced[0].name)}"
+    return f"Apply and end {len(replaced)} pods" if replaced else "Apply"
+
+
+def _changed_dialog(name: str, problem: str) -> Dialog:
+    lines: list[Line] = [
+        (Span("▲ ", "warning"), Span(f"{clean(problem)}.")),
+        (Span("What is there now would be lost if your text were written over it.", "muted"),),
+    ]
+    options = (_CANCEL, _EDIT, Option(OVERWRITE, "Overwrite", "o", True))
+    return Dialog(f"{clean(name)} has changed", lines, options)

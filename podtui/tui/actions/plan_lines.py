@@ -1,0 +1,186 @@
+"""A plan in words: what happens to each pod, why, and where that stands in the text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from podtui.api.local import Diagnostic, ManifestState, Severity
+from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.tui.cells import Line, Span
+from podtui.tui.sanitize import clean
+
+MOST: Final = 40
+"""Changed fields, and diagnostics, that are listed."""
+_EMPTY: Final = "—"
+
+
+def plan_lines(plan: Plan) -> list[Line]:
+    """Diagnostics first where they keep the text from being used, then what happens, then what is
+    to be remarked upon."""
+    errors = [d for d in plan.diagnostics if d.severity is Severity.ERROR]
+    warnings = [d for d in plan.diagnostics if d.severity is not Severity.ERROR]
+    lines: list[Line] = []
+    if not plan.usable:
+        lines.append((Span("✗ ", "error"), Span(_unusable(plan), "error")))
+        lines += _limited([_diagnostic(d) for d in errors], "more errors")
+        lines.append(())
+    for pod in plan.pods:
+        lines += pod_lines(pod)
+    for item in plan.objects:
+        lines.append(object_line(item))
+    for file in plan.files:
+        lines += file_lines(file)
+    if plan.usable and not (plan.pods or plan.objects or plan.files):
+        lines.append((Span("= ", "muted"), Span("Nothing changes.", "soft")))
+    if warnings:
+        lines.append(())
+        lines += _limited([_diagnostic(d) for d in warnings], "more warnings")
+    return lines
+
+
+def _unusable(plan: Plan) -> str:
+    if plan.state is ManifestState.DUPLICATE:
+        return f"This file would not be used: {clean(plan.message)}"
+    if plan.state is ManifestState.LAST_GOOD:
+        return "This text cannot be used; the version before it would keep running."
+    return "This text cannot be used."
+
+
+def _limited(lines: list[Line], what: str) -> Iterator[Line]:
+    yield from lines[:MOST]
+    if len(lines) > MOST:
+        yield (Span(f"  … {len(lines) - MOST} {what}", "muted"),)
+
+
+def _diagnostic(diagnostic: Diagnostic) -> Line:
+    error = diagnostic.severity is Severity.ERROR
+    place = ""
+    if diagnostic.line is not None:
+        column = f":{diagnostic.column}" if diagnostic.column is not None else ""
+        place = f"line {diagnostic.line}{column}  "
+    field = clean(diagnostic.field)
+    where = f"{field}: " if field and field not in diagnostic.message else ""
+    spans = [
+        Span("  ✗ " if error else "  ▲ ", "error" if error else "warning"),
+        Span(place, "key"),
+        Span(where + clean(diagnostic.message)),
+    ]
+    if diagnostic.fix:
+        spans.append(Span(f" → {clean(diagnostic.fix)}", "good"))
+    return tuple(spans)
+
+
+def pod_lines(plan: PodPlan) -> Iterator[Line]:
+    """What happens to one pod, and because of which fields."""
+    name = Span(clean(plan.name), "name")
+    glyph, tone, words = _words(plan)
+    yield (Span(f"{glyph} ", tone), name, Span(f" {words}"))
+    if plan.rejection:
+        yield (
+            Span("  ✗ ", "error"),
+            Span("this node would not take it: ", "error"),
+            Span(clean(plan.rejection)),
+        )
+    yield from _limited([_change(one) for one in plan.changes], "more fields")
+
+
+def _words(plan: PodPlan) -> tuple[str, str, str]:
+    """Glyph, tone and words."""
+    match plan.outcome:
+        case Outcome.UNCHANGED:
+            return "=", "muted", "goes on as it is: nothing that counts changes."
+        case Outcome.NEW:
+            return "+", "good", "is new." if plan.rejection else "is new and starts."
+        case Outcome.REPLACED:
+            return (
+                "↻",
+                "warning",
+                f"is replaced: {_ends(plan, 'the old one')}, then a new one starts.",
+            )
+        case Outcome.REMOVED:
+            return "−", "error", f"is removed: {_ends(plan, 'it')}, and nothing of it is left."
+        case Outcome.IN_PLACE if plan.restarts:
+            names = ", ".join(map(clean, plan.restarts))
+            verb = "restarts" if len(plan.restarts) == 1 else "restart"
+            return "↻", "warning", f"goes on (fixed UID); {names} {verb}."
+        case Outcome.IN_PLACE:
+            return "~", "init", "goes on (fixed UID); nothing restarts now."
+
+
+def _ends(plan: PodPlan, what: str) -> str:
+    grace = f"with up to {plan.grace} s of grace" if plan.grace else "at once"
+    return f"{what} is ended {grace}"
+
+
+def _change(change: FieldChange) -> Line:
+    spans = [
+        Span("    "),
+        Span(clean(change.field).removeprefix("spec."), "key"),
+        Span("  "),
+        Span(clean(change.old) or _EMPTY, "muted"),
+        Span(" → "),
+        Span(clean(change.new) or _EMPTY, "name"),
+    ]
+    if change.line is not None:
+        was = "was line" if change.gone else "line"
+        spans.append(Span(f"  ({was} {change.line})", "muted"))
+    if change.effect:
+        spans.append(Span(f"  {clean(change.effect)}", "init"))
+    return tuple(spans)
+
+
+def object_line(item: ObjectPlan) -> Line:
+    """What happens to a ConfigMap or Secret, and who reads it."""
+    name = f"{item.kind} {clean(item.namespace)}/{clean(item.name)}"
+    readers = ", ".join(map(clean, item.readers))
+    glyph, tone, words = {
+        Outcome.NEW: ("+", "good", "is new"),
+        Outcome.REMOVED: ("−", "error", "is removed"),
+    }.get(item.outcome, ("~", "init", "changes"))
+    follow = ""
+    if readers and item.outcome is Outcome.REMOVED:
+        follow = f"; {readers} refers to it"
+    elif readers:
+        follow = f"; read by {readers}: files follow soon, variables when containers restart"
+    return (Span(f"{glyph} ", tone), Span(name, "name"), Span(f" {words}{follow}."))
+
+
+def file_lines(file: FilePlan) -> Iterator[Line]:
+    """Another file that fares better or worse for it."""
+    good = file.new is ManifestState.ACCEPTED
+    yield (
+        Span("✓ " if good else "▲ ", "good" if good else "warning"),
+        Span(clean(file.name), "name"),
+        Span(f" becomes {file.new} (it is {file.old})"),
+        Span(f": {clean(file.message)}" if file.message and not good else "."),
+    )
+
+
+def is_disruptive(plans: Iterable[Plan]) -> bool:
+    """Whether something that runs is ended by it."""
+    ends = (Outcome.REPLACED, Outcome.REMOVED)
+    return any(pod.outcome in ends or pod.restarts for plan in plans for pod in plan.pods)
+
+
+def does_nothing(plan: Plan) -> bool:
+    """Whether nothing but the text of the file would change."""
+    return (
+        plan.usable
+        and all(pod.outcome is Outcome.UNCHANGED for pod in plan.pods)
+        and not (plan.objects or plan.files)
+    )
+
+
+def outcome_words(plan: Plan) -> str:
+    """One short line for what was done."""
+    said = {
+        Outcome.NEW: "starts",
+        Outcome.REPLACED: "is replaced",
+        Outcome.REMOVED: "is removed",
+        Outcome.IN_PLACE: "changes in place",
+        Outcome.UNCHANGED: "goes on as it is",
+    }
+    pods = ", ".join(f"{clean(pod.name)} {said[pod.outcome]}" for pod in plan.pods)
+    objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)
+    return "; ".join(part for part in (pods, objects) if part) or "saved"

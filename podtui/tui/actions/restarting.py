@@ -1,0 +1,103 @@
+"""Restarting pods and containers with their manifests as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Pod
+from podtui.errors import ApiError
+from podtui.tui.actions.actions import Actions
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, CANCELS, Dialog, Option, confirmation
+from podtui.tui.rows import pod_label
+from podtui.tui.sanitize import clean
+
+_CONTAINER = "container:"
+
+
+async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
+    """Restart pods; asks where that ends more than one pod, or loses what a pod has. Whether it
+    was done."""
+    if needs_asking(pods) and await actions.ask(restart_dialog(pods)) == CANCEL:
+        return False
+    failed: list[str] = []
+    for pod in pods:
+        try:
+            await actions.client.restart(pod.metadata.namespace, pod.metadata.name)
+        except ApiError as error:
+            failed.append(f"{pod_label(pod)}: {error}")
+    if failed:
+        actions.tell("\n".join(failed), title="Not restarted", severity="error")
+    if len(failed) < len(pods):
+        done = len(pods) - len(failed)
+        actions.tell(pod_label(pods[0]) if done == 1 else f"{done} pods", title="Restarting")
+    return True
+
+
+async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
+    """Restart one container of a pod; it comes back by itself. Raises `ApiError`."""
+    await actions.client.restart(pod.metadata.namespace, pod.metadata.name, container)
+    actions.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
+
+
+def starts_over(pod: Pod) -> bool:
+    """Whether a restart begins the pod from nothing: it has ended, or has containers that do not
+    come back however they end."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    return any(
+        (container.restartPolicy or pod.spec.restartPolicy or "Always") != "Always"
+        for container in pod.spec.containers
+    )
+
+
+def needs_asking(pods: Sequence[Pod]) -> bool:
+    return len(pods) > 1 or any(map(starts_over, pods))
+
+
+def restart_dialog(pods: Sequence[Pod]) -> Dialog:
+    lines: list[Line] = []
+    for pod in pods:
+        lines.append((Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))))
+    what = pod_label(pods[0]) if len(pods) == 1 else f"{len(pods)} pods"
+    return confirmation(f"Restart {what}?", lines, f"Restart {what}")
+
+
+def _words(pod: Pod) -> str:
+    grace = pod.spec.terminationGracePeriodSeconds
+    seconds = 30 if grace is None else grace
+    if not starts_over(pod):
+        return f"  its containers are stopped (up to {seconds} s) and start again"
+    policy = pod.spec.restartPolicy or "Always"
+    return (
+        f"  starts over (restartPolicy {clean(policy)}): its containers, their logs and what they"
+        " wrote are lost"
+    )
+
+
+async def choose_container(
+    actions: Actions, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
+) -> str:
+    """One container of a pod, empty where none is wanted; ``ask`` also where there is but one.
+    ``names`` are those to choose from, else the regular ones and the sidecars."""
+    found = list(names) or container_names(pod)
+    if len(found) == 1 and not ask:
+        return found[0]
+    answer = await actions.ask(container_dialog(pod, found, verb))
+    return "" if answer == CANCEL else answer.removeprefix(_CONTAINER)
+
+
+def container_names(pod: Pod) -> list[str]:
+    sidecars = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
+    return [*(one.name for one in pod.spec.containers), *sidecars]
+
+
+def container_dialog(pod: Pod, names: Sequence[str], verb: str) -> Dialog:
+    """Up to nine have a digit for a key."""
+    lines: list[Line] = [(Span(f"Which container of {pod_label(pod)}?"),)]
+    options = [
+        Option(_CONTAINER + name, clean(name), str(number) if number < 10 else "")
+        for number, name in enumerate(names, 1)
+    ]
+    return Dialog(f"{verb} a container", lines, (CANCELS, *options))

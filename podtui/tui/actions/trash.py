@@ -1,0 +1,81 @@
+"""The trash: manifests moved into a hidden folder beside them, which no kubelet reads. All here
+blocks.
+
+A file's name there says when it was thrown away: ``20261121T140501.123456Z~web.yaml``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from podtui.tui.manifest_file import ManifestFileError
+
+TRASH: Final = ".trash"
+_STAMP: Final = "%Y%m%dT%H%M%S.%fZ"
+_NAME: Final = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)~(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """One file in the trash: where it is, where it was, and since when it has been there."""
+
+    path: Path
+    origin: Path
+    moment: datetime
+
+
+def throw_away(path: Path, moment: datetime) -> Trashed:
+    """Move a file to the trash of its folder. Raises `ManifestFileError`."""
+    trash = path.parent / TRASH
+    stamp = moment.astimezone(UTC).strftime(_STAMP)
+    kept = trash / f"{stamp}~{path.name}"
+    try:
+        trash.mkdir(mode=0o700, exist_ok=True)
+        if os.path.lexists(kept):
+            raise FileExistsError(0, "there is such a file in the trash already")
+        os.rename(path, kept)
+    except OSError as error:
+        raise ManifestFileError(
+            f"{path.name} cannot be moved to {TRASH}: {error.strerror}"
+        ) from error
+    return Trashed(kept, path, moment)
+
+
+def bring_back(trashed: Trashed) -> None:
+    """Move a file from the trash to where it was. Raises `ManifestFileError`, also where there is
+    another file of its name by now."""
+    try:
+        # A link and not a rename: that would take the place of what is there.
+        os.link(trashed.path, trashed.origin, follow_symlinks=False)
+        os.unlink(trashed.path)
+    except FileExistsError as error:
+        raise ManifestFileError(f"there is another {trashed.origin.name} by now") from error
+    except FileNotFoundError as error:
+        raise ManifestFileError(f"{trashed.origin.name} is no longer in the trash") from error
+    except OSError as error:
+        raise ManifestFileError(
+            f"{trashed.origin.name} cannot be brought back: {error.strerror}"
+        ) from error
+
+
+def trashed_files(folder: Path) -> list[Trashed]:
+    """What is in the trash of a folder, the newest first. Raises `ManifestFileError`."""
+    trash = folder / TRASH
+    try:
+        names = os.listdir(trash)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ManifestFileError(f"{trash} cannot be read: {error.strerror}") from error
+    found: list[Trashed] = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None:
+            moment = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+            found.append(Trashed(trash / name, folder / match[2], moment))
+    return sorted(found, key=lambda one: one.path.name, reverse=True)

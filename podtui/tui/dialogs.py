@@ -1,0 +1,262 @@
+"""Questions before something is done: what it is about, and a button that names the deed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widgets import Input
+
+from podtui.tui.cells import Line, Span, width_of, wrap
+from podtui.tui.tones import COMPONENTS, LinesView, Toned
+
+CANCEL = "cancel"
+WIDEST = 96
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to answer. ``key`` chooses it at once; ``danger``: it ends or loses something."""
+
+    id: str
+    words: str
+    key: str
+    danger: bool = False
+
+
+CANCELS = Option(CANCEL, "Cancel", "n")
+
+
+class Buttons(Toned):
+    """The options on one line, the chosen one in brackets."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+    DEFAULT_CSS = "Buttons { height: 1; background: $background; }"
+    chosen: reactive[int] = reactive(0)
+
+    class Pressed(Message):
+        def __init__(self, option: Option) -> None:
+            super().__init__()
+            self.option = option
+
+    def __init__(self, options: Sequence[Option], chosen: int) -> None:
+        super().__init__()
+        self.options = tuple(options)
+        self.set_reactive(Buttons.chosen, chosen)
+
+    def _texts(self) -> list[str]:
+        return [
+            f"▐ {option.words} ▌" if index == self.chosen else f"  {option.words}  "
+            for index, option in enumerate(self.options)
+        ]
+
+    @property
+    def wide(self) -> int:
+        """The cells that all of them take."""
+        texts = self._texts()
+        keys = sum(len(option.key) + 1 for option in self.options)
+        return sum(map(width_of, texts)) + keys + GAP * (len(texts) - 1)
+
+    def render_line(self, y: int) -> Strip:
+        base: Style = self.rich_style
+        segments: list[Segment] = []
+        for index, (option, text) in enumerate(zip(self.options, self._texts(), strict=True)):
+            if index:
+                segments.append(Segment(" " * GAP, base))
+            tone = "tab-active" if index == self.chosen else "error" if option.danger else "soft"
+            segments.append(Segment(f"{option.key} ", base + self.tone("hint-key")))
+            segments.append(Segment(text, base + self.tone(tone)))
+        strip = Strip(segments)
+        left = max(0, (self.size.width - strip.cell_length) // 2)
+        return Strip([Segment(" " * left, base), *segments]).crop_extend(0, self.size.width, base)
+
+    def on_click(self, event: events.Click) -> None:
+        place = max(0, (self.size.width - self.wide) // 2)
+        for option, text in zip(self.options, self._texts(), strict=True):
+            end = place + width_of(text) + len(option.key) + 1
+            if place <= event.x < end:
+                self.post_message(self.Pressed(option))
+                return
+            place = end + GAP
+
+
+class Dialog(ModalScreen[str]):
+    """Asks, and gives back the id of the option; Esc is `CANCEL`. ``lines`` are wrapped and
+    scrolled where they are many. The first option is the one that Enter takes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,shift+tab,h", "choose(-1)", "Before", show=False, id="dialog.before",
+                tooltip="Choose the button before"),
+        Binding("right,tab,l", "choose(1)", "Next", show=False, id="dialog.next",
+                tooltip="Choose the next button"),
+        Binding("enter", "press", "Press", id="dialog.press", tooltip="Press the chosen button"),
+        Binding("escape", "cancel", "Cancel", id="dialog.cancel", tooltip="Do nothing"),
+        Binding("up,k", "scroll(-1)", "Up", show=False, id="dialog.up", tooltip="Scroll up"),
+        Binding("down,j", "scroll(1)", "Down", show=False, id="dialog.down",
+                tooltip="Scroll down"),
+        Binding("pageup", "scroll(-10)", "Page up", show=False, id="dialog.page-up",
+                tooltip="Scroll up a page"),
+        Binding("pagedown", "scroll(10)", "Page down", show=False, id="dialog.page-down",
+                tooltip="Scroll down a page"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    Dialog {
+        align: center middle;
+        & > Vertical {
+            height: auto; max-height: 90%;
+            border: round $pane-border-focus; background: $background; padding: 1 2;
+            border-title-color: $pane-title-focus;
+        }
+        & LinesView { height: auto; min-height: 1; background: $background; margin-bottom: 1; }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, title: str, lines: Sequence[Line], options: Sequence[Option]) -> None:
+        super().__init__()
+        self._title = title
+        self._text = tuple(lines)
+        self.buttons = Buttons(options, 0)
+        self.view = LinesView()
+        self.box = Vertical(self.view, self.buttons)
+
+    def compose(self) -> ComposeResult:
+        self.box.border_title = f" {self._title} "
+        yield self.box
+
+    def on_mount(self) -> None:
+        self._place()
+
+    def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        """As wide as the longest line wants, as high as there is room."""
+        room = max(20, self.size.width - 4)
+        longest = max((sum(width_of(s.text) for s in line) for line in self._text), default=0)
+        inner = min(WIDEST, room - 6, max(longest, self.buttons.wide, len(self._title) + 4, 30))
+        lines = [row for line in self._text for row in (wrap(line, inner, indent=4) or [()])]
+        height = max(1, min(len(lines), int(self.size.height * 0.9) - 6))
+        self.box.styles.width = inner + 6
+        self.view.styles.height = height
+        self.view.show(lines)
+
+    def on_key(self, event: events.Key) -> None:
+        for option in self.buttons.options:
+            if event.key == option.key:
+                event.stop()
+                self.dismiss(option.id)
+                return
+
+    def on_buttons_pressed(self, message: Buttons.Pressed) -> None:
+        self.dismiss(message.option.id)
+
+    def action_choose(self, step: int) -> None:
+        self.buttons.chosen = (self.buttons.chosen + step) % len(self.buttons.options)
+
+    def action_press(self) -> None:
+        self.dismiss(self.buttons.options[self.buttons.chosen].id)
+
+    def action_cancel(self) -> None:
+        self.dismiss(CANCEL)
+
+    def action_scroll(self, rows: int) -> None:
+        self.view.scroll_relative(y=rows, animate=False)
+
+
+def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
+    """A question whose answer `CANCEL` is the first; the other one is ``verb``, with id ``yes``."""
+    return Dialog(title, lines, (CANCELS, Option("yes", verb, "y", danger=True)))
+
+
+class Ask(ModalScreen[str | None]):
+    """Asks for a line of text; None where nothing is wanted. ``check`` says what is wrong with a
+    text, empty where nothing is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="ask.cancel", tooltip="Do nothing"),
+    ]
+    DEFAULT_CSS = """
+    Ask {
+        align: center middle;
+        & > Vertical {
+            height: auto; width: 90%; max-width: 72;
+            border: round $pane-border-focus; background: $background; padding: 1 2;
+            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
+        }
+        & LinesView { height: auto; background: $background; }
+        & Input { border: none; height: 1; padding: 0 1; background: $panel; margin: 1 0; }
+        & Input:focus { border: none; background-tint: $panel 0%; }
+    }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        lines: Sequence[Line] = (),
+        *,
+        text: str = "",
+        check: Callable[[str], str] = lambda text: "",
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._text = tuple(lines)
+        self._check = check
+        self._begin = text
+        self.view = LinesView(id="ask-text")
+        self.wrong = LinesView(id="ask-wrong")
+        self.input = Input(value=text, select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        box = Vertical(self.view, self.input, self.wrong)
+        box.border_title = f" {self._title} "
+        box.border_subtitle = " enter goes on · esc cancels "
+        yield box
+
+    def on_mount(self) -> None:
+        self.view.can_focus = self.wrong.can_focus = False
+        self.call_after_refresh(self._place)
+        self.input.focus()
+
+    def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
+        lines = [row for line in self._text for row in wrap(line, inner)]
+        self.view.styles.height = len(lines)
+        self.view.display = bool(lines)
+        self.view.show(lines)
+        self._tell(self.input.value)
+
+    def _tell(self, text: str) -> str:
+        wrong = self._check(text) if text != self._begin or text else ""
+        inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
+        lines = wrap((Span(f"✗ {wrong}", "error"),), inner) if wrong else [()]
+        self.wrong.styles.height = len(lines)
+        self.wrong.show(lines)
+        return wrong
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._tell(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self._check(event.value) and not self._tell(event.value):
+            self.dismiss(event.value)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

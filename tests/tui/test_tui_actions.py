@@ -1,0 +1,229 @@
+"""Deeds from the screen, on real files and a scripted agent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+from tui_app import running, wait_for
+from tui_scene import FakeClient, ended, manifest, node, pod, status
+
+from podtui.api.local import Manifest
+from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.tui.actions import editing
+from podtui.tui.actions.trash import TRASH
+from podtui.tui.app import PodtuiApp
+from podtui.tui.dialogs import Dialog
+from podtui.tui.manifest_file import write_manifest_file
+
+WEB = b"kind: Pod\n"
+
+
+def plan(outcome: Outcome = Outcome.REPLACED) -> Plan:
+    image = FieldChange(field="spec.containers[0].image", old="a:1", new="a:2", line=9)
+    return Plan(
+        metadata=ObjectMeta(name="web.yaml"),
+        path="/m/web.yaml",
+        pods=(PodPlan(outcome=outcome, namespace="default", name="web-n1", changes=(image,)),),
+    )
+
+
+def placed(name: str, folder: Path) -> Manifest:
+    """A file of the folder with its record."""
+    path = folder / f"{name}.yaml"
+    path.write_bytes(WEB)
+    record = manifest(path.name, pod_name=f"{name}-n1")
+    return structs.replace(record, spec=structs.replace(record.spec, path=str(path)))
+
+
+@asynccontextmanager
+async def acting(
+    folder: Path, *pods: Pod, **settings: object
+) -> AsyncIterator[tuple[PodtuiApp, Pilot[None], FakeClient]]:
+    client = FakeClient()
+    pods = pods or (pod("web", status("app")),)
+    names = [one.metadata.name.removesuffix("-n1") for one in pods]
+    client.fill(pods, (), [placed(name, folder) for name in names], (node(),))
+    client.answer_plan = plan()
+    async with running(client, **settings) as (app, pilot):
+        yield app, pilot, client
+
+
+async def asked(app: PodtuiApp, pilot: Pilot[None]) -> Dialog:
+    await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "a dialog")
+    assert isinstance(app.screen, Dialog)
+    await wait_for(pilot, lambda: app.screen.view.lines, "it has something to say")
+    return app.screen
+
+
+def says(dialog: Dialog) -> str:
+    return "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
+
+
+async def told(app: PodtuiApp, pilot: Pilot[None], text: str) -> None:
+    def found() -> bool:
+        return any(text in f"{n.title}: {n.message}" for n in app._notifications)
+
+    await wait_for(pilot, found, text)
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What the user's editor is to leave, one text for each time that it is opened."""
+    texts: list[bytes] = []
+
+    async def run(app: object, words: Sequence[str]) -> None:
+        Path(words[-1]).write_bytes(texts.pop(0))
+
+    monkeypatch.setattr(editing, "run_in_terminal", run)
+    return texts
+
+
+async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[bytes]) -> None:
+    typing.append(b"kind: Pod # two\n")
+    async with acting(tmp_path) as (app, pilot, client):
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
+        assert "image  a:1 → a:2  (line 9)" in says(dialog)
+        assert dialog.buttons.options[0].words == "Cancel"
+        assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
+        await pilot.press("y")
+        await told(app, pilot, "web.yaml applied: web-n1 is replaced")
+        assert (tmp_path / "web.yaml").read_bytes() == b"kind: Pod # two\n"
+
+
+async def test_a_cancelled_text_is_there_for_the_next_time(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("enter")
+        await told(app, pilot, "your text is kept")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        opened: list[bytes] = []
+
+        async def look(app: object, words: Sequence[str]) -> None:
+            opened.append(Path(words[-1]).read_bytes())
+
+        monkeypatch.setattr(editing, "run_in_terminal", look)
+        await pilot.press("e")
+        await asked(app, pilot)
+        assert opened == [b"mine"]
+
+
+async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing.append(b"mine")
+    path = tmp_path / "web.yaml"
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        first = await asked(app, pilot)
+        write_manifest_file(path, b"theirs", expected=WEB)
+        await pilot.press("y")
+        await wait_for(pilot, lambda: app.screen is not first, "the second question")
+        second = await asked(app, pilot)
+        assert [option.id for option in second.buttons.options] == ["cancel", "edit", "overwrite"]
+        assert path.read_bytes() == b"theirs"
+        await pilot.press("o")
+        await told(app, pilot, "web.yaml applied")
+        assert path.read_bytes() == b"mine"
+
+
+async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing += [b"broken", WEB]
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = structs.replace(plan(), usable=False)
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert [option.id for option in dialog.buttons.options] == ["edit", "cancel"]
+        await pilot.press("enter")
+        await told(app, pilot, "Nothing was changed")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+
+
+async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("ctrl+d")
+        dialog = await asked(app, pilot)
+        assert client.planned == [("web.yaml", None)]
+        assert [o.words for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: app.screen is not dialog, "the dialog is gone")
+        assert (tmp_path / "web.yaml").exists(), "Enter is Cancel"
+        await pilot.press("ctrl+d")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await told(app, pilot, "web.yaml moved to the trash")
+        assert not (tmp_path / "web.yaml").exists()
+        assert len(list((tmp_path / TRASH).iterdir())) == 1
+        await pilot.press("u")
+        await told(app, pilot, "Brought back: web.yaml")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        await pilot.press("u")
+        await told(app, pilot, "Nothing was deleted in this session")
+
+
+async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> None:
+    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+        app,
+        pilot,
+        client,
+    ):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("space", "space", "ctrl+d")
+        dialog = await asked(app, pilot)
+        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert "a.yaml" in says(dialog)
+        assert "b.yaml" in says(dialog)
+        await pilot.press("right", "enter")
+        await told(app, pilot, "2 files moved to the trash")
+        await pilot.press("u")
+        await told(app, pilot, "Brought back: a.yaml, b.yaml")
+        assert sorted(p.name for p in tmp_path.glob("*.yaml")) == ["a.yaml", "b.yaml"]
+
+
+async def test_a_restart_asks_only_where_something_is_lost(tmp_path: Path) -> None:
+    over = pod("batch", status("job", ended(0)), phase="Succeeded")
+    async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
+        table = app.screen_stack[0].pods.table
+        table.select("uid-web")
+        await pilot.press("r")
+        await told(app, pilot, "Restarting: web-n1")
+        assert client.restarted == [("web-n1", "")]
+        table.select("uid-batch")
+        await pilot.press("r")
+        dialog = await asked(app, pilot)
+        assert dialog.buttons.options[1].words == "Restart batch-n1"
+        await pilot.press("y")
+        await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
+
+
+async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
+    two = pod("web", status("app"), status("side"))
+    async with acting(tmp_path, two) as (app, pilot, client):
+        await pilot.press("ctrl+k")
+        await asked(app, pilot)
+        await pilot.press("2")
+        await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
+
+
+async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
+    async with acting(tmp_path, readonly=True) as (app, pilot, client):
+        await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k")
+        app.screen.action_delete()
+        await told(app, pilot, "podtui runs read-only")
+        assert (client.planned, client.restarted) == ([], [])
+        hints = "".join(span.text for span in app.screen.query_one("#hints").left)
+        assert "Delete" not in hints

@@ -1,0 +1,136 @@
+"""Manifests written whole, thrown away and brought back."""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from podtui.tui.actions.trash import TRASH, bring_back, throw_away, trashed_files
+from podtui.tui.manifest_file import (
+    ManifestChanged,
+    ManifestFileError,
+    read_manifest_file,
+    write_manifest_file,
+)
+
+MOMENT = datetime(2026, 11, 21, 14, 5, 1, 123456, tzinfo=UTC)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Path:
+    path = tmp_path / "web.yaml"
+    path.write_bytes(b"one")
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode_and_owner(web: Path) -> None:
+    web.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(web, 1234, 2345)
+    before = web.stat()
+    with web.open("rb") as reader:
+        write_manifest_file(web, b"two", expected=b"one")
+        assert reader.read() == b"one", "who reads it meanwhile has the old one whole"
+    after = web.stat()
+    assert web.read_bytes() == b"two"
+    assert stat.S_IMODE(after.st_mode) == 0o640
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert names(web.parent) == ["web.yaml"]
+
+
+def test_what_somebody_else_wrote_is_not_lost(web: Path) -> None:
+    web.write_bytes(b"theirs")
+    with pytest.raises(ManifestChanged, match=r"web\.yaml was changed"):
+        write_manifest_file(web, b"two", expected=b"one")
+    assert web.read_bytes() == b"theirs"
+    assert names(web.parent) == ["web.yaml"]
+
+
+def test_a_file_that_went_is_not_made_anew(web: Path) -> None:
+    web.unlink()
+    with pytest.raises(ManifestChanged, match="is gone"):
+        write_manifest_file(web, b"two", expected=b"one")
+    assert names(web.parent) == []
+
+
+def test_a_new_file_takes_nobodys_place(web: Path) -> None:
+    with pytest.raises(ManifestChanged, match=r"there is a web\.yaml already"):
+        write_manifest_file(web, b"two", expected=None)
+    assert web.read_bytes() == b"one"
+    new = web.with_name("new.yaml")
+    write_manifest_file(new, b"two", expected=None)
+    assert new.read_bytes() == b"two"
+    assert not stat.S_IMODE(new.stat().st_mode) & 0o111
+    assert names(web.parent) == ["new.yaml", "web.yaml"]
+
+
+def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    link = folder / "link.yaml"
+    link.symlink_to(web)
+    write_manifest_file(link, b"two", expected=b"one")
+    assert link.is_symlink()
+    assert web.read_bytes() == b"two"
+
+
+def test_a_folder_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ManifestFileError, match="is gone"):
+        write_manifest_file(tmp_path / "no" / "web.yaml", b"", expected=None)
+    with pytest.raises(ManifestFileError, match=r"no\.yaml cannot be read: No such file"):
+        read_manifest_file(tmp_path / "no.yaml")
+
+
+def test_what_was_thrown_away_comes_back(web: Path) -> None:
+    thrown = throw_away(web, MOMENT)
+    assert names(web.parent) == [TRASH]
+    assert trashed_files(web.parent) == [thrown]
+    assert thrown.moment == MOMENT
+    bring_back(thrown)
+    assert web.read_bytes() == b"one"
+    assert trashed_files(web.parent) == []
+
+
+def test_two_of_one_name_are_two_in_the_trash_the_newest_first(web: Path) -> None:
+    first = throw_away(web, MOMENT)
+    web.write_bytes(b"two")
+    second = throw_away(web, MOMENT + timedelta(seconds=1))
+    assert trashed_files(web.parent) == [second, first]
+    bring_back(second)
+    with pytest.raises(ManifestFileError, match=r"there is another web\.yaml by now"):
+        bring_back(first)
+    assert web.read_bytes() == b"two"
+    assert trashed_files(web.parent) == [first]
+
+
+def test_nothing_is_lost_in_one_instant(web: Path) -> None:
+    first = throw_away(web, MOMENT)
+    web.write_bytes(b"two")
+    with pytest.raises(ManifestFileError, match="in the trash already"):
+        throw_away(web, MOMENT)
+    assert (web.read_bytes(), first.path.read_bytes()) == (b"two", b"one")
+
+
+def test_a_name_may_look_like_anything(tmp_path: Path) -> None:
+    odd = tmp_path / "a~b 20260101T000000.000000Z~c\n.yaml"
+    odd.write_bytes(b"odd")
+    thrown = throw_away(odd, MOMENT)
+    (found,) = trashed_files(tmp_path)
+    assert (found, found.origin) == (thrown, odd)
+
+
+def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
+    assert trashed_files(web.parent) == []
+    (web.parent / TRASH).mkdir()
+    (web.parent / TRASH / "notes.txt").write_text("mine")
+    assert trashed_files(web.parent) == []
+    with pytest.raises(ManifestFileError, match="cannot be moved"):
+        throw_away(web.with_name("no.yaml"), MOMENT)

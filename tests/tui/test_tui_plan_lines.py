@@ -1,0 +1,141 @@
+"""Plans in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtui.api.local import Diagnostic, ManifestState, Severity
+from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.v1 import ObjectMeta
+from podtui.tui.actions.plan_lines import (
+    MOST,
+    does_nothing,
+    is_disruptive,
+    outcome_words,
+    plan_lines,
+)
+
+IMAGE = FieldChange(
+    field="spec.containers[0].image", old="busybox:1.35", new="busybox:1.36", line=14, column=7
+)
+
+
+def plan(*pods: PodPlan, **fields: object) -> Plan:
+    return Plan(
+        metadata=ObjectMeta(name="web.yaml"),
+        path="/m/web.yaml",
+        pods=pods,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def pod(outcome: Outcome, *changes: FieldChange, **fields: object) -> PodPlan:
+    return PodPlan(
+        outcome=outcome,
+        namespace="default",
+        name="web",
+        changes=changes,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def texts(of: Plan) -> list[str]:
+    return ["".join(span.text for span in line) for line in plan_lines(of)]
+
+
+def test_a_replaced_pod_says_why_and_where() -> None:
+    assert texts(plan(pod(Outcome.REPLACED, IMAGE, grace=30))) == [
+        "↻ web is replaced: the old one is ended with up to 30 s of grace, then a new one starts.",
+        "    containers[0].image  busybox:1.35 → busybox:1.36  (line 14)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of", "first"),
+    [
+        (pod(Outcome.UNCHANGED), "= web goes on as it is: nothing that counts changes."),
+        (pod(Outcome.NEW), "+ web is new and starts."),
+        (pod(Outcome.REMOVED, grace=0), "− web is removed: it is ended at once, and nothing of it"
+         " is left."),
+        (pod(Outcome.IN_PLACE), "~ web goes on (fixed UID); nothing restarts now."),
+        (pod(Outcome.IN_PLACE, restarts=("a", "b")), "↻ web goes on (fixed UID); a, b restart."),
+    ],
+)  # fmt: skip
+def test_each_outcome_has_its_sentence(of: PodPlan, first: str) -> None:
+    assert texts(plan(of))[0] == first
+
+
+def test_what_the_node_would_refuse_is_said_below() -> None:
+    said = texts(plan(pod(Outcome.NEW, rejection="OutOfcpu: too much")))
+    assert said == ["+ web is new.", "  ✗ this node would not take it: OutOfcpu: too much"]
+
+
+def test_effects_under_a_fixed_uid_stand_behind_their_fields() -> None:
+    change = FieldChange(field="spec.restartPolicy", old="Always", new="", gone=True, line=3,
+                         effect="at once, nothing restarts")  # fmt: skip
+    assert texts(plan(pod(Outcome.IN_PLACE, change)))[1] == (
+        "    restartPolicy  Always → —  (was line 3)  at once, nothing restarts"
+    )
+
+
+def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None:
+    wrong = Diagnostic(severity=Severity.ERROR, path="/m/web.yaml", code="UnknownField",
+                       message='unknown field "imago"', line=9, column=7,
+                       field="spec.containers[0].imago", fix="image")  # fmt: skip
+    hint = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="X", message="hm")
+    said = texts(plan(pod(Outcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
+                      diagnostics=(hint, wrong)))  # fmt: skip
+    assert said == [
+        "✗ This text cannot be used; the version before it would keep running.",
+        '  ✗ line 9:7  spec.containers[0].imago: unknown field "imago" → image',
+        "",
+        "= web goes on as it is: nothing that counts changes.",
+        "",
+        "  ▲ hm",
+    ]
+
+
+def test_a_duplicate_names_the_other_file() -> None:
+    said = texts(plan(usable=False, state=ManifestState.DUPLICATE, message="given by a.yaml too"))
+    assert said[0] == "✗ This file would not be used: given by a.yaml too"
+
+
+def test_what_stands_beside_pods_is_told_too() -> None:
+    conf = ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default", name="c",
+                      readers=("web",))  # fmt: skip
+    file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
+                    message="it needs c")  # fmt: skip
+    assert texts(plan(objects=(conf,), files=(file,))) == [
+        "~ ConfigMap default/c changes; read by web: files follow soon, variables when containers"
+        " restart.",
+        "▲ api.yaml becomes Invalid (it is Accepted): it needs c",
+    ]
+
+
+def test_nothing_to_tell_is_told() -> None:
+    assert texts(plan()) == ["= Nothing changes."]
+    assert does_nothing(plan(pod(Outcome.UNCHANGED)))
+    assert not does_nothing(plan(usable=False))
+
+
+def test_what_comes_from_outside_is_clean_and_bounded() -> None:
+    evil = FieldChange(field="spec.\x1b[31m", old="\x1b]0;x\x07", new="\u202eabc")
+    many = plan(pod(Outcome.REPLACED, evil, *[IMAGE] * 100))
+    said = texts(many)
+    assert all(line.isprintable() for line in said)
+    assert len(said) == 2 + MOST
+    assert said[-1] == "  … 61 more fields"
+
+
+def test_only_what_ends_something_is_disruptive() -> None:
+    assert is_disruptive([plan(pod(Outcome.REPLACED))])
+    assert is_disruptive([plan(pod(Outcome.IN_PLACE, restarts=("a",)))])
+    assert not is_disruptive([plan(pod(Outcome.NEW), pod(Outcome.IN_PLACE))])
+
+
+def test_what_was_done_fits_one_line() -> None:
+    conf = ObjectPlan(outcome=Outcome.NEW, kind="ConfigMap", namespace="default", name="c")
+    assert outcome_words(plan(pod(Outcome.REPLACED), objects=(conf,))) == (
+        "web is replaced; ConfigMap c"
+    )
+    assert outcome_words(plan()) == "saved"
