@@ -22,6 +22,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
+from podtui.tui.actions.actions import Actions
 from podtui.tui.aliases_screen import AliasesScreen
 from podtui.tui.arrangement import PANES
 from podtui.tui.commands import COMMANDS, completions, parse_command
@@ -45,7 +46,8 @@ RETRY_SECONDS = 1.0
 
 class PodtuiApp(App[None]):
     """``folder`` is shown in the status line; ``start_error`` is what is said when the agent could
-    not be started; ``check_agent`` is asked for it once a second while nobody answers."""
+    not be started; ``check_agent`` is asked for it once a second while nobody answers. With
+    ``readonly`` nothing can be changed from here."""
 
     TITLE = "podtui"
     CSS_PATH = "podtui.tcss"
@@ -74,6 +76,7 @@ class PodtuiApp(App[None]):
         folder: str = "",
         start_error: str = "",
         check_agent: Callable[[], str] | None = None,
+        readonly: bool = False,
         preferences: Preferences | None = None,
         preferences_file: PreferencesFile | None = None,
         memory: MemoryFile | None = None,
@@ -86,6 +89,7 @@ class PodtuiApp(App[None]):
         self.simulated = simulated
         self.folder = folder
         self.start_error = start_error
+        self.actions = Actions(self, readonly=readonly)
         self.memory = memory or MemoryFile(None)
         self.now = now
         self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
@@ -195,18 +199,6 @@ class PodtuiApp(App[None]):
                     raise
 
     # --- actions
-
-    def retry(self, pod: Pod) -> None:
-        """Have a rejected pod admitted afresh."""
-        self.run_worker(self._retry(pod), group="retry")
-
-    async def _retry(self, pod: Pod) -> None:
-        try:
-            await self.client.retry(pod.metadata.namespace, pod.metadata.name)
-        except PodtuiError as error:
-            self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
-        else:
-            self.notify("Admitted afresh.", title=pod_label(pod), markup=False)
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))
