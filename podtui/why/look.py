@@ -157,7 +157,14 @@ class Case:
     def stopped(self) -> bool:
         """Whether it runs again after it was stopped for a reason of the pod's, not its own: a new
         image, another sandbox."""
-        return self.running and any(
+        if not self.running or self.ending is None:
+            return False
+        anew = newest(pod_events(self.facts, "SandboxChanged"))
+        ended = moment(self.ending.finishedAt)
+        seen = moment(last_seen(anew)) if anew is not None else None
+        if seen is not None and ended is not None and seen >= ended - 1:
+            return True
+        return any(
             self.said_of_ending("Killing", words) is not None
             for words in ("Stopping container", "definition changed", "resize requires restart")
         )

@@ -1,4 +1,4 @@
-"""Why a pod has no sandbox yet: its volumes, its ports, its network (reference §6.4, §10.2)."""
+"""Why a pod has no sandbox yet: its volumes, its ports (reference §6.4, §10.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podtui.why.admission import move_port
 from podtui.why.look import condition, is_over, last_seen, moment, newest, pod_events
 from podtui.why.source import Source
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
-from podtui.why.types import Facts, Fix, Found, Health, Rule
+from podtui.why.types import Facts, Fix, Found, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _VOLUME = re.compile(r'for volume "([^"]+)" : (.*)', re.DOTALL)
@@ -117,11 +117,6 @@ def _no_sandbox(facts: Facts) -> Found | None:
     return Found({"text": text}) if text else None
 
 
-def _network(facts: Facts) -> Found | None:
-    event = newest(pod_events(facts, "NetworkNotReady")) if _before_sandbox(facts) else None
-    return Found({"text": event.message}) if event is not None else None
-
-
 SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="HostPathKind",
@@ -167,12 +162,5 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         sentences=("That is its network and what its containers share.",),
         field=("spec",),
         events=("FailedCreatePodSandBox", "FailedPodSandBoxStatus"),
-    ),
-    Rule(
-        id="NetworkNotReady",
-        match=_network,
-        title="The node's network is not ready: {text}",
-        events=("NetworkNotReady",),
-        health=Health.WAITING,
     ),
 )

@@ -279,7 +279,13 @@ class Source:
         return Edit(line, column, "", "".join(f"{word}\n{indent}" for word in words))
 
     def remove(self, path: Path) -> Edit | None:
-        """Take a field out, with all that is below it."""
+        """Take a field out, with all that is below it; not where an alias needs what is there."""
+        edit = self._removal(path)
+        if edit is None or any(f"*{name}" in self.text for name in _ANCHOR.findall(edit.old)):
+            return None
+        return edit
+
+    def _removal(self, path: Path) -> Edit | None:
         found = self.places.get(path)
         if found is None or found.key is None or not self._is_own(path, found):
             return None

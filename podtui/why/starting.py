@@ -13,7 +13,7 @@ from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
-_START = ("CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError")
+_START = ("CreateContainerError", "RunContainerError")
 _EVENTS = ("Failed",)
 _BUILTINS = frozenset(
     "cd export source . alias ulimit umask set unset eval exec exit trap wait if for while".split()

@@ -31,7 +31,7 @@ def _ready(facts: Facts) -> NodeCondition | None:
 
 def _engine(facts: Facts) -> Found | None:
     ready = _ready(facts)
-    if ready is None or ready.status == "True":
+    if ready is None or ready.status == "True" or is_over(facts.pod):
         return None
     return Found({"text": ready.message or ready.reason or "it does not say why"})
 

@@ -1,0 +1,312 @@
+"""Causes that take more than a manifest: engines that go, versions that wait, a machine that
+stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kubelet_world import PRESENT, World
+from kubelet_world import pod as plain_pod
+from msgspec import structs
+from why_world import Asked, asked, fixed, manifest_of, one, spec, the_fix
+
+from podtui.api.local import ManifestState
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.memory.images import invent
+from podtui.why import Facts, Health, diagnose, diagnose_manifest
+
+pytestmark = pytest.mark.virtual_time
+
+UNREADABLE = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: unknown-field
+  restartPolicy: Never  # once
+spec:
+  containers:
+    - name: app
+      image: busybox:1.36
+      workdir: /tmp  # there
+"""
+
+
+async def test_the_engine_is_gone() -> None:
+    async with asked(one()) as it:
+        await it.until("Healthy")
+        it.world.engine.faults.make_unavailable("no engine answers")
+        said = await it.until("EngineLost")
+        assert said.health is Health.BROKEN
+        assert "not ready" in said.title
+
+
+def test_a_file_that_cannot_be_read_is_mended_all_at_once() -> None:
+    manifest, _ = manifest_of(UNREADABLE)
+    said = diagnose_manifest(manifest)
+    assert (said.cause, said.health) == ("ManifestBroken", Health.BROKEN)
+    assert said.place == (5, 3)
+    assert fixed(said, UNREADABLE) == (
+        UNREADABLE.replace("  restartPolicy: Never  # once\n", "")
+        .replace("spec:\n", "spec:\n  restartPolicy: Never\n")
+        .replace("workdir:", "workingDir:")
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("imagePullPolicy: always", "imagePullPolicy: Always"),
+        ("env: [{name: A, value: 1}]", 'env: [{name: A, value: "1"}]'),
+        ("stdin: 'true'", "stdin: true"),
+        ("workngDir: /tmp", "workingDir: /tmp"),
+    ],
+)
+def test_a_slip_is_mended(wrong: str, right: str) -> None:
+    text = one(f"{wrong}  # a slip\n")
+    manifest, _ = manifest_of(text)
+    assert fixed(diagnose_manifest(manifest), text) == one(f"{right}  # a slip\n")
+
+
+def test_what_cannot_be_mended_by_rote_is_left_alone() -> None:
+    manifest, _ = manifest_of(one("ports: [{containerPort: 99999}]\n"))
+    said = diagnose_manifest(manifest)
+    assert said.fixes == ()
+    assert said.field == "spec.containers[0].ports[0].containerPort"
+
+
+def test_a_sound_file_is_said_to_be() -> None:
+    assert diagnose_manifest(manifest_of(one())[0]).cause == "ManifestFine"
+
+
+async def test_a_pod_whose_file_turned_bad_runs_on_and_says_so() -> None:
+    async with asked(one()) as it:
+        await it.until("Healthy")
+        broken, _ = manifest_of(one("imago: x\n"))
+        status = structs.replace(broken.status, state=ManifestState.LAST_GOOD)
+        said = await it.why(manifest=structs.replace(broken, status=status))
+        assert said.cause == "ManifestBroken"
+        assert "runs on" in said.sentences[0]
+        assert said.place == (9, 7)
+
+
+async def test_a_version_waits_for_the_one_before() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    async with asked(one(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
+        await it.until("Healthy")
+        new = Asked(world, one("tty: true\n", "terminationGracePeriodSeconds: 20\n"))
+        world.replace(it.pod.metadata.uid, new.pod)
+        await world.sleep(5.0)
+        said = await new.why()
+        assert said.cause == "WaitsForOldVersion"
+        assert "20 s" in said.sentences[0]
+        shorter = fixed(said, new.text, the_fix(said, "Shorten the grace"))
+        assert "terminationGracePeriodSeconds: 5\n" in shorter
+        await new.until("Healthy")
+
+
+async def test_a_pod_that_is_going() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    async with asked(one(), world) as it:
+        await it.until("Healthy")
+        world.remove(it.pod.metadata.uid)
+        await world.sleep(5.0)
+        said = await it.why()
+        assert (said.cause, said.health) == ("Terminating", Health.WAITING)
+        assert "waits for c to end" in said.title
+
+
+async def test_a_pod_that_made_room() -> None:
+    text = one("resources: {requests: {cpu: 6}}\n", "priority: 1\n")
+    async with asked(text) as it:
+        await it.until("Healthy")
+        rival = Asked(it.world, text.replace("name: web", "name: big").replace(": 1\n", ": 9\n"))
+        it.world.add(rival.pod)
+        said = await it.until("Preempted")
+        assert said.field == "spec.priority"
+
+
+async def test_a_machine_that_goes_down() -> None:
+    world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
+    async with asked(one(), world) as it:
+        await it.until("Healthy")
+        late = Asked(world, one().replace("name: web", "name: late"))
+        async with world.also(world.kubelet.shut_down):
+            await world.sleep(5.0)
+            world.add(late.pod)
+            await world.sleep(5.0)
+            assert (await it.why()).cause == "ShutDown"
+            assert (await late.why()).cause == "NodeShuttingDown"
+
+
+async def test_an_image_whose_user_is_a_name() -> None:
+    world = World()
+    world.engine.images.add(replace(invent(PRESENT), user="app"), PRESENT)
+    async with asked(one("securityContext: {runAsNonRoot: true}\n"), world) as it:
+        said = await it.until("UserNotANumber")
+        assert "app" in said.title
+        fixed(said, it.text)
+
+
+async def test_variables_from_a_file_that_is_not_there() -> None:
+    text = (
+        one(
+            "env:\n- name: A\n  valueFrom:\n    fileKeyRef: {volumeName: v, path: a.env, key: A}\n",
+            "volumes: [{name: v, emptyDir: {}}]\n",
+        )
+        + "      volumeMounts: [{name: v, mountPath: /v}]\n"
+    )
+    async with asked(text) as it:
+        assert "env file" in (await it.until("ContainerConfig")).title
+
+
+async def test_a_container_that_somebody_removed() -> None:
+    async with asked(one(pod="restartPolicy: Never\n")) as it:
+        await it.until("Healthy")
+        cell = next(iter(it.world.engine._containers.values()))
+        it.world.engine.kill(cell)
+        it.world.engine.remove_container(cell)
+        said = await it.until("ContainerLost")
+        assert said.container == "c"
+
+
+async def test_a_container_that_did_not_stop_when_it_was_told_to() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    fixed_uid = one(pod="terminationGracePeriodSeconds: 3\n").replace(
+        "name: web\n", "name: web\n  uid: fixed\n"
+    )
+    async with asked(fixed_uid, world) as it:
+        await it.until("Healthy")
+        world.engine.images.add(invent("busybox:2"), "busybox:2")
+        world.engine.faults.hold("create_container")
+        world.add(Asked(world, fixed_uid.replace("busybox:1", "busybox:2")).pod)
+        said = await it.until("KilledAfterGrace")
+        assert "3 s" in said.sentences[0]
+        world.engine.faults.release("create_container")
+        await it.until("Healthy")
+
+
+async def test_a_restart_that_was_asked_for_is_no_illness() -> None:
+    """A sandbox that died takes its containers along; they run again, and that is all."""
+    async with asked(one()) as it:
+        await it.until("Healthy")
+        await it.world.runtime.stop_sandbox(it.world.sandboxes()[0].id)
+        await it.world.sleep(30.0)
+        facts = await it.facts()
+        assert facts.pod.status.containerStatuses[0].restartCount == 1
+        assert (await it.why()).cause == "Healthy"
+
+
+async def test_the_init_container_is_named_and_not_who_waits_for_it() -> None:
+    text = spec(
+        """\
+        initContainers:
+        - name: migrate
+          image: busybox:1
+          command: ["sh", "-c", "exit 1"]
+        containers:
+        - name: app
+          image: nosuch:1
+        """
+    )
+    async with asked(text) as it:
+        said = await it.until("Fails")
+        assert (said.container, said.field) == ("migrate", "spec.initContainers[0].command")
+
+
+async def test_a_sidecar_that_is_not_up_is_named() -> None:
+    text = spec(
+        """\
+        initContainers:
+        - name: proxy
+          image: busybox:1
+          restartPolicy: Always
+          startupProbe: {exec: {command: [cat, /none]}, periodSeconds: 2, failureThreshold: 60}
+        containers:
+        - name: app
+          image: busybox:1
+        """
+    )
+    async with asked(text) as it:
+        assert (await it.until("StartupWaiting")).container == "proxy"
+
+
+async def test_of_several_containers_the_first_that_is_broken_is_named() -> None:
+    text = one() + (
+        "    - {name: b, image: 'busybox:1', command: [sh, -c, exit 1]}\n"
+        "    - {name: d, image: 'busybox:1', command: [sh, -c, exit 2]}\n"
+    )
+    async with asked(text) as it:
+        assert (await it.until("Fails")).container == "b"
+
+
+async def test_a_container_that_runs_again_since_a_minute_is_not_well_yet() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(exit_after=30.0, exit_code=1)
+    async with asked(one(), world) as it:
+        await world.sleep(45.0)
+        facts = await it.facts()
+        assert facts.pod.status.containerStatuses[0].ready
+        assert (await it.why()).cause == "Fails"
+        world.behaviours.clear()
+        await world.sleep(700.0)
+        assert (await it.why()).cause == "Healthy"
+
+
+# --- what no kubelet makes of a static pod, as an API server says it
+
+
+def said_of(status: PodStatus) -> str:
+    made = plain_pod("web")
+    return diagnose(Facts(pod=structs.replace(made, status=status), now=0.0)).cause
+
+
+def test_pods_that_a_kubelet_put_out() -> None:
+    low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi. "
+    barred = "Pod was rejected: The node had condition: [MemoryPressure]. "
+    ran = (PodCondition(type="Initialized", status="True"),)
+    evicted = PodStatus(phase="Failed", reason="Evicted", message=low, conditions=ran)
+    assert said_of(evicted) == "Evicted"
+    assert said_of(PodStatus(phase="Failed", reason="Evicted", message=barred)) == (
+        "NodeUnderPressure"
+    )
+
+
+def test_a_failure_of_the_whole_pod_that_no_container_tells_of() -> None:
+    ran = (PodCondition(type="Initialized", status="True"),)
+    assert said_of(PodStatus(phase="Failed", message="gone", conditions=ran)) == "Failed"
+
+
+def test_a_back_off_of_which_nothing_else_is_known() -> None:
+    waiting = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
+    status = ContainerStatus(
+        name="c", image=PRESENT, imageID="", ready=False, restartCount=3, state=waiting
+    )
+    assert said_of(PodStatus(phase="Running", containerStatuses=(status,))) == "BackingOff"
+
+
+def test_a_refusal_that_nobody_knows_is_said_as_it_is() -> None:
+    status = PodStatus(phase="Failed", reason="InvalidNodeInfo", message="Kubelet cannot tell")
+    assert said_of(status) == "Rejected"
+
+
+def test_a_pod_of_which_nothing_is_known() -> None:
+    assert (
+        diagnose(
+            Facts(pod=Pod(metadata=ObjectMeta(name="x"), spec=PodSpec(containers=())), now=0.0)
+        ).cause
+        == "OnItsWay"
+    )

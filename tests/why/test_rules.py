@@ -1,0 +1,216 @@
+"""The rules as a whole: all can be reached, none hides another, and nothing makes them fail."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from cause_cases import CAUSES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from why_world import one, spec
+
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Event,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
+from podtui.manifest.diagnose import read_manifest
+from podtui.why import Facts, apply_edits, diagnose, diff_lines
+from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING, all_ids
+
+LIFE = (Path(__file__).parent / "test_causes_life.py").read_text()
+GENERAL = (
+    ("ImagePull", "ImageNotFound"),
+    ("ContainerConfig", "RunsAsRoot"),
+    ("ContainerStart", "CommandNotFound"),
+    ("Fails", "Usage"),
+    ("Killed", "KilledAfterGrace"),
+    ("KilledAfterGrace", "LivenessKilled"),
+    ("VolumeFailed", "HostPathKind"),
+    ("SandboxFailed", "SandboxPortInUse"),
+    ("Rejected", "NodeShuttingDown"),
+    ("ReadinessFailing", "ReadinessRefused"),
+    ("NoRoom", "TooBigForTheNode"),
+    ("NodeAffinity", "NodeLabelMissing"),
+)
+
+
+def test_every_cause_has_a_name_of_its_own_and_there_are_many() -> None:
+    assert len(all_ids()) == len(set(all_ids())) >= 60
+
+
+def test_every_cause_is_brought_about_by_a_test() -> None:
+    shown = {cause.cause for cause in CAUSES} | set(re.findall(r'"([A-Z]\w+)"', LIFE))
+    assert set(all_ids()) <= shown
+
+
+@pytest.mark.parametrize(("general", "special"), GENERAL)
+def test_the_general_stands_behind_the_special(general: str, special: str) -> None:
+    ids = all_ids()
+    assert ids.index(special) < ids.index(general)
+
+
+def test_every_rule_says_something_in_whole_sentences() -> None:
+    for rule in (*BEFORE, *EACH, *RUNNING, *AFTER):
+        assert rule.title.endswith((".", "}"))
+        assert rule.docs == "" or rule.docs.startswith("https://kubernetes.io/docs/")
+
+
+# --- whatever a pod's status says
+
+REASONS = (
+    "", "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
+    "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError",
+    "RunContainerError", "PostStartHookError", "PodInitializing", "ContainerCreating",
+    "OOMKilled", "Error", "Completed", "ContainerCannotRun", "ContainerStatusUnknown",
+    "Evicted", "NodePorts", "NodeAffinity", "SysctlForbidden", "UnexpectedAdmissionError",
+    "DeadlineExceeded", "Preempting", "AppArmor", "Terminated", "NotReason{}",
+)  # fmt: skip
+EVENTS = (
+    "Failed", "BackOff", "Killing", "Unhealthy", "FailedMount", "FailedCreatePodSandBox",
+    "FailedPostStartHook", "Pulling", "SandboxChanged",
+)  # fmt: skip
+TEXTS = (
+    "", "{x}", "{", "\x1b[31m", "(res: cpu, q: 99999)", "exec: \"x\": executable file not found",
+    "Bind for 0.0.0.0:8080 failed: port is already allocated", "ErrImagePull: denied",
+    "image will run as root", 'configmap "a" not found', "couldn't find key k in ConfigMap n/a",
+    "Liveness probe failed: HTTP probe failed with statuscode: 500", "missing value for A",
+    "Container c failed liveness probe, will be restarted", "Stopping container c",
+    'MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory',
+    "Readiness probe failed: dial tcp 1.2.3.4:5: connect: connection refused", "chdir",
+    'forbidden sysctl: "a.b" not allowlisted', "Minimum memory limit allowed is 6MB",
+    "Startup probe failed: command timed out", "not a directory", "unable to find user x: no",
+)  # fmt: skip
+TIMES = st.sampled_from([None, "", "nonsense", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"])
+TEXT = st.sampled_from(TEXTS) | st.text(max_size=20)
+REASON = st.sampled_from(REASONS)
+STATES = st.one_of(
+    st.just(ContainerState()),
+    st.builds(
+        ContainerState, waiting=st.builds(ContainerStateWaiting, reason=REASON, message=TEXT)
+    ),
+    st.builds(ContainerState, running=st.builds(ContainerStateRunning, startedAt=TIMES)),
+    st.builds(
+        ContainerState,
+        terminated=st.builds(
+            ContainerStateTerminated,
+            exitCode=st.sampled_from([0, 1, 2, 126, 127, 134, 137, 139, 143, -1]),
+            reason=REASON, message=TEXT, startedAt=TIMES, finishedAt=TIMES,
+        ),
+    ),
+)  # fmt: skip
+FULL = """\
+initContainers:
+- {name: i, image: 'a:1'}
+- {name: s, image: 'a:1', restartPolicy: Always}
+containers:
+- name: c
+  image: busybox:1
+  command: [x]
+  ports: [{containerPort: 80, hostPort: 8080}]
+  resources: {limits: {memory: 1Mi, cpu: 1}}
+  livenessProbe: {httpGet: {port: 5}}
+  readinessProbe: {tcpSocket: {port: 5}}
+  startupProbe: {exec: {command: [x]}}
+  volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(A)}]
+  env: [{name: A, valueFrom: {configMapKeyRef: {name: a, key: k}}}]
+volumes: [{name: v, hostPath: {path: /x, type: Directory}}]
+nodeSelector: {a: b}
+securityContext: {sysctls: [{name: a.b, value: c}], runAsNonRoot: true}
+readinessGates: [{conditionType: a.b/c}]
+"""
+MANIFESTS = [spec(FULL), one(), one(pod="restartPolicy: Never\n")]
+MANIFESTS[0] = MANIFESTS[0].replace("metadata:\n", "metadata:\n  labels: {a: b}\n")
+
+
+def statuses(names: tuple[str, ...]) -> st.SearchStrategy[tuple[ContainerStatus, ...]]:
+    some = st.lists(
+        st.builds(
+            ContainerStatus,
+            name=st.sampled_from([*names, "ghost"]),
+            image=TEXT, imageID=st.just(""), ready=st.booleans(),
+            started=st.sampled_from([None, True, False]),
+            restartCount=st.integers(0, 5), state=STATES, lastState=STATES,
+        ),
+        max_size=3,
+    )  # fmt: skip
+    return some.map(tuple)
+
+
+def pod_of(text: str) -> tuple[Pod, Manifest]:
+    result = read_manifest("/m/web.yaml", text.encode(), node_name="n1")
+    pod = (*result.pods, result.candidate)[0]
+    assert pod is not None
+    status = ManifestStatus(state=ManifestState.ACCEPTED, places=result.places)
+    manifest = Manifest(
+        metadata=ObjectMeta(name="web.yaml"),
+        spec=ManifestSpec(path="/m/web.yaml", text=result.text),
+        status=status,
+    )
+    return pod, manifest
+
+
+EVENT = st.builds(
+    Event,
+    metadata=st.just(ObjectMeta(name="e")),
+    involvedObject=st.sampled_from(
+        [ObjectReference(), ObjectReference(fieldPath="spec.containers{c}")]
+    ),
+    reason=st.sampled_from(EVENTS),
+    message=TEXT,
+    type=st.sampled_from(["Normal", "Warning"]),
+    lastTimestamp=TIMES,
+)
+STATUS = st.builds(
+    PodStatus,
+    phase=st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+    reason=REASON,
+    message=TEXT,
+    containerStatuses=statuses(("c",)),
+    initContainerStatuses=statuses(("i", "s")),
+    conditions=st.lists(
+        st.builds(
+            PodCondition,
+            type=st.sampled_from(["Ready", "Initialized", "PodReadyToStartContainers"]),
+            status=st.sampled_from(["True", "False", ""]),
+            reason=st.sampled_from(["", "ReadinessGatesNotReady"]),
+            message=TEXT,
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    text=st.sampled_from(MANIFESTS),
+    status=STATUS,
+    events=st.lists(EVENT, max_size=5).map(tuple),
+    logs=st.lists(TEXT, max_size=3).map(tuple),
+)
+def test_nothing_that_a_status_says_makes_it_fail(
+    text: str, status: PodStatus, events: tuple[Event, ...], logs: tuple[str, ...]
+) -> None:
+    pod, manifest = pod_of(text)
+    pod = msgspec.structs.replace(pod, status=status)
+    facts = Facts(
+        pod=pod, now=1767323105.0, events=events, manifest=manifest, others=(pod,), logs={"c": logs}
+    )
+    said = diagnose(facts)
+    assert said.cause in all_ids()
+    assert said.title
+    for fix in said.fixes:
+        assert diff_lines(text, fix.edits)
+        assert apply_edits(text, fix.edits) != text

@@ -1,0 +1,264 @@
+"""Edits of a manifest's text: what is asked and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podtui.api.places import field_path, read_places
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.reader import read_document
+from podtui.why import Edit, EditError, apply_edits, diff_lines
+from podtui.why.source import Source
+from podtui.why.writing import Value
+
+PLAIN = """\
+# what it is
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web   # the name
+spec:
+  containers:
+  - name: c  # first
+    image: 'busybox:1.36'
+    command: [sh, -c, "sleep 1"]
+    # ports
+    ports:
+    - containerPort: 80
+      hostPort: 8080  # outside
+      name: http
+    env:
+    - name: TEXT
+      value: |
+        many
+        lines
+
+    resources: {limits: {memory: 16Mi, cpu: 1}}
+    tty: true
+"""
+SHARED = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: &grace 5
+  activeDeadlineSeconds: *grace
+  containers:
+  - &first
+    name: a
+    image: busybox:1
+    resources: &small
+      limits:
+        memory: 16Mi
+  - <<: *first
+    name: b
+    resources: *small
+"""
+C = "spec.containers[0]"
+
+
+def source_of(text: str) -> Source:
+    result = read_manifest("/m/x.yaml", text.encode(), node_name="n1")
+    assert result.pods, result.diagnostics
+    return Source(result.text, read_places(result.places))
+
+
+def set_in(text: str, field: str, value: Value, after: str = "") -> str:
+    return apply_edits(text, source_of(text).set(field_path(field), value, after=after))
+
+
+def changed(before: str, after: str) -> list[str]:
+    """The lines that are gone and those that came."""
+    assert after != before
+    old, new = before.splitlines(), after.splitlines()
+    return [f"-{line}" for line in old if line not in new] + [
+        f"+{line}" for line in new if line not in old
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "came"),
+    [
+        ("metadata.name", "other", "+  name: other   # the name"),
+        (f"{C}.image", "a:2", "+    image: 'a:2'"),
+        (f"{C}.command[2]", "exit", '+    command: [sh, -c, "exit"]'),
+        (f"{C}.command[0]", "ash", '+    command: [ash, -c, "sleep 1"]'),
+        (f"{C}.ports[0].hostPort", 8081, "+      hostPort: 8081  # outside"),
+        (f"{C}.resources.limits.memory", "32Mi",
+         "+    resources: {limits: {memory: 32Mi, cpu: 1}}"),
+        (f"{C}.resources.limits.cpu", 2, "+    resources: {limits: {memory: 16Mi, cpu: 2}}"),
+        (f"{C}.tty", False, "+    tty: false"),
+        ("metadata.name", "yes", '+  name: "yes"   # the name'),
+    ],
+)  # fmt: skip
+def test_a_scalar_is_written_over(field: str, value: Value, came: str) -> None:
+    after = set_in(PLAIN, field, value)
+    assert [line for line in changed(PLAIN, after) if line[0] == "+"] == [came]
+    assert len(changed(PLAIN, after)) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "came"),
+    [
+        (f"{C}.imagePullPolicy", "Never", ["+    imagePullPolicy: Never"]),
+        (f"{C}.resources.requests.memory", "8Mi",
+         ["-    resources: {limits: {memory: 16Mi, cpu: 1}}",
+          "+    resources: {requests: {memory: 8Mi}, limits: {memory: 16Mi, cpu: 1}}"]),
+        (f"{C}.securityContext.runAsUser", 65534,
+         ["+    securityContext:", "+      runAsUser: 65534"]),
+        ("spec.restartPolicy", "Never", ["+  restartPolicy: Never"]),
+        ("metadata.labels.a", "b", ["+  labels:", "+    a: b"]),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_missing_is_added(field: str, value: Value, came: list[str]) -> None:
+    assert changed(PLAIN, set_in(PLAIN, field, value)) == came
+
+
+def test_a_new_field_goes_below_the_one_that_it_belongs_to() -> None:
+    lines = set_in(PLAIN, f"{C}.imagePullPolicy", "Never", after="image").splitlines()
+    assert lines[9:11] == ["    imagePullPolicy: Never", '    command: [sh, -c, "sleep 1"]']
+
+
+@pytest.mark.parametrize(
+    ("field", "gone"),
+    [
+        (f"{C}.tty", ["-    tty: true"]),
+        (f"{C}.ports[0].hostPort", ["-      hostPort: 8080  # outside"]),
+        (f"{C}.ports", ["-    ports:", "-    - containerPort: 80",
+                        "-      hostPort: 8080  # outside", "-      name: http"]),
+        (f"{C}.env", ["-    env:", "-    - name: TEXT", "-      value: |", "-        many",
+                      "-        lines"]),
+        (f"{C}.ports[0].containerPort", ["-    - containerPort: 80",
+                                         "-      hostPort: 8080  # outside",
+                                         "+    - hostPort: 8080  # outside"]),
+        (f"{C}.resources.limits.cpu", ["-    resources: {limits: {memory: 16Mi, cpu: 1}}",
+                                       "+    resources: {limits: {memory: 16Mi}}"]),
+        (f"{C}.resources.limits.memory", ["-    resources: {limits: {memory: 16Mi, cpu: 1}}",
+                                          "+    resources: {limits: {cpu: 1}}"]),
+    ],
+)  # fmt: skip
+def test_a_field_is_taken_out_with_all_below_it(field: str, gone: list[str]) -> None:
+    edit = source_of(PLAIN).remove(field_path(field))
+    assert edit is not None
+    after = apply_edits(PLAIN, (edit,))
+    assert changed(PLAIN, after) == gone
+    read_document(after.encode())
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "spec.terminationGracePeriodSeconds",  # an alias elsewhere would change with it
+        "spec.containers[1].image",  # came by a merge
+        "spec.containers[1].resources.limits.memory",  # is another's, by an alias
+        "spec.containers[0].resources.limits",  # is no scalar
+        "spec.containers[3].image",
+    ],
+)
+def test_what_is_not_the_fields_own_text_is_not_edited(field: str) -> None:
+    assert source_of(SHARED).set(field_path(field), 7) == ()
+
+
+def test_an_alias_gives_way_to_a_value_of_its_own() -> None:
+    after = set_in(SHARED, "spec.activeDeadlineSeconds", 7)
+    assert changed(SHARED, after) == [
+        "-  activeDeadlineSeconds: *grace",
+        "+  activeDeadlineSeconds: 7",
+    ]
+
+
+def test_an_anchor_that_nobody_uses_is_kept() -> None:
+    text = SHARED.replace("*grace", "9")
+    after = set_in(text, "spec.terminationGracePeriodSeconds", 7)
+    assert "terminationGracePeriodSeconds: &grace 7\n" in after
+
+
+def test_json_is_edited_as_json() -> None:
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "c", "image": "busybox:1", "tty": True}]},
+    }  # fmt: skip
+    text = json.dumps(pod, indent=1)
+    for field, value in ((f"{C}.image", "a:2"), (f"{C}.securityContext.runAsUser", 7),
+                         ("spec.restartPolicy", "Never")):  # fmt: skip
+        text = set_in(text, field, value)
+    edit = source_of(text).remove(field_path(f"{C}.name"))
+    assert edit is None or json.loads(apply_edits(text, (edit,)))
+    spec = json.loads(text)["spec"]
+    assert spec["restartPolicy"] == "Never"
+    assert spec["containers"][0]["image"] == "a:2"
+    assert spec["containers"][0]["securityContext"] == {"runAsUser": 7}
+
+
+def test_the_files_own_line_breaks_and_mark_stay() -> None:
+    text = "\ufeff" + PLAIN.replace("\n", "\r\n")
+    after = set_in(set_in(text, f"{C}.imagePullPolicy", "Never"), "apiVersion", "v2")
+    assert after.startswith("\ufeff# what it is\r\napiVersion: v2\r\n")
+    assert "\n" not in after.replace("\r\n", "")
+
+
+def test_a_last_line_without_an_end_is_no_hindrance() -> None:
+    text = PLAIN.rstrip("\n")
+    assert set_in(text, f"{C}.stdin", True, after="tty").endswith("    tty: true\n    stdin: true")
+
+
+def test_a_line_goes_to_a_shell() -> None:
+    text = PLAIN.replace('[sh, -c, "sleep 1"]', '["sleep 1"]  # long')
+    edit = source_of(text).prepend(field_path(f"{C}.command"), ("sh", "-c"))
+    assert edit is not None
+    assert 'command: ["sh", "-c", "sleep 1"]  # long' in apply_edits(text, (edit,))
+
+
+def test_edits_of_another_text_are_refused() -> None:
+    edits = source_of(PLAIN).set(field_path(f"{C}.image"), "a:2")
+    for other in (PLAIN.replace("busybox", "busybux"), "", "a\n" * 50):
+        with pytest.raises(EditError):
+            apply_edits(other, edits)
+
+
+def test_edits_that_meet_are_refused() -> None:
+    with pytest.raises(EditError):
+        apply_edits("abcdef", (Edit(1, 1, "abc", "x"), Edit(1, 2, "bcd", "y")))
+
+
+def test_a_diff_shows_what_changes_and_what_stands_around_it() -> None:
+    edits = source_of(PLAIN).set(field_path(f"{C}.tty"), False)
+    assert diff_lines(PLAIN, edits)[1:] == (
+        " ",
+        "     resources: {limits: {memory: 16Mi, cpu: 1}}",
+        "-    tty: true",
+        "+    tty: false",
+        " ",
+    )
+
+
+@given(st.data())
+def test_any_scalar_can_be_written_over_or_is_left_alone(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([PLAIN, SHARED]))
+    source = source_of(text)
+    path = data.draw(st.sampled_from(list(source.places)))
+    edits = source.set(path, 7)
+    value = read_document(apply_edits(text, edits).encode()).value
+    for step in path if edits else ():
+        value = value[step]
+    assert not edits or value in (7, "7")
+
+
+@given(st.data())
+def test_any_field_can_be_taken_out_or_is_left_alone(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([PLAIN, SHARED]))
+    source = source_of(text)
+    path = data.draw(st.sampled_from(list(source.places)))
+    edit = source.remove(path)
+    if edit is None:
+        return
+    after = read_document(apply_edits(text, (edit,)).encode())
+    merged = path == ("spec", "containers", 1, "name")
+    assert path not in after.values or merged
+    for other in source.places:
+        if other[: len(path)] != path and path[: len(other)] != other:
+            assert other in after.values
