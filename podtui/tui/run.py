@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from podtui.resources import shipped
-from podtui.settings import Resolved, default_config_dir
+from podtui.settings import Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
+from podtui.tui.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
 TERMINAL_THEME = "podtui-terminal"
@@ -41,6 +42,7 @@ def run_tui(
         simulated=settings.engine == "memory",
         folder=shortened(settings.staticPodPath),
         check_agent=lambda: start_error(agent, settings.agent_log_path),
+        memory=remembered(os.environ),
         preferences=preferences_of(resolved, theme=forced),
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
@@ -70,6 +72,13 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
         return False
     term = environ.get("TERM", "").lower()
     return not (term.endswith(("256color", "direct")) or "kitty" in term)
+
+
+def remembered(environ: Mapping[str, str]) -> MemoryFile:
+    """How the screen was left, from the user's state directory."""
+    file = MemoryFile(default_root_dir(environ) / "screen.json")
+    file.read()
+    return file
 
 
 def theme_folders() -> list[Path]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from podtui.tui.arrangement import View
+from podtui.tui.run import remembered
 from podtui.tui.screen_memory import (
     MAX_BYTES,
     MemoryFile,
@@ -104,3 +105,9 @@ def test_not_all_can_be_hidden() -> None:
     view = recalled_view(ScreenMemory(hidden=("pods", "events", "logs", "node")))
     assert view.panes == ("node",)
     assert view.active == "node"
+
+
+def test_the_memory_lies_in_the_users_state_directory(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    MemoryFile(tmp_path / "podtui" / "screen.json").write(MEMORY)
+    assert remembered(environ).memory == MEMORY

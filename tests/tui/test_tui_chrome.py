@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from tui_scene import ended, node, pod, status, waiting
+
+from podtui.api.v1 import Node, Pod
+from podtui.client.protocol import Synced
+from podtui.tui.cells import Line, line_width
+from podtui.tui.chrome import Amounts, Detail, header, meters
+from podtui.tui.model import Model
+from podtui.tui.pod_rows import asked, pod_row
+from podtui.tui.pod_status import Family
+from podtui.tui.totals import Totals
+from podtui.tui.usage import Usage
+
+GI = 1 << 30
+CPU = Amounts("cpu", 410, 650, 3800)
+MEMORY = Amounts("memory", 2 * GI, 7 * GI, 8 * GI)
+
+
+def text(line: Line) -> str:
+    return "".join(span.text for span in line)
+
+
+@pytest.mark.parametrize(
+    ("detail", "wanted"),
+    [
+        (Detail.TINY, " cpu 11%  mem 25% "),
+        (Detail.SHORT, " cpu ▋····· 11%  mem █▌···· 25% "),
+        (Detail.PERCENT, " cpu ▋┃···· 11% ┃17%  mem █▌···┃ 25% ┃88% "),
+        (
+            Detail.LONG,
+            (
+                " cpu █▎┃········· 0.41 of 3.8 ┃0.65 requested "
+                " mem ███·······┃· 2Gi of 8Gi ┃7Gi requested "
+            ),
+        ),
+    ],
+)
+def test_meters(detail: Detail, wanted: str) -> None:
+    assert text(meters((CPU, MEMORY), detail)) == wanted
+
+
+def test_a_node_that_promised_more_than_it_has_and_is_not_measured() -> None:
+    over = Amounts("cpu", None, 9000, 4000)
+    assert text(meters((over,), Detail.TINY)) == ""
+    assert "·····┃" in text(meters((over,), Detail.PERCENT))
+    assert "? ┃225%" in text(meters((over,), Detail.PERCENT))
+
+
+def scene() -> tuple[Model, Totals]:
+    model = Model()
+    model.fold(Node, Synced((node(),)))
+    model.node_use = Usage(410, 2300 << 20)
+    totals = Totals()
+    for given in (
+        pod("a", status(), requests={"cpu": "500m"}),
+        pod("b", status(state=waiting("CrashLoopBackOff")), uid="b"),
+        pod("c", status(ready=False), uid="c"),
+        pod("d", status(state=ended(0)), phase="Succeeded", uid="d"),
+        pod("e", phase="Pending", uid="e"),
+    ):
+        totals.put(given, pod_row(given, None), asked(given))
+    return model, totals
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_the_header_fits_and_tells_states_and_figures(width: int) -> None:
+    model, totals = scene()
+    left, right = header(model, totals, width)
+    assert line_width(left) + line_width(right) <= width
+    for part in ("n1", "Ready", "● 1", "◐ 1", "○ 1", "✖ 1", "✔ 1"):
+        assert part in text(left)
+    assert "cpu" in text(right)
+    assert "mem" in text(right)
+    assert ("not ready" in text(left)) is (width >= 120)
+    assert ("requested" in text(right)) is (width >= 200)
+
+
+def test_totals_are_those_of_the_pods_that_are_there() -> None:
+    dice = random.Random(7)
+    totals, left = Totals(), dict[str, Pod]()
+    states = (status(), status(ready=False), status(state=waiting("CrashLoopBackOff")))
+    for _ in range(300):
+        name = dice.choice("abcdef")
+        if dice.random() < 0.3:
+            left.pop(name, None)
+            totals.drop(name)
+            continue
+        phase = dice.choice(("Running", "Succeeded"))
+        left[name] = pod(name, dice.choice(states), uid=name, phase=phase,
+                         requests={"cpu": f"{dice.randrange(900)}m"})  # fmt: skip
+        totals.put(left[name], pod_row(left[name], None), asked(left[name]))
+    fresh = Totals()
+    for given in left.values():
+        fresh.put(given, pod_row(given, None), asked(given))
+    assert (totals.counts, totals.cpu, totals.memory) == (fresh.counts, fresh.cpu, fresh.memory)
+    assert sum(totals.counts.values()) == len(left)
+
+
+def test_pods_that_ended_hold_nothing() -> None:
+    done = pod("a", status(state=ended(0)), phase="Succeeded", requests={"cpu": "1"})
+    totals = Totals()
+    totals.put(done, pod_row(done, None), asked(done))
+    assert totals.cpu == 0
+    assert totals.counts[Family.COMPLETED] == 1
