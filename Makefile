@@ -50,6 +50,7 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/generate_api.py --check
+	$(BIN)/python scripts/keys_docs.py --check
 	$(BIN)/lint-imports
 
 types: dev

@@ -1,0 +1,136 @@
+"""Keys, theme and notifications from the settings, in a screen that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+from tui_app import bar_text, running, wait_for
+from tui_scene import full_client, now, pod, status, waiting
+
+from podtui.errors import UsageError
+from podtui.settings import resolve
+from podtui.tui.app import PodtuiApp
+from podtui.tui.help_screen import HelpScreen
+from podtui.tui.preferences import Preferences, preferences_of, stamp_of
+from podtui.tui.preferred import PreferencesFile, key_map_of
+from podtui.tui.tones import LinesView
+
+
+def read(path: Path) -> Preferences:
+    return preferences_of(resolve({}, {"PODTUI_CONFIG": str(path)}))
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_each_key_has_its_place_in_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n")
+    preferences = read(path)
+    assert preferences.theme == "podtui-sand"
+    assert preferences.keys == {"app.quit": "Q", "app.hlep": "f1,?"}
+    assert key_map_of(preferences).keys == {"app.quit": "Q"}
+    assert key_map_of(preferences).problems == (
+        f"{path}:4:3: keys.app.hlep: no such binding; did you mean app.help?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("keys: [q]", "keys: wants a map of keys by binding"),
+        ("keys: {app.quit: {a: b}}", "keys: wants a key, or a list of keys"),
+        ("notifyOn: [crash]", "notifyOn: wants a list of crashLoop, failed, ready, nodeNotReady"),
+        ("notifyBy: loud", "notifyBy: wants a list of bell, osc9"),
+        ("notifyCommand: {a: b}", "notifyCommand: wants a list such as"),
+    ],
+)
+def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError, match=rf"config\.yaml:1:1: .*") as caught:
+        read(path)
+    assert problem in str(caught.value)
+
+
+def test_notifications_come_from_file_or_environment(tmp_path: Path) -> None:
+    path = write(tmp_path, "notifyBy: [bell]\nnotifyOn: []\nnotifyCommand: [say, 'a b']\n")
+    found = read(path)
+    assert (found.notify_by, found.notify_on) == (("bell",), frozenset())
+    assert found.notify_command == ("say", "a b")
+    environ = {"PODTUI_NOTIFY_BY": "osc9,bell", "PODTUI_KEYS": "app.quit=Q;app.help=f1,?"}
+    found = preferences_of(resolve({}, {**environ, "HOME": str(tmp_path)}))
+    assert found.notify_by == ("osc9", "bell")
+    assert found.keys == {"app.quit": "Q", "app.help": "f1,?"}
+
+
+def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_path: Path) -> None:
+    assert stamp_of(tmp_path / "none") is None
+    path = write(tmp_path, "a")
+    before = stamp_of(path)
+    write(tmp_path, "ab")
+    assert before != stamp_of(path)
+
+
+async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
+    async with running(preferences=read(path)) as (app, pilot):
+        assert "H Help" in bar_text(app, "hints")
+        assert any("main.yaml" in n.message for n in app._notifications)
+        await pilot.press("question_mark", "d")
+        assert len(app.screen_stack) == 1
+        await pilot.press("H")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("slash", *"Every key", "enter")
+        await wait_for(pilot, lambda: app.screen.query_one(Input).value == "Every key", "typed")
+        await pilot.press("escape", "slash", *"app.help", "enter", "i")
+        view = app.screen.query_one(LinesView)
+        await wait_for(pilot, lambda: 0 < len(view.lines) <= 3, "the search")
+        shown = "".join(span.text for line in view.lines for span in line)
+        assert shown.split() == ["Everywhere", "H", "Help", "app.help"]
+        await pilot.press("escape", "escape")
+        assert len(app.screen_stack) == 1
+
+
+async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtui.tui.preferred.LOOK_SECONDS", 0.02)
+    path = tmp_path / "config.yaml"
+
+    def reread() -> Preferences:
+        return read(path)
+
+    file = PreferencesFile(path, reread)
+    async with running(preferences_file=file) as (app, pilot):
+        write(tmp_path, "theme: podtui-light\nkeys: {app.help: H}\n")
+        await wait_for(pilot, lambda: app.theme == "podtui-light", "the theme")
+        assert app.preferred.keymap == {"app.help": "H"}
+        write(tmp_path, "theme: podtui-light\nkeys: [broken\n")
+        await wait_for(
+            pilot, lambda: any("config.yaml:" in n.message for n in app._notifications), "the word"
+        )
+        assert app.preferred.keymap == {"app.help": "H"}
+        write(tmp_path, "theme: podtui-light\n# nothing else\n")
+        await wait_for(pilot, lambda: app.preferred.keymap == {}, "the old keys")
+
+
+async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = full_client()
+    preferences = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))
+    async with running(client, preferences=preferences) as (app, pilot):
+        written: list[str] = []
+        assert app._driver is not None
+        monkeypatch.setattr(app._driver, "write", written.append)
+        client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"))))
+        await wait_for(pilot, lambda: "\x07" in written, "the bell")
+        await pilot.pause(0.3)
+        assert written.count("\x07") == 1
+
+
+def test_the_app_needs_none() -> None:
+    app = PodtuiApp(full_client(), now=now)
+    assert app.preferred.keymap == {}
