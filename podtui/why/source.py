@@ -109,7 +109,11 @@ class Source:
         return bool(text) and not text.startswith("#") and len(following) - len(text) > indent
 
     def _is_own(self, path: Path, found: FieldPlace) -> bool:
-        """Whether the key really stands at its place: one that a merge brought in does not."""
+        """Whether the key really stands at its place, which one that a merge brought in does not,
+        and nobody else has it by an alias."""
+        above = (self.places.get(path[:end]) for end in range(1, len(path)))
+        if any(one is not None and self._is_shared(one) for one in above):
+            return False
         if found.key is None:
             return True
         line, column = found.key
