@@ -6,11 +6,14 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from podtui.resources import shipped
 from podtui.settings import Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
-from podtui.tui.screen_memory import MemoryFile
+
+if TYPE_CHECKING:
+    from podtui.tui.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
 TERMINAL_THEME = "podtui-terminal"
@@ -76,6 +79,8 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 def remembered(environ: Mapping[str, str]) -> MemoryFile:
     """How the screen was left, from the user's state directory."""
+    from podtui.tui.screen_memory import MemoryFile
+
     file = MemoryFile(default_root_dir(environ) / "screen.json")
     file.read()
     return file
