@@ -58,7 +58,7 @@ class Buttons(Toned):
 
     def _texts(self) -> list[str]:
         return [
-            f"▐ {option.words} ▌" if index == self.chosen else f"  {option.words}  "
+            f"[ {option.words} ]" if index == self.chosen else f"  {option.words}  "
             for index, option in enumerate(self.options)
         ]
 

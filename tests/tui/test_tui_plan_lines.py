@@ -55,8 +55,10 @@ def test_a_replaced_pod_says_why_and_where() -> None:
     [
         (pod(Outcome.UNCHANGED), "= web goes on as it is: nothing that counts changes."),
         (pod(Outcome.NEW), "+ web is new and starts."),
-        (pod(Outcome.REMOVED, grace=0), "− web is removed: it is ended at once, and nothing of it"
-         " is left."),
+        (
+            pod(Outcome.REMOVED, grace=0),
+            "− web is removed: it is ended at once, and nothing of it is left.",
+        ),
         (pod(Outcome.IN_PLACE), "~ web goes on (fixed UID); nothing restarts now."),
         (pod(Outcome.IN_PLACE, restarts=("a", "b")), "↻ web goes on (fixed UID); a, b restart."),
     ],
@@ -106,8 +108,8 @@ def test_what_stands_beside_pods_is_told_too() -> None:
     file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
                     message="it needs c")  # fmt: skip
     assert texts(plan(objects=(conf,), files=(file,))) == [
-        "~ ConfigMap default/c changes; read by web: files follow soon, variables when containers"
-        " restart.",
+        "~ ConfigMap default/c changes; read by web: files follow soon, variables when"
+         " containers restart.",
         "▲ api.yaml becomes Invalid (it is Accepted): it needs c",
     ]
 

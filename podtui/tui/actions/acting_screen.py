@@ -48,7 +48,7 @@ class ActingScreen(LiveScreen):
         return ()
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
-        """The files to act on, each once; those of the chosen pods, unless a screen knows better."""
+        """The files to act on, each once: those of the pods, unless a screen knows better."""
         found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 

@@ -57,9 +57,9 @@ def needs_asking(pods: Sequence[Pod]) -> bool:
 
 
 def restart_dialog(pods: Sequence[Pod]) -> Dialog:
-    lines: list[Line] = []
-    for pod in pods:
-        lines.append((Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))))
+    lines: list[Line] = [
+        (Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))) for pod in pods
+    ]
     what = pod_label(pods[0]) if len(pods) == 1 else f"{len(pods)} pods"
     return confirmation(f"Restart {what}?", lines, f"Restart {what}")
 
