@@ -25,6 +25,8 @@ GROUPS: Final = {
     "pod": "Pod",
     "timeline": "A pod's starts",
     "yaml": "A pod's YAML",
+    "resources": "What a pod uses",
+    "probes": "A pod's probes",
     "why": "Why",
     "node": "Node",
     "manifest": "Manifest",

@@ -18,9 +18,6 @@ class ResourcesView(LinesView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "scale", "Scale", id="resources.scale",
                 tooltip="Scale the plots to what is used, or up to requests and limits"),
-        Binding("j", "scroll_down", "Down", show=False, id="resources.down",
-                tooltip="One line down"),
-        Binding("k", "scroll_up", "Up", show=False, id="resources.up", tooltip="One line up"),
     ]  # fmt: skip
 
     def __init__(self, *, id: str) -> None:

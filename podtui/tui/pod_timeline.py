@@ -21,9 +21,6 @@ class TimelineView(LinesView):
                 id="timeline.older", tooltip="Show the start before this one"),
         Binding("right_square_bracket", "older(-1)", "Start after", key_display="]", show=False,
                 id="timeline.newer", tooltip="Show the start after this one"),
-        Binding("j", "scroll_down", "Down", show=False, id="timeline.down",
-                tooltip="One line down"),
-        Binding("k", "scroll_up", "Up", show=False, id="timeline.up", tooltip="One line up"),
     ]  # fmt: skip
 
     def __init__(self, *, id: str) -> None:
