@@ -83,7 +83,8 @@ class Metrics:
         others there is what somebody happened to ask for."""
         while True:
             await self._link.wait_ready()
-            if self._link.info is not None and self._link.info.local:
+            here = self._link.info is not None and self._link.info.local
+            if here and any(observed.containers for observed in self._cache):
                 try:
                     await self.pods()
                 except EngineError as error:

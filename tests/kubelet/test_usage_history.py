@@ -53,3 +53,11 @@ async def test_an_engine_on_this_machine_is_watched_and_others_only_when_asked(
         await world.sleep(65)
         found = (await world.kubelet.insights.insight("default", "web-n1")).usage
     assert [len(series.times) >= 6 for series in found] == ([True] if local else [])
+
+
+@pytest.mark.virtual_time
+async def test_an_idle_machine_is_not_asked() -> None:
+    world = World(host=FakeHost())
+    async with world.running():
+        await world.sleep(100)
+        assert "stats" not in world.calls
