@@ -29,7 +29,7 @@ _CONTROL: Final = re.compile(
     + r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c\ufeff\u2028\u2029]"
     # Joiners, selectors and what else takes no cell: no two terminals agree on what they join.
     + r"|[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f]"
-    + r"|[\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    + r"|[\ufff9-\ufffb\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
 )
 _PLAIN: Final = re.compile(rb"[\x20-\x7e]*")
 _COLORS: Final = (

@@ -33,7 +33,7 @@ def failed() -> Pod:
 
 
 def told(*steps: tuple[float, Pod | None]) -> list[str]:
-    """The kinds that are told when a pod is seen so, one after the other, the first when we come."""
+    """What is told when a pod is seen so, one after the other, the first when we come."""
     book = AlertBook()
     kinds: list[str] = []
     for number, (now, seen) in enumerate(steps):

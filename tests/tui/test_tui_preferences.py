@@ -51,7 +51,7 @@ def test_each_key_has_its_place_in_the_file(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(UsageError, match=rf"config\.yaml:1:1: .*") as caught:
+    with pytest.raises(UsageError, match=r"config\.yaml:1:1: .*") as caught:
         read(path)
     assert problem in str(caught.value)
 
