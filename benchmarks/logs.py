@@ -1,19 +1,28 @@
-"""The log pane's buffer and view, by themselves."""
+"""The log pane's buffer and view, by themselves, in a headless terminal of 160x45."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psutil
 from textual.app import App, ComposeResult
 
 from benchmarks.report import Row, row
+from podtui.tui.line_buffer import LineBuffer
+from podtui.tui.log_filter import parse_log_filter
 from podtui.tui.log_view import LogView
 
 LINES = 1_000_000
+MANY = 5_000_000
 BATCH = 1_000
+FOLLOWED = 10_000
+"""Lines a second."""
+STAMP = b"2026-11-21T07:08:09.123456789Z "
+TEXT = b"level=info msg=x " * 4 + b"done"
 
 
 class _LogApp(App[None]):
@@ -21,40 +30,172 @@ class _LogApp(App[None]):
         yield LogView()
 
 
-async def _fill() -> tuple[float, float, float, int]:
-    """(lines per second taken in and drawn, MB grown, seconds to search all, lines lost)."""
-    line = b"2026-11-21T07:08:09.123456789Z " + b"level=info msg=x " * 4 + b"done"
+def _batch(start: int) -> list[bytes]:
+    return [STAMP + TEXT + b" %d" % n for n in range(start, start + BATCH)]
+
+
+def _file_floor() -> float:
+    """Lines a second that only go to a file."""
+    batch = _batch(0)
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as file:
+        for _ in range(0, LINES, BATCH):
+            file.write(b"\n".join(batch))
+    return LINES / (time.monotonic() - begin)
+
+
+def _search_floor(text: bytes, pattern: bytes) -> float:
+    """Seconds in which `re` alone goes through a run of bytes that is in memory."""
+    begin = time.monotonic()
+    re.findall(pattern, text)
+    return time.monotonic() - begin
+
+
+class _Lag:
+    """How late a task is that wants to run every millisecond: what a key would wait."""
+
+    def __init__(self) -> None:
+        self.all: list[float] = []
+
+    async def run(self) -> None:
+        while True:
+            begin = time.monotonic()
+            await asyncio.sleep(0.001)
+            self.all.append(time.monotonic() - begin - 0.001)
+
+
+async def _million(rows: list[Row]) -> None:
+    app = _LogApp()
+    process = psutil.Process()
+    async with app.run_test(size=(160, 45)), asyncio.TaskGroup() as tasks:
+        view = app.query_one(LogView)
+        before = process.memory_info().rss
+        begin = time.monotonic()
+        for start in range(0, LINES, BATCH):
+            view.write(_batch(start))
+            await asyncio.sleep(0)
+        view._frame()
+        rate = LINES / (time.monotonic() - begin)
+        grown = (process.memory_info().rss - before) / 1e6
+        rows += [
+            row("log view: lines taken in", [rate], "lines/s", floor=[_file_floor()],
+                floor_name="into a file, unindexed"),
+            row("log view: memory for 1,000,000 lines", [grown], "MB", bound=60),
+            row("log view: lines lost of 1,000,000", [float(LINES - len(view.buffer))], "lines",
+                bound=0),
+        ]  # fmt: skip
+        text = b"\n".join(view.buffer)
+        floor = [_search_floor(text, rb"(?m)done 99999") for _ in range(3)]
+        del text
+        lag = _Lag()
+        watching = tasks.create_task(lag.run())
+        rows += await _look_for(view, floor)
+        watching.cancel()
+        rows.append(
+            row("log view: a key's wait while 1,000,000 lines are looked through",
+                [late * 1000 for late in lag.all], "ms")
+        )  # fmt: skip
+        rows += _scroll(view)
+
+
+async def _look_for(view: LogView, floor: list[float]) -> list[Row]:
+    begin = time.monotonic()
+    view.search("done 99999")
+    await _until(lambda: view.lines.progress >= 1)
+    searched = time.monotonic() - begin
+    view.search("")
+    found: list[float] = []
+    for words in ("done 9999", "!7", "-f dn99", "-C 3 done 99999"):
+        begin = time.monotonic()
+        view.ask(filter=parse_log_filter(words))
+        await _until(lambda: view.lines.progress >= 1)
+        found.append(time.monotonic() - begin)
+    view.ask(filter=parse_log_filter(""))
+    name = "re on one run of bytes in memory"
+    return [
+        row("log view: search of 1,000,000 lines, keys served meanwhile", [searched], "s",
+            floor=floor, floor_name=name),
+        row("log view: filter of 1,000,000 lines: re, !re, -f, -C", found, "s", floor=floor,
+            floor_name=name),
+    ]  # fmt: skip
+
+
+def _scroll(view: LogView) -> list[Row]:
+    """Pages all over a million lines: each reads what is not in memory, and draws 45 rows."""
+    samples: list[float] = []
+    for page in range(300):
+        begin = time.monotonic()
+        view.go_to((page * 7919 * 131) % LINES)
+        for y in range(view.size.height):
+            view.render_line(y)
+        samples.append((time.monotonic() - begin) * 1000)
+    reads: list[float] = []
+    buffer = view.buffer
+    for place in range(0, len(buffer.chunks) - 1, 3):
+        buffer._cache.clear()
+        begin = time.monotonic()
+        buffer.block(buffer.chunks[place])
+        reads.append((time.monotonic() - begin) * 1000)
+    return [
+        row("log view: a page anywhere in 1,000,000 lines", samples, "ms", bound=20),
+        row("log view: one chunk read back from the disk", reads, "ms", bound=1),
+    ]
+
+
+async def _follow(seconds: float) -> list[Row]:
     app = _LogApp()
     async with app.run_test(size=(160, 45)):
         view = app.query_one(LogView)
         process = psutil.Process()
-        before = process.memory_info().rss
+        used = process.cpu_times()
         begin = time.monotonic()
-        for start in range(0, LINES, BATCH):
-            view.write([line + b" %d" % n for n in range(start, start + BATCH)])
-            await asyncio.sleep(0)
+        sent = 0
+        while time.monotonic() - begin < seconds:
+            due = int((time.monotonic() - begin) * FOLLOWED)
+            view.write([STAMP + TEXT + b" %d" % n for n in range(sent, due)])
+            sent = due
+            await asyncio.sleep(0.01)
         view._frame()
-        taken = time.monotonic() - begin
-        grown = (process.memory_info().rss - before) / 1e6
-        begin = time.monotonic()
-        view.search("done 99999")
-        async with asyncio.timeout(60):
-            await _until(lambda: view._searched >= view.buffer.end)
-        searched = time.monotonic() - begin
-        return LINES / taken, grown, searched, LINES - len(view.buffer)
+        spent = process.cpu_times()
+        share = (spent.user + spent.system - used.user - used.system) / seconds
+        lost = sent - len(view.buffer)
+        last = view.render_line(view.size.height - 1).text
+        seen = last.rstrip().endswith(f"done {sent - 1}")
+        return [
+            row(f"log view: lines lost at {FOLLOWED:,} lines/s", [float(lost)], "lines", bound=0),
+            row(f"log view: the newest line not shown at {FOLLOWED:,} lines/s",
+                [float(not seen)], "lines", bound=0),
+            row(f"log view: of one processor at {FOLLOWED:,} lines/s", [share * 100], "%"),
+        ]  # fmt: skip
+
+
+def _many() -> Sequence[Row]:
+    process = psutil.Process()
+    before = process.memory_info().rss
+    buffer = LineBuffer()
+    lines = [TEXT + b" %d" % n for n in range(BATCH)]
+    stamps, tags = [1] * BATCH, bytes(BATCH)
+    for _ in range(0, MANY, BATCH):
+        buffer.append(lines, stamps, tags)
+    for chunk in buffer.chunks:
+        buffer.block(chunk)
+    grown = (process.memory_info().rss - before) / 1e6
+    buffer.close()
+    return [row("log buffer: memory for 5,000,000 lines, all read once", [grown], "MB", bound=40)]
 
 
 async def _until(done: Callable[[], bool]) -> None:
-    while not done():  # noqa: ASYNC110 - the view has no event for it
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(120):
+        while not done():  # noqa: ASYNC110 - the view has no event for it
+            await asyncio.sleep(0.002)
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """One fill of a million lines: the view in a headless terminal of 160x45."""
-    rate, grown, searched, lost = asyncio.run(_fill())
-    return [
-        row("log view: lines taken in", [rate], "lines/s"),
-        row("log view: memory for 1,000,000 lines", [grown], "MB", bound=250),
-        row("log view: lines lost of 1,000,000", [float(lost)], "lines", bound=0),
-        row("log view: search of 1,000,000 lines, keys served meanwhile", [searched], "s"),
-    ]
+    """One fill of a million lines, one time of following; five million where there is time."""
+    rows: list[Row] = []
+    if not quick:
+        # First, while the process is as small as it can be.
+        rows += _many()
+    asyncio.run(_million(rows))
+    rows += asyncio.run(_follow(2.0 if quick else 10.0))
+    return rows

@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.errors import UsageError
 from podtui.tui.format import plural
+from podtui.tui.log_canvas import LogCanvas
 from podtui.tui.log_export import clipboard_text, export_of, file_name, pager_command
 from podtui.tui.log_filter import EVERY_LINE, parse_log_filter
 from podtui.tui.log_levels import MINIMA
@@ -200,7 +201,7 @@ class LogCommands(Pane):
         message.stop()
         self.show_note()
 
-    def on_log_view_follow_changed(self, message: LogView.FollowChanged) -> None:
+    def on_log_canvas_follow_changed(self, message: LogCanvas.FollowChanged) -> None:
         message.stop()
         self.show_note()
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+
 from textual.app import App, ComposeResult
 
+from podtui.tui.log_filter import parse_log_filter
 from podtui.tui.log_time import Times
 from podtui.tui.log_view import LogView
 
@@ -157,3 +160,107 @@ async def test_gaps_and_emptiness_are_said() -> None:
         view.mark_gap("17 lines lost")
         view._frame()
         assert "17 lines lost" in shown(view)[0]
+
+
+async def test_keys_are_served_while_a_million_words_are_looked_through() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(60_000))
+        turns = 0
+        view.ask(filter=parse_log_filter("-f 9l"))
+        view.search("9")
+        while view.lines.progress < 1:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 5
+        assert view.lines.rows.rows == 0
+        await pilot.pause()
+        assert any("No line passes" in row for row in shown(view))
+
+
+async def test_the_cursor_goes_line_by_line_and_follows_at_the_end() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.focus()
+        await pilot.press("k", "k")
+        assert not view.follow
+        assert view.current == 97
+        await pilot.press("j")
+        assert view.current == 98
+        await pilot.press("j", "j")
+        assert view.follow
+        await pilot.press("g", "j", "j")
+        assert (view.current, shown(view)[0]) == (2, "line 0")
+        for _ in range(12):
+            await pilot.press("j")
+        assert view.current == 14
+        assert shown(view)[-1] == "line 14"
+        await pilot.click(view, offset=(5, 3))
+        assert shown(view)[3] == f"line {view.current}"
+
+
+async def test_a_line_taller_than_the_view_is_gone_through_row_by_row() -> None:
+    app = LogApp()
+    async with app.run_test(size=(20, 6)) as pilot:
+        tall = b"".join(b"%04d " % n for n in range(60))
+        view = await fill(app, [STAMP + b"first", STAMP + tall, STAMP + b"last"])
+        view.wrap = True
+        view.focus()
+        await pilot.press("g")
+        seen = "".join(shown(view))
+        for _ in range(60):
+            await pilot.press("j")
+            seen += "".join(shown(view))
+        assert all(f"{n:04d}" in seen.replace("\n", "") for n in range(60))
+        assert view.follow
+
+
+async def test_json_is_folded_out_below_its_line() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        view = await fill(app, [STAMP + b"plain", STAMP + b'{"a": 1, "b": "x"}', STAMP + b"end"])
+        view.focus()
+        await pilot.press("k")
+        assert view.toggle_json()
+        assert [row for row in shown(view) if row] == [
+            "plain", '{"a": 1, "b": "x"}', "{", '  "a": 1,', '  "b": "x"', "}", "end",
+        ]  # fmt: skip
+        assert view.toggle_json()
+        assert len([row for row in shown(view) if row]) == 3
+        await pilot.press("k")
+        assert not view.toggle_json()
+        view.json_all = True
+        assert len([row for row in shown(view) if row]) == 7
+
+
+async def test_filtering_keeps_the_line_that_is_read_in_view() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(3000))
+        view.go_to(1777)
+        view.ask(filter=parse_log_filter("77"))
+        view._frame()
+        await pilot.pause()
+        assert view.lines.progress == 1
+        assert view.current == 1777
+        assert "line 1777" in shown(view)
+        view.ask(filter=parse_log_filter(""))
+        await pilot.pause()
+        assert view.current == 1777
+        assert "line 1777" in shown(view)
+
+
+async def test_what_had_to_go_is_said_on_top() -> None:
+    app = LogApp()
+    async with app.run_test(size=(60, 10)) as pilot:
+        view = app.log_view
+        view.buffer.disk_bytes = 300_000
+        view.buffer._store._segment_bytes = 100_000
+        for start in range(0, 20_000, 1000):
+            view.write(numbered(1000, start))
+            view._frame()
+        view.focus()
+        await pilot.press("g")
+        assert f"… {view.buffer.dropped:,} lines not kept" in view.render_line(0).text
+        assert shown(view)[1] == f"line {view.buffer.first}"
