@@ -1,0 +1,116 @@
+"""Terminals of all kinds, and pods that would like to have one: simulated, in tmux."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tmux_harness import Machine, wait_until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(120),
+    pytest.mark.parametrize("machine", ["memory"], indirect=True),
+]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: NAME
+  annotations:
+    evil: "EVIL"
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      image: busybox:1.36
+      env: [{name: WORDS, value: "EVIL"}]
+      command: ["sh", "-c", "COMMAND"]
+"""
+# A title, the clipboard, a cleared screen, a reset, a query of the terminal; then turned text.
+EVIL = "\\e]0;pwned\\a\\e]52;c;cHduZWQ=\\a\\e[2J\\ec\\eP+q544e\\e\\\\\\u009b2J\\u202elive"
+SGR = re.compile(r"\x1b\[([0-9;]*)m")
+
+
+def write(machine: Machine, name: str, command: str) -> None:
+    text = POD.replace("NAME", name).replace("COMMAND", command).replace("EVIL", EVIL)
+    machine.write(f"{name}.yaml", text)
+
+
+def raw_output(machine: Machine, path: Path) -> Path:
+    """All that the program writes from now on."""
+    machine.terminal._call("pipe-pane", "-o", f"cat > '{path}'")
+    return path
+
+
+def colors_in(machine: Machine) -> set[str]:
+    """Every code of a colour or a weight that is on the screen."""
+    shown = machine.terminal._call("capture-pane", "-p", "-e")
+    return {code for found in SGR.findall(shown) for code in found.split(";")}
+
+
+SIXTEEN = {"", "0", "1", "4", "7", "39", "49"} | {
+    str(base + n) for base in (30, 40, 90, 100) for n in range(8)
+}
+
+
+@pytest.mark.parametrize("term", ["linux", "ansi"])
+def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
+    machine.env |= {"TERM": term, "COLORTERM": ""}
+    write(machine, "web", "sleep 3600")
+    machine.screen(80, 24)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    codes = colors_in(machine)
+    assert codes <= SIXTEEN
+    assert {"7", "32"} <= codes, "the cursor's bar is turned around, and running is green"
+
+
+def test_no_color_leaves_weight_and_reverse(machine: Machine) -> None:
+    machine.env |= {"NO_COLOR": "1"}
+    write(machine, "web", "sleep 3600")
+    machine.screen(80, 24)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    codes = colors_in(machine)
+    assert codes <= {"", "0", "1", "4", "7", "39", "49"}
+    assert "7" in codes
+    machine.terminal.keys("Enter")
+    machine.terminal.see(r"web-n1")
+    assert colors_in(machine) <= {"", "0", "1", "4", "7", "39", "49"}
+
+
+def test_a_hostile_pod_is_only_drawn(machine: Machine, tmp_path: Path) -> None:
+    terminal = machine.terminal
+    write(machine, "evil", "echo $WORDS; echo loud; sleep 3600")
+    machine.screen(100, 30)
+    output = raw_output(machine, tmp_path / "output")
+    terminal.see(r"evil-n1\s+1/1\s+● Running")
+    terminal.keys("3")
+    terminal.see(r"loud")
+    terminal.keys("Enter", "y")
+    terminal.see(r"apiVersion")
+    terminal.type("/pwned")
+    terminal.keys("Enter")
+    terminal.see(r"evil: .*pwned")
+    terminal.keys("Escape", "2")
+    terminal.see(r"evil-n1")
+    written = output.read_bytes().decode(errors="replace")
+    assert re.findall(r"\x1b[\]PX^_][^\x1b\x07]*pwned", written) == []
+    assert (
+        re.findall(r"\x1b\]52|\x1bc|\x1bP\+q|[\x80-\x9f\u202a-\u202e\u2066-\u2069]", written) == []
+    )
+    assert "pwned" not in terminal._call("display-message", "-p", "#{pane_title}")
+    assert terminal._call("show-buffer") == ""
+
+
+def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: Path) -> None:
+    machine.env |= {"PODTUI_NOTIFY_BY": "bell,osc9", "TMUX": ""}
+    machine.screen(80, 24)
+    output = raw_output(machine, tmp_path / "output")
+    machine.terminal.see(r"(?i)drop a pod manifest")
+    write(machine, "crash", "exit 1")
+    machine.terminal.see(r"CrashLoopBackOff")
+    told = b"\x07\x1b]9;podtui: default/crash-n1: CrashLoopBackOff\x07"
+    wait_until(lambda: told in output.read_bytes(), "the notification")
+    assert output.read_bytes().count(b"\x1b]9;") == 1
