@@ -30,8 +30,10 @@ from podtui.kubelet.log_files import LOGS
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
+from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
+from podtui.server.engine_calls import EngineCalls
 from podtui.server.images import Images
 from podtui.server.insight import Insight
 from podtui.server.plans import Plans
@@ -131,7 +133,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         stack.push_async_callback(store.close)
         if store.recovered:
             _LOG.warning("%s", store.recovered)
-        runtime = make_runtime(settings, clock)
+        journal = Journal(clock)
+        runtime = journaled(make_runtime(settings, clock), journal)
         stack.push_async_callback(runtime.close)
         folder = ManifestFolder(
             settings.staticPodPath,
@@ -157,6 +160,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *Images(kubelet.images).routes(),
                 *Insight(kubelet.insights).routes(),
                 *Plans(planner(folder, kubelet.what_if)).routes(),
+                *EngineCalls(journal.calls).routes(),
             ],
         )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))

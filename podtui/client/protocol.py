@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from podtui.api.images import NodeImage
+from podtui.api.engine_calls import EngineCall
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
@@ -114,6 +115,10 @@ class Client(Protocol):
 
     async def images(self) -> tuple[NodeImage, ...]:
         """All images that the engine has, the largest first. Raises `ApiError` 503 without one."""
+        ...
+
+    async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        """What the agent asked of the engine, for all pods or for one, the oldest first."""
         ...
 
     async def close(self) -> None: ...

@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 
 from podtui.api.images import NodeImage, NodeImageList
+from podtui.api.engine_calls import EngineCall, EngineCallList
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
@@ -114,6 +115,12 @@ class UnixClient:
         """See `Client.images`."""
         body = await self._connection.get(f"/apis/{GROUP_VERSION}/images")
         return msgspec.json.decode(body, type=NodeImageList).items
+
+    async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        """See `Client.engine_calls`."""
+        params = {"uid": uid} if uid else None
+        body = await self._connection.get(f"/apis/{GROUP_VERSION}/enginecalls", params)
+        return msgspec.json.decode(body, type=EngineCallList).items
 
     async def close(self) -> None:
         await self._connection.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podtui.api.images import NodeImage
+from podtui.api.engine_calls import EngineCall
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
@@ -81,6 +82,9 @@ class LateClient:
 
     async def images(self) -> tuple[NodeImage, ...]:
         return await (await self._made()).images()
+
+    async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        return await (await self._made()).engine_calls(uid)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
+from podtui.api.engine_calls import EngineCall
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
@@ -388,6 +389,7 @@ class FakeClient:
         self.timelines: dict[str, Timeline] = {}
         self.probed: list[tuple[str, str, str]] = []
         self.restarted: list[tuple[str, str]] = []
+        self.calls: tuple[EngineCall, ...] = ()
         self.planned: list[tuple[str, bytes | None]] = []
         self.answer_plan: Plan | None = None
 
@@ -471,6 +473,9 @@ class FakeClient:
         if isinstance(self.answer_plan, Plan):
             return self.answer_plan
         raise ApiError(400, "BadRequest", f"{name} is not planned")
+
+    async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        return tuple(call for call in self.calls if not uid or call.uid == uid)
 
     async def close(self) -> None:
         pass

@@ -1,0 +1,192 @@
+"""A runtime's verbs as docker command lines: what one would type for the same. Pure.
+
+The lines are for people who want to repeat by hand what was done; a driver may do it in other
+steps. Values of variables never appear in them, not even where a command has them written out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    Mount,
+    NamespaceMode,
+    PodVolume,
+    PortMapping,
+    Resources,
+    SandboxConfig,
+)
+
+HIDDEN: Final = "***"
+SHORT: Final = 12
+"""Characters of an id."""
+_SECRET_LENGTH: Final = 4
+"""Shorter values are too common to be told from ordinary text."""
+_LONGEST: Final = 4000
+
+
+def short(engine_id: str) -> str:
+    return engine_id.removeprefix("sha256:")[:SHORT]
+
+
+def line(words: Iterable[str]) -> str:
+    """Words as one line for a shell."""
+    text = shlex.join(words)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def run_sandbox(config: SandboxConfig) -> str:
+    words = ["docker", "run", "--detach", "--name", f"{config.name}_{config.namespace}"]
+    words += ["--label", f"io.kubernetes.pod.uid={config.uid}"]
+    if config.network is NamespaceMode.NODE:
+        words += ["--network", "host"]
+    elif config.hostname:
+        words += ["--hostname", config.hostname]
+    if config.ipc is NamespaceMode.NODE:
+        words += ["--ipc", "host"]
+    if config.pid is NamespaceMode.NODE:
+        words += ["--pid", "host"]
+    if config.dns is not None:
+        words += _each("--dns", config.dns.servers)
+        words += _each("--dns-search", config.dns.searches)
+        words += _each("--dns-option", config.dns.options)
+    words += _each("--add-host", (f"{name}:{ip}" for name, ip in config.extra_hosts))
+    words += _each("--sysctl", (f"{name}={value}" for name, value in config.sysctls.items()))
+    words += _each("--publish", map(_published, config.ports))
+    words += _each("--volume", (f"{volume.name}:/{volume.name}" for volume in config.volumes))
+    if config.privileged:
+        words.append("--privileged")
+    return line([*words, "pause"])
+
+
+def create_container(sandbox_id: str, config: ContainerConfig) -> str:
+    sandbox = f"container:{short(sandbox_id)}"
+    name = f"{config.pod_name}_{config.pod_namespace}_{config.name}_{config.attempt}"
+    words = ["docker", "create", "--name", name, "--network", sandbox, "--ipc", sandbox]
+    if config.pid is NamespaceMode.POD:
+        words += ["--pid", sandbox]
+    elif config.pid is NamespaceMode.NODE:
+        words += ["--pid", "host"]
+    elif config.target_container_id:
+        words += ["--pid", f"container:{short(config.target_container_id)}"]
+    words += _each("--env", (f"{name}={HIDDEN}" for name, _ in config.env))
+    words += _each("--volume", map(_mounted, config.mounts))
+    words += _limits(config.resources)
+    words += _security(config)
+    if config.working_dir:
+        words += ["--workdir", config.working_dir]
+    if config.stop_signal:
+        words += ["--stop-signal", config.stop_signal]
+    words += ["--interactive"] * config.stdin + ["--tty"] * config.tty
+    command = list(_masked(config.command or (), config.env))
+    arguments = _masked(config.args or (), config.env)
+    if command:
+        words += ["--entrypoint", command[0]]
+    return line([*words, config.image, *command[1:], *arguments])
+
+
+def update_container(container_id: str, resources: Resources) -> str:
+    return line(["docker", "update", *_limits(resources), short(container_id)])
+
+
+def start(engine_id: str) -> str:
+    return line(["docker", "start", short(engine_id)])
+
+
+def stop(engine_id: str, grace: float | None = None) -> str:
+    time = [] if grace is None else ["--time", str(round(grace))]
+    return line(["docker", "stop", *time, short(engine_id)])
+
+
+def remove(engine_id: str) -> str:
+    return line(["docker", "rm", "--force", "--volumes", short(engine_id)])
+
+
+def remove_pod_data(uid: str) -> str:
+    label = shlex.quote(f"label=io.kubernetes.pod.uid={uid}")
+    return f"docker volume rm $(docker volume ls --quiet --filter {label})"
+
+
+def write_volume(sandbox_id: str, volume: PodVolume) -> str:
+    return line(["docker", "cp", f"./{volume.name}/.", f"{short(sandbox_id)}:/{volume.name}"])
+
+
+def pull(image: str) -> str:
+    return line(["docker", "pull", image])
+
+
+def remove_image(image_id: str) -> str:
+    return line(["docker", "rmi", short(image_id)])
+
+
+def execute(container_id: str, command: Sequence[str], *, stdin: bool, tty: bool) -> str:
+    flags = ["--interactive"] * stdin + ["--tty"] * tty
+    return line(["docker", "exec", *flags, short(container_id), *command])
+
+
+def attach(container_id: str, *, stdin: bool) -> str:
+    return line(["docker", "attach", *["--no-stdin"] * (not stdin), short(container_id)])
+
+
+def copy_out(container_id: str, path: str) -> str:
+    return line(["docker", "cp", f"{short(container_id)}:{path}", "."])
+
+
+def copy_in(container_id: str, directory: str) -> str:
+    return line(["docker", "cp", "-", f"{short(container_id)}:{directory}"])
+
+
+def _each(option: str, values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        yield from (option, value)
+
+
+def _published(port: PortMapping) -> str:
+    host = f"{port.host_ip}:" if port.host_ip else ""
+    return f"{host}{port.host_port}:{port.container_port}/{port.protocol.lower()}"
+
+
+def _mounted(mount: Mount) -> str:
+    source = mount.host_path or mount.volume
+    if mount.sub_path:
+        source = f"{source}/{mount.sub_path}"
+    return f"{source}:{mount.container_path}{':ro' if mount.read_only else ''}"
+
+
+def _limits(resources: Resources) -> Iterator[str]:
+    for option, value in (
+        ("--cpu-shares", resources.cpu_shares),
+        ("--cpu-quota", resources.cpu_quota),
+        ("--cpu-period", resources.cpu_period),
+        ("--memory", resources.memory),
+        ("--pids-limit", resources.pids),
+    ):
+        if value:
+            yield from (option, str(value))
+
+
+def _security(config: ContainerConfig) -> Iterator[str]:
+    security = config.security
+    if security.user:
+        yield from ("--user", security.user)
+    yield from _each("--group-add", map(str, security.groups))
+    yield from _each("--cap-add", security.add_capabilities)
+    yield from _each("--cap-drop", security.drop_capabilities)
+    if security.privileged:
+        yield "--privileged"
+    if security.read_only_rootfs:
+        yield "--read-only"
+    if security.no_new_privileges:
+        yield from ("--security-opt", "no-new-privileges")
+
+
+def _masked(words: Iterable[str], env: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Words without the values that ``$(NAME)`` may have put into them."""
+    values = sorted({v for _, v in env if len(v) >= _SECRET_LENGTH}, key=len, reverse=True)
+    for word in words:
+        for value in values:
+            word = word.replace(value, HIDDEN)
+        yield word

@@ -1,0 +1,222 @@
+"""Every change that is asked of an engine, kept for a while as lines that people can repeat."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from datetime import UTC
+from typing import Any, Final, cast
+
+import msgspec
+
+from podtui.api.engine_calls import EngineCall
+from podtui.clock import Clock
+from podtui.runtime import command_lines as lines
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ExecResult,
+    ImageRecord,
+    PodVolume,
+    PullProgress,
+    RegistryAuth,
+    Resources,
+    Runtime,
+    RuntimeSnapshot,
+    SandboxConfig,
+    Started,
+)
+from podtui.runtime.sessions import Session
+
+CALLS: Final = 2000
+SHOWN_ERROR: Final = 300
+
+
+class Journal:
+    """A ring of calls. Equal ones in a row, of one pod, are one with a count."""
+
+    def __init__(self, clock: Clock, limit: int = CALLS) -> None:
+        self._clock = clock
+        self._calls: deque[EngineCall] = deque(maxlen=limit)
+        self._serial = 0
+
+    def calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        """All, or those of one pod, the oldest first."""
+        return tuple(call for call in self._calls if not uid or call.uid == uid)
+
+    def add(self, call: EngineCall) -> None:
+        self._serial += 1
+        call = msgspec.structs.replace(call, serial=self._serial)
+        for index in range(len(self._calls) - 1, -1, -1):
+            before = self._calls[index]
+            if before.uid == call.uid:
+                if (before.line, before.error) == (call.line, call.error):
+                    del self._calls[index]
+                    call = msgspec.structs.replace(call, count=before.count + 1)
+                break
+        self._calls.append(call)
+
+    @contextmanager
+    def noted(self, verb: str, line: str, of: EngineCall | None = None) -> Generator[None]:
+        """Note what the block does once it is done, or has failed."""
+        began, error = self._clock.monotonic(), ""
+        try:
+            yield
+        except Exception as failure:
+            error = str(failure)[:SHOWN_ERROR] or type(failure).__name__
+            raise
+        finally:
+            moment = self._clock.now().astimezone(UTC)
+            self.add(
+                EngineCall(
+                    serial=0,
+                    time=f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z",
+                    line=line,
+                    verb=verb,
+                    namespace=of.namespace if of else "",
+                    pod=of.pod if of else "",
+                    uid=of.uid if of else "",
+                    container=of.container if of else "",
+                    seconds=round(self._clock.monotonic() - began, 3),
+                    error=error,
+                )
+            )
+
+
+def journaled(runtime: Runtime, journal: Journal) -> Runtime:
+    """The runtime, every change that is asked of it noted."""
+    return cast("Runtime", _Journaled(runtime, journal))
+
+
+def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCall:
+    return EngineCall(
+        serial=0, time="", line="", verb="", namespace=namespace, pod=pod, uid=uid,
+        container=container,
+    )  # fmt: skip
+
+
+class _Journaled:
+    """What is not here changes nothing and goes straight to the runtime."""
+
+    def __init__(self, runtime: Runtime, journal: Journal) -> None:
+        self._runtime = runtime
+        self._journal = journal
+        self._owners: dict[str, EngineCall] = {}
+        """Whose a sandbox or container is, by the engine's id."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        snapshot = await self._runtime.list(pod_uid)
+        owners = {
+            one.id: _owner(one.namespace, one.name, one.uid) for one in snapshot.sandboxes
+        } | {
+            one.id: _owner(one.pod_namespace, one.pod_name, one.pod_uid, one.name)
+            for one in snapshot.containers
+        }
+        if pod_uid is None:
+            self._owners = owners
+        else:
+            self._owners |= owners
+        return snapshot
+
+    async def run_sandbox(self, config: SandboxConfig) -> Started:
+        owner = _owner(config.namespace, config.name, config.uid)
+        with self._journal.noted("run sandbox", lines.run_sandbox(config), owner):
+            started = await self._runtime.run_sandbox(config)
+        self._owners[started.id] = owner
+        return started
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        with self._noted("stop sandbox", lines.stop(sandbox_id), sandbox_id):
+            await self._runtime.stop_sandbox(sandbox_id)
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        with self._noted("remove sandbox", lines.remove(sandbox_id), sandbox_id):
+            await self._runtime.remove_sandbox(sandbox_id)
+
+    async def remove_pod_data(self, pod_uid: str) -> None:
+        owner = next((one for one in self._owners.values() if one.uid == pod_uid), None)
+        owner = owner or _owner("", "", pod_uid)
+        with self._journal.noted("remove volumes", lines.remove_pod_data(pod_uid), owner):
+            await self._runtime.remove_pod_data(pod_uid)
+
+    async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
+        with self._noted("write volume", lines.write_volume(sandbox_id, volume), sandbox_id):
+            await self._runtime.write_volume(sandbox_id, volume)
+
+    async def update_container(self, container_id: str, resources: Resources) -> None:
+        with self._noted("resize", lines.update_container(container_id, resources), container_id):
+            await self._runtime.update_container(container_id, resources)
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
+        owner = _owner(config.pod_namespace, config.pod_name, config.pod_uid, config.name)
+        with self._journal.noted("create", lines.create_container(sandbox_id, config), owner):
+            started = await self._runtime.create_container(sandbox_id, config)
+        self._owners[started.id] = owner
+        return started
+
+    async def start_container(self, container_id: str) -> Started:
+        with self._noted("start", lines.start(container_id), container_id):
+            started = await self._runtime.start_container(container_id)
+        if container_id in self._owners:
+            self._owners[started.id] = self._owners[container_id]
+        return started
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        with self._noted("stop", lines.stop(container_id, grace), container_id):
+            await self._runtime.stop_container(container_id, grace)
+
+    async def remove_container(self, container_id: str) -> None:
+        with self._noted("remove", lines.remove(container_id), container_id):
+            await self._runtime.remove_container(container_id)
+
+    async def pull_image(
+        self,
+        image: str,
+        *,
+        auth: RegistryAuth | None = None,
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> ImageRecord:
+        with self._journal.noted("pull", lines.pull(image)):
+            return await self._runtime.pull_image(image, auth=auth, on_progress=on_progress)
+
+    async def remove_image(self, image_id: str) -> None:
+        with self._journal.noted("remove image", lines.remove_image(image_id)):
+            await self._runtime.remove_image(image_id)
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
+    ) -> ExecResult:
+        text = lines.execute(container_id, command, stdin=False, tty=False)
+        with self._noted("exec", text, container_id):
+            return await self._runtime.exec(container_id, command, timeout=timeout, limit=limit)
+
+    def exec_session(
+        self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        text = lines.execute(container_id, command, stdin=stdin, tty=tty)
+        with self._noted("exec", text, container_id):
+            return self._runtime.exec_session(container_id, command, stdin=stdin, tty=tty)
+
+    def attach_session(
+        self, container_id: str, *, stdin: bool = False
+    ) -> AbstractAsyncContextManager[Session]:
+        with self._noted("attach", lines.attach(container_id, stdin=stdin), container_id):
+            return self._runtime.attach_session(container_id, stdin=stdin)
+
+    def read_files(
+        self, container_id: str, path: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        with self._noted("copy out", lines.copy_out(container_id, path), container_id):
+            return self._runtime.read_files(container_id, path)
+
+    async def write_files(
+        self, container_id: str, directory: str, content: AsyncIterator[bytes]
+    ) -> None:
+        with self._noted("copy in", lines.copy_in(container_id, directory), container_id):
+            await self._runtime.write_files(container_id, directory, content)
+
+    def _noted(self, verb: str, line: str, engine_id: str) -> AbstractContextManager[None]:
+        return self._journal.noted(verb, line, self._owners.get(engine_id))

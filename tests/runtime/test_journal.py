@@ -1,0 +1,189 @@
+"""What the journal keeps of the changes that an engine is asked for."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+
+import pytest
+from virtual_time import VirtualClock
+
+from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime import command_lines as lines
+from podtui.runtime.journal import Journal, _Journaled, journaled
+from podtui.runtime.memory import MemoryEngine, MemoryRuntime
+from podtui.runtime.memory.images import invent
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    Mount,
+    NamespaceMode,
+    PortMapping,
+    Resources,
+    Runtime,
+    SandboxConfig,
+    SecurityContext,
+)
+
+pytestmark = pytest.mark.virtual_time
+IMAGE = "busybox:1"
+
+
+def sandbox(**fields: object) -> SandboxConfig:
+    return SandboxConfig(name="web", namespace="default", uid="u1", attempt=0, **fields)  # type: ignore[arg-type]
+
+
+def container(**fields: object) -> ContainerConfig:
+    base: dict[str, object] = {"name": "c", "attempt": 0, "image": IMAGE, "image_id": IMAGE}
+    base |= {"pod_name": "web", "pod_namespace": "default", "pod_uid": "u1"}
+    return ContainerConfig(**{**base, **fields})  # type: ignore[arg-type]
+
+
+def test_every_verb_is_the_runtimes_own() -> None:
+    """None is misspelt or takes other arguments."""
+    ours = {name for name in vars(_Journaled) if not name.startswith("_")}
+    for name in ours:
+        mine = inspect.signature(getattr(_Journaled, name)).parameters
+        theirs = inspect.signature(getattr(Runtime, name)).parameters
+        assert list(mine) == list(theirs), name
+
+
+def test_every_verb_that_changes_something_is_noted() -> None:
+    looks = {
+        "connect", "close", "ping", "sandbox_status", "container_status", "pod_data",
+        "read_volume", "fill_volume", "host_path", "termination_message", "image_status",
+        "list_images", "dial", "logs", "stats", "events", "list",
+    }  # fmt: skip
+    every = {name for name in vars(Runtime) if not name.startswith("_")}
+    assert every - looks == {
+        name for name in vars(_Journaled) if not name.startswith("_") and name != "list"
+    }
+
+
+async def test_a_pods_life_is_told_in_order_with_its_owner() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
+    await runtime.connect()
+    box = await runtime.run_sandbox(sandbox())
+    made = await runtime.create_container(box.id, container())
+    await runtime.start_container(made.id)
+    await runtime.stop_container(made.id, 30)
+    await runtime.remove_container(made.id)
+    await runtime.remove_sandbox(box.id)
+    await runtime.remove_pod_data("u1")
+    calls = journal.calls("u1")
+    assert [call.verb for call in calls] == [
+        "run sandbox", "create", "start", "stop", "remove", "remove sandbox", "remove volumes",
+    ]  # fmt: skip
+    assert {(call.namespace, call.pod) for call in calls} == {("default", "web")}
+    assert [call.container for call in calls] == ["", "c", "c", "c", "c", "", ""]
+    assert calls[3].line == f"docker stop --time 30 {made.id[:12]}"
+    assert all(call.error == "" for call in calls)
+    assert journal.calls("u2") == ()
+
+
+async def test_containers_of_an_earlier_agent_have_their_owner() -> None:
+    clock = VirtualClock()
+    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    first = MemoryRuntime(clock=clock, engine=engine)
+    box = await first.run_sandbox(sandbox())
+    journal = Journal(clock)
+    runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
+    await runtime.list()
+    await runtime.stop_sandbox(box.id)
+    (call,) = journal.calls("u1")
+    assert call.pod == "web"
+
+
+async def test_a_failure_is_kept_with_its_reason_and_still_raised() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    runtime = journaled(MemoryRuntime(clock=clock, engine=MemoryEngine(clock=clock)), journal)
+    with pytest.raises(EngineNotFound):
+        await runtime.start_container("nowhere")
+    (call,) = journal.calls()
+    assert call.error
+
+
+def noted(journal: Journal, line: str, error: str = "") -> None:
+    try:
+        with journal.noted("exec", line):
+            if error:
+                raise EngineError(error)
+    except EngineError:
+        pass
+
+
+async def test_the_same_again_is_one_call_with_a_count() -> None:
+    journal = Journal(VirtualClock())
+    for line in ("a", "a", "b", "a", "a"):
+        noted(journal, line)
+    noted(journal, "a", "it failed")
+    assert [(c.line, c.count, c.error) for c in journal.calls()] == [
+        ("a", 2, ""),
+        ("b", 1, ""),
+        ("a", 2, ""),
+        ("a", 1, "it failed"),
+    ]
+    serials = [c.serial for c in journal.calls()]
+    assert serials == sorted(serials)
+
+
+async def test_the_journal_is_bounded() -> None:
+    journal = Journal(VirtualClock(), limit=10)
+    for number in range(100):
+        noted(journal, str(number))
+    assert [c.line for c in journal.calls()] == [str(n) for n in range(90, 100)]
+
+
+def test_values_of_variables_appear_nowhere() -> None:
+    line = lines.create_container(
+        "s" * 64,
+        container(
+            env=(("TOKEN", "hunter2-secret"), ("SHORT", "80")),
+            command=("sh", "-c", "login --with hunter2-secret; echo 80"),
+            args=("hunter2-secret",),
+        ),
+    )
+    assert "hunter2" not in line
+    assert "TOKEN=***" in line
+    assert "'login --with ***; echo 80'" in line
+
+
+def test_a_container_is_a_line_that_a_shell_reads_back() -> None:
+    line = lines.create_container(
+        "abcdef0123456789",
+        container(
+            command=("sh", "-c", "echo 'it works' $HOME"),
+            args=("--x y",),
+            mounts=(
+                Mount(container_path="/data", volume="v", sub_path="a", read_only=True),
+                Mount(container_path="/host", host_path="/srv"),
+            ),
+            resources=Resources(memory=1024, cpu_shares=51),
+            security=SecurityContext(user="1000", drop_capabilities=("ALL",)),
+            pid=NamespaceMode.POD,
+            working_dir="/w",
+            tty=True,
+        ),
+    )
+    assert shlex.split(line) == [
+        "docker", "create", "--name", "web_default_c_0", "--network", "container:abcdef012345",
+        "--ipc", "container:abcdef012345", "--pid", "container:abcdef012345",
+        "--volume", "v/a:/data:ro", "--volume", "/srv:/host",
+        "--cpu-shares", "51", "--memory", "1024", "--user", "1000", "--cap-drop", "ALL",
+        "--workdir", "/w", "--tty", "--entrypoint", "sh", IMAGE, "-c", "echo 'it works' $HOME",
+        "--x y",
+    ]  # fmt: skip
+
+
+def test_a_sandbox_is_a_line_too() -> None:
+    line = lines.run_sandbox(
+        sandbox(hostname="web", ports=(PortMapping(container_port=80, host_port=8080),))
+    )
+    assert shlex.split(line) == [
+        "docker", "run", "--detach", "--name", "web_default",
+        "--label", "io.kubernetes.pod.uid=u1", "--hostname", "web", "--publish", "8080:80/tcp",
+        "pause",
+    ]  # fmt: skip
