@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import aiohttp
 
 from podtui.client.simple import refusal
-from podtui.errors import AgentUnavailable
+from podtui.errors import AgentUnavailable, ApiError
 
 ANSWER_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 _READ_BUFFER = 256 * 1024
+_UPGRADE_SECONDS = 30.0
 
 
 class Connection:
@@ -49,9 +51,9 @@ class Connection:
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         *,
-        body: bytes | None = None,
+        body: bytes | AsyncIterable[bytes] | None = None,
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -68,6 +70,33 @@ class Connection:
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AgentUnavailable(_words(error)) from error
+
+    @asynccontextmanager
+    async def socket(
+        self, path: str, params: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket, open while the block lasts, whose errors stay as they are."""
+        try:
+            async with asyncio.timeout(_UPGRADE_SECONDS):
+                socket = await self._open().ws_connect(
+                    path,
+                    params=params,
+                    protocols=(protocol,),
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            # The library throws the answer away: ask again for the words in it.
+            await self._refused(path, params)
+            raise ApiError(error.status, "BadRequest", f"no WebSocket: {error.message}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise AgentUnavailable(_words(error)) from error
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    async def _refused(self, path: str, params: Sequence[tuple[str, str]]) -> None:
+        async with self.stream("GET", path, params, total=ANSWER_SECONDS):
+            return
 
     async def close(self) -> None:
         """Idempotent; what is under way ends with `AgentUnavailable`."""

@@ -13,6 +13,7 @@ from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.v1 import Event, Node, Pod
 from podtui.api.what_if import WhatIf
+from podtui.client.talking import Talking
 
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
@@ -56,7 +57,7 @@ class LogQuery:
     timestamps: bool = True
 
 
-class Client(Protocol):
+class Client(Talking, Protocol):
     """One agent (or API server). Raises `podtui.errors.AgentUnavailable` and `ApiError`."""
 
     @property

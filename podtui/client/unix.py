@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -19,10 +20,14 @@ from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
 from podtui.client.connection import Connection
+from podtui.client.copying import Copying
 from podtui.client.following import Following
+from podtui.client.forward import Forward, listen
 from podtui.client.kinds import kind_of
 from podtui.client.lines import LineSplitter
 from podtui.client.protocol import Delta, LogQuery, T
+from podtui.client.remote import attach_session, exec_session
+from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError
 
@@ -115,6 +120,35 @@ class UnixClient:
         """See `Client.images`."""
         body = await self._connection.get(f"/apis/{GROUP_VERSION}/images")
         return msgspec.json.decode(body, type=NodeImageList).items
+
+    # --- talking with pods
+
+    def exec(
+        self, namespace: str, pod: str, query: ExecQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return exec_session(self._connection, namespace, pod, query)
+
+    def attach(
+        self, namespace: str, pod: str, query: AttachQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return attach_session(self._connection, namespace, pod, query)
+
+    async def port_forward(
+        self, namespace: str, pod: str, port: int, *, local_port: int = 0
+    ) -> PortForward:
+        return Forward(self._connection, namespace, pod, port, listen(local_port))
+
+    async def copy_from(
+        self, namespace: str, pod: str, container: str, path: str, destination: Path
+    ) -> Copied:
+        copying = Copying(self._connection, namespace, pod, container)
+        return await copying.out(path, destination)
+
+    async def copy_to(
+        self, namespace: str, pod: str, container: str, source: Path, path: str
+    ) -> Copied:
+        copying = Copying(self._connection, namespace, pod, container)
+        return await copying.into(source, path)
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         """See `Client.engine_calls`."""

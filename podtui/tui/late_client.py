@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
 from podtui.client.protocol import Delta, LogQuery, T
+from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
 
 if TYPE_CHECKING:
     from podtui.client.unix import UnixClient
@@ -82,6 +83,36 @@ class LateClient:
 
     async def images(self) -> tuple[NodeImage, ...]:
         return await (await self._made()).images()
+
+    @asynccontextmanager
+    async def exec(
+        self, namespace: str, pod: str, query: ExecQuery
+    ) -> AsyncGenerator[RemoteSession]:
+        async with (await self._made()).exec(namespace, pod, query) as session:
+            yield session
+
+    @asynccontextmanager
+    async def attach(
+        self, namespace: str, pod: str, query: AttachQuery
+    ) -> AsyncGenerator[RemoteSession]:
+        async with (await self._made()).attach(namespace, pod, query) as session:
+            yield session
+
+    async def port_forward(
+        self, namespace: str, pod: str, port: int, *, local_port: int = 0
+    ) -> PortForward:
+        client = await self._made()
+        return await client.port_forward(namespace, pod, port, local_port=local_port)
+
+    async def copy_from(
+        self, namespace: str, pod: str, container: str, path: str, destination: Path
+    ) -> Copied:
+        return await (await self._made()).copy_from(namespace, pod, container, path, destination)
+
+    async def copy_to(
+        self, namespace: str, pod: str, container: str, source: Path, path: str
+    ) -> Copied:
+        return await (await self._made()).copy_to(namespace, pod, container, source, path)
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         return await (await self._made()).engine_calls(uid)

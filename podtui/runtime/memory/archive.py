@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 64 << 20
 _PIECE: Final = 64 * 1024
 
 
-async def packed(files: ContainerFiles, path: str) -> AsyncIterator[bytes]:
+def packed(files: ContainerFiles, path: str) -> bytes:
     """See `podtui.runtime.protocol.Runtime.read_files`."""
     directory = path.endswith(("/", "/."))
     path = posixpath.normpath(path)
@@ -31,7 +31,10 @@ async def packed(files: ContainerFiles, path: str) -> AsyncIterator[bytes]:
             info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
             info.size = len(content or b"")
             tar.addfile(info, io.BytesIO(content or b""))
-    whole = buffer.getvalue()
+    return buffer.getvalue()
+
+
+async def pieces(whole: bytes) -> AsyncIterator[bytes]:
     for at in range(0, len(whole), _PIECE):
         yield whole[at : at + _PIECE]
 

@@ -17,7 +17,7 @@ from podtui.errors import (
     EngineUnavailable,
     ExecTimeout,
 )
-from podtui.runtime.memory.archive import packed, unpack
+from podtui.runtime.memory.archive import packed, pieces, unpack
 from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
@@ -365,7 +365,7 @@ class MemoryRuntime:
         self, container_id: str, path: str
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         await self._enter("read_files")
-        yield packed(self.engine.container(self._root, container_id).files, path)
+        yield pieces(packed(self.engine.container(self._root, container_id).files, path))
 
     async def write_files(
         self, container_id: str, directory: str, content: AsyncIterator[bytes]

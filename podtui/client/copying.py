@@ -1,0 +1,190 @@
+"""Files between this machine and containers.
+
+By ``tar`` in the container, which sees its mounts as its processes do. Where there is none, or the
+container does not run, by the agent's own endpoint, which has the engine do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import tempfile
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import quote
+
+from podtui.api.names import GROUP_VERSION
+from podtui.client.archive import pack, unpack
+from podtui.client.connection import Connection
+from podtui.client.remote import exec_session
+from podtui.client.talking import Copied, ExecQuery, RemoteSession
+from podtui.errors import ApiError, PodtuiError
+
+_PIECE: Final = 256 * 1024
+_MISSING: Final = (126, 127)
+"""What a command ends with that is not there."""
+_LONGEST_COMPLAINT: Final = 2000
+_SILENT_SECONDS: Final = 120.0
+
+
+class Copying:
+    """For one container, empty for the only one of its pod."""
+
+    def __init__(self, connection: Connection, namespace: str, pod: str, container: str) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._pod = pod
+        self._container = container
+        self._files = (
+            f"/apis/{GROUP_VERSION}/namespaces/{quote(namespace, safe='')}"
+            f"/pods/{quote(pod, safe='')}/files"
+        )
+
+    async def out(self, path: str, destination: Path) -> Copied:
+        """See `podtui.client.talking.Talking.copy_from`."""
+        path = _absolute(path)
+        name = posixpath.basename(path) or "."
+        with tempfile.TemporaryFile() as spool:
+            if not await self._tar_out(path, name, spool):
+                spool.seek(0)
+                spool.truncate()
+                await self._fetch(path, spool)
+            spool.seek(0)
+            return await asyncio.to_thread(_unpack_into, spool, name, destination)
+
+    async def into(self, source: Path, path: str) -> Copied:
+        """See `podtui.client.talking.Talking.copy_to`."""
+        asked = _absolute(path)
+        if path.endswith("/") or await self._is_directory(asked):
+            directory, name = asked, _name_of(source)
+        else:
+            directory, name = posixpath.split(asked)
+        with tempfile.TemporaryFile() as spool:
+            copied = await asyncio.to_thread(pack, source, name, spool)
+            spool.seek(0)
+            if not await self._tar_into(directory, spool):
+                spool.seek(0)
+                await self._send(directory, spool)
+        return copied
+
+    # --- by commands
+
+    async def _tar_out(self, path: str, name: str, spool: IO[bytes]) -> bool:
+        """False where there is no tar to be had."""
+        command = ("tar", "cf", "-", "-C", posixpath.dirname(path), "--", name)
+        code, complaint, size = await self._run(command, None, spool)
+        if code in _MISSING:
+            return False
+        # One that changes while it is read is told by a status, too, and copied all the same.
+        if code and not (code == 1 and size > 0 and "changed" in complaint):
+            raise PodtuiError(complaint or f"tar ended with status {code}")
+        return True
+
+    async def _tar_into(self, directory: str, spool: IO[bytes]) -> bool:
+        command = ("tar", "xf", "-", "-C", directory)
+        code, complaint, _ = await self._run(command, spool, None)
+        if code in _MISSING:
+            return False
+        if code:
+            raise PodtuiError(complaint or f"tar ended with status {code}")
+        return True
+
+    async def _is_directory(self, path: str) -> bool:
+        code, _, _ = await self._run(("test", "-d", path), None, None)
+        if code not in _MISSING:
+            return code == 0
+        try:
+            async with self._connection.stream("GET", self._files, self._params(f"{path}/.")):
+                return True
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+
+    async def _run(
+        self, command: tuple[str, ...], given: IO[bytes] | None, taken: IO[bytes] | None
+    ) -> tuple[int, str, int]:
+        """Exit code, what it complained of, and how many bytes came. A container that does not
+        run has no commands."""
+        query = ExecQuery(container=self._container, command=command, stdin=given is not None)
+        complaint, size = b"", 0
+        try:
+            async with exec_session(self._connection, self._namespace, self._pod, query) as session:
+                with _plain_errors():
+                    async with asyncio.TaskGroup() as group:
+                        feeding = group.create_task(_feed(session, given))
+                        async for stream, data in session.output():
+                            if stream == "stderr":
+                                complaint = (complaint + data)[:_LONGEST_COMPLAINT]
+                            elif taken is not None:
+                                size += len(data)
+                                await asyncio.to_thread(taken.write, data)
+                        feeding.cancel()
+                code = session.exit_code()
+        except ApiError as error:
+            if error.code == 500 and "container not found" in str(error):
+                return _MISSING[1], str(error), 0
+            raise
+        return code, complaint.decode(errors="replace").strip(), size
+
+    # --- by the agent's endpoint
+
+    async def _fetch(self, path: str, spool: IO[bytes]) -> None:
+        async with self._connection.stream(
+            "GET", self._files, self._params(path), silence=_SILENT_SECONDS
+        ) as response:
+            while piece := await response.content.read(_PIECE):
+                await asyncio.to_thread(spool.write, piece)
+
+    async def _send(self, directory: str, spool: IO[bytes]) -> None:
+        async with self._connection.stream(
+            "PUT",
+            self._files,
+            self._params(directory),
+            body=_pieces(spool),
+            silence=_SILENT_SECONDS,
+        ) as response:
+            await response.read()
+
+    def _params(self, path: str) -> dict[str, str]:
+        container = {"container": self._container} if self._container else {}
+        return {**container, "path": path}
+
+
+async def _feed(session: RemoteSession, given: IO[bytes] | None) -> None:
+    if given is not None:
+        async for piece in _pieces(given):
+            await session.write(piece)
+        await session.end_input()
+
+
+@contextmanager
+def _plain_errors() -> Generator[None]:
+    """What a group of tasks failed with, without the group."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
+
+
+async def _pieces(spool: IO[bytes]) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(spool.read, _PIECE):
+        yield piece
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise PodtuiError(f"a path in a container must be absolute: {path!r}")
+    return posixpath.normpath(path)
+
+
+def _name_of(source: Path) -> str:
+    return source.absolute().name
+
+
+def _unpack_into(spool: IO[bytes], name: str, destination: Path) -> Copied:
+    if destination.is_dir() and name != ".":
+        destination = destination / name
+    return unpack(spool, name, destination)

@@ -1,0 +1,151 @@
+"""Port-forward: a port on this machine's loopback that leads into a pod.
+
+Each connection has a WebSocket of its own, with the two SPDY streams that the protocol asks for.
+So none waits for another, what one side does not read makes the other wait, and every connection
+finds the pod as it is by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Final
+
+import aiohttp
+
+from podtui.api import channels
+from podtui.api.spdy import Data, Reset, Spdy, SpdyError
+from podtui.client.connection import Connection
+from podtui.client.remote import pod_path
+from podtui.errors import PodtuiError
+
+LOOPBACK: Final = "127.0.0.1"
+MOST_CONNECTIONS: Final = 256
+_PIECE: Final = 32 * 1024
+_ERROR: Final = 1
+_DATA: Final = 3
+_LONGEST_PROBLEM: Final = 4096
+
+
+def listen(local_port: int) -> socket.socket:
+    """Raises `PodtuiError` where the port can't be had."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, local_port))
+        listener.listen(128)
+        listener.setblocking(False)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) else "no such port"
+        raise PodtuiError(f"cannot listen on {LOOPBACK}:{local_port}: {why}") from error
+    return listener
+
+
+class Forward:
+    """`podtui.client.talking.PortForward`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        pod: str,
+        port: int,
+        listener: socket.socket,
+    ) -> None:
+        self._connection = connection
+        self._path = pod_path(namespace, pod, "portforward")
+        self._listener = listener
+        self.remote_port = port
+        self.local_port: int = listener.getsockname()[1]
+        self.connections = 0
+        self.accepted = 0
+        self.sent = 0
+        self.received = 0
+        self.problem = ""
+
+    def close(self) -> None:
+        self._listener.close()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    caller, _ = await loop.sock_accept(self._listener)
+                    if self.connections >= MOST_CONNECTIONS:
+                        self.problem = f"more than {MOST_CONNECTIONS} connections at once"
+                        caller.close()
+                        continue
+                    self.connections += 1
+                    self.accepted += 1
+                    group.create_task(self._serve(caller), name=f"forward {self.local_port}")
+        finally:
+            self.close()
+
+    async def _serve(self, caller: socket.socket) -> None:
+        """One connection to its end. What goes wrong is kept in ``problem``."""
+        caller.setblocking(False)
+        try:
+            async with self._connection.socket(self._path, (), channels.PORT_FORWARD) as remote:
+                self.problem = await self._carry(caller, remote)
+        except PodtuiError as error:
+            self.problem = str(error)
+        finally:
+            self.connections -= 1
+            caller.close()
+
+    async def _carry(self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse) -> str:
+        """Until the pod's side ends; what went wrong, empty for nothing."""
+        spdy, problem = Spdy(), ""
+        headers = {channels.PORT: str(self.remote_port), channels.REQUEST: "0"}
+        try:
+            for stream, kind in ((_ERROR, channels.ERROR_STREAM), (_DATA, channels.DATA_STREAM)):
+                opened = spdy.open(
+                    stream, headers | {channels.STREAM_TYPE: kind}, fin=stream == _ERROR
+                )
+                await remote.send_bytes(opened)
+            async with asyncio.TaskGroup() as group:
+                upward = group.create_task(self._up(caller, remote, spdy))
+                problem = await self._down(caller, remote, spdy)
+                upward.cancel()
+        except* ConnectionError:
+            # One end has left, and closing both tells the other.
+            problem = ""
+        except* SpdyError as errors:
+            problem = f"not a port-forward: {errors.exceptions[0]}"
+        return problem
+
+    async def _up(
+        self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse, spdy: Spdy
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await loop.sock_recv(caller, _PIECE):
+            await remote.send_bytes(spdy.data(_DATA, data))
+            self.sent += len(data)
+        await remote.send_bytes(spdy.data(_DATA, b"", fin=True))
+
+    async def _down(
+        self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse, spdy: Spdy
+    ) -> str:
+        loop = asyncio.get_running_loop()
+        said = b""
+        async for message in remote:
+            if not isinstance(message.data, bytes):
+                continue
+            for frame in spdy.feed(message.data):
+                match frame:
+                    case Data(stream, payload, fin) if stream == _DATA:
+                        await loop.sock_sendall(caller, payload)
+                        self.received += len(payload)
+                        if fin and not said:
+                            return ""
+                    case Data(stream, payload, fin) if stream == _ERROR:
+                        said = (said + payload)[:_LONGEST_PROBLEM]
+                        if fin and said:
+                            return said.decode(errors="replace")
+                    case Reset():
+                        return "the agent gave the connection up"
+                    case _:
+                        pass
+        return said.decode(errors="replace") or "the agent closed the connection"

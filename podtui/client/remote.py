@@ -1,0 +1,123 @@
+"""Exec and attach: a process in a container at the other end of a WebSocket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from podtui.api import channels
+from podtui.api.v1 import Status
+from podtui.client.connection import Connection
+from podtui.client.talking import AttachQuery, ExecQuery, Output, RemoteSession
+from podtui.errors import AgentUnavailable, ApiError
+
+_PIECE: Final = 64 * 1024
+_STREAMS: Final = {channels.STDOUT: "stdout", channels.STDERR: "stderr"}
+
+
+def pod_path(namespace: str, pod: str, subresource: str) -> str:
+    return (
+        f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/{subresource}"
+    )
+
+
+@asynccontextmanager
+async def exec_session(
+    connection: Connection, namespace: str, pod: str, query: ExecQuery
+) -> AsyncGenerator[RemoteSession]:
+    """See `podtui.client.talking.Talking.exec`."""
+    params = [("command", word) for word in query.command]
+    params += _wishes(query.container, stdin=query.stdin, tty=query.tty)
+    path = pod_path(namespace, pod, "exec")
+    async with connection.socket(path, params, channels.V5) as socket:
+        yield SocketSession(socket)
+
+
+@asynccontextmanager
+async def attach_session(
+    connection: Connection, namespace: str, pod: str, query: AttachQuery
+) -> AsyncGenerator[RemoteSession]:
+    """See `podtui.client.talking.Talking.attach`."""
+    params = _wishes(query.container, stdin=query.stdin, tty=query.tty)
+    path = pod_path(namespace, pod, "attach")
+    async with connection.socket(path, params, channels.V5) as socket:
+        yield SocketSession(socket)
+
+
+def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, str]]:
+    wishes = {
+        "container": container,
+        "stdin": "true" if stdin else "",
+        "stdout": "true",
+        "stderr": "" if tty else "true",
+        "tty": "true" if tty else "",
+    }
+    return [(name, value) for name, value in wishes.items() if value]
+
+
+class SocketSession:
+    """`podtui.client.talking.RemoteSession` over an open WebSocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._status: Status | None = None
+        self._input_ended = False
+
+    async def output(self) -> AsyncGenerator[Output]:
+        async for message in self._socket:
+            if not isinstance(message.data, bytes) or not message.data:
+                continue
+            channel, data = message.data[0], message.data[1:]
+            if channel == channels.ERROR:
+                self._status = _decoded(data)
+                return
+            if data and channel in _STREAMS:
+                yield "stderr" if channel == channels.STDERR else "stdout", data
+        raise AgentUnavailable("the agent closed the connection")
+
+    async def write(self, data: bytes) -> None:
+        for at in range(0, len(data), _PIECE):
+            await self._send(channels.STDIN, data[at : at + _PIECE])
+
+    async def end_input(self) -> None:
+        if not self._input_ended:
+            self._input_ended = True
+            await self._send(channels.CLOSE, bytes([channels.STDIN]))
+
+    async def resize(self, columns: int, rows: int) -> None:
+        size = msgspec.json.encode({"Width": columns, "Height": rows})
+        await self._send(channels.RESIZE, size)
+
+    def exit_code(self) -> int:
+        if self._status is None:
+            raise AgentUnavailable("the agent has not told how the command ended")
+        return exit_code(self._status)
+
+    async def _send(self, channel: int, data: bytes) -> None:
+        try:
+            await self._socket.send_bytes(bytes([channel]) + data)
+        except ConnectionError:
+            # It has ended; its output says how.
+            return
+
+
+def exit_code(status: Status) -> int:
+    """Raises `ApiError` for a failure that is not the command's."""
+    if status.status == "Success":
+        return 0
+    for cause in status.details.causes if status.details else ():
+        if cause.reason == channels.EXIT_CODE and cause.message.isdigit():
+            return int(cause.message)
+    raise ApiError(status.code or 500, status.reason or "Unknown", status.message)
+
+
+def _decoded(data: bytes) -> Status:
+    try:
+        return msgspec.json.decode(data, type=Status)
+    except msgspec.DecodeError as error:
+        raise ApiError(500, "InternalError", "the agent's last word is no Status") from error
