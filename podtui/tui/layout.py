@@ -64,6 +64,7 @@ class Body(Container):
         self._shown: dict[str, Region] = {}
         self._room = Size(80, 24 - CHROME)
         self._dragged: Divider | None = None
+        self._grip = (0, 0)
 
     @property
     def layout(self) -> Layout:
@@ -138,7 +139,11 @@ class Body(Container):
         return event.screen_x - self.region.x, event.screen_y - self.region.y
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._dragged = self._divider_at(*self._inside(event)) if event.button == 1 else None
+        x, y = self._inside(event)
+        self._dragged = found = self._divider_at(x, y) if event.button == 1 else None
+        if found is not None:
+            # A border is two cells, the end of one pane and the beginning of the next.
+            self._grip = (x - found.place.x - 1, y - found.place.y - 1)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._dragged is None:
@@ -147,7 +152,8 @@ class Body(Container):
             # The button was let go outside of the panes.
             self._dragged = None
             return
-        share = self._dragged.share_at(*self._inside(event))
+        x, y = self._inside(event)
+        share = self._dragged.share_at(x - self._grip[0], y - self._grip[1])
         self.show_view(with_share(self.view, self._dragged.split.name, share))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:

@@ -52,7 +52,8 @@ class Prompt(Horizontal):
     """Hidden until `ask`; posts `Changed` as one types, `Submitted` or `Cancelled` at the end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Cancel", id="prompt.cancel", tooltip="Leave it as it was"),
+        Binding("escape", "cancel", "Cancel", id="prompt.cancel",
+                tooltip="Close; what was filtered is shown again"),
         Binding("up", "history(-1)", "Earlier", show=False, id="prompt.earlier",
                 tooltip="What was typed before"),
         Binding("down", "history(1)", "Later", show=False, id="prompt.later",

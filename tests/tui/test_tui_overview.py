@@ -65,7 +65,7 @@ async def test_a_border_is_dragged_with_the_mouse() -> None:
         border = screen.pods.region.bottom - 1
         await pilot.mouse_down(offset=(60, border))
         screen.body.post_message(dragged(60, border + 5))
-        await wait_for(pilot, lambda: screen.pods.region.bottom - 1 == border + 4, "the new size")
+        await wait_for(pilot, lambda: screen.pods.region.bottom - 1 == border + 5, "the new size")
 
 
 async def test_the_prompt_tells_faults_completes_and_remembers() -> None:

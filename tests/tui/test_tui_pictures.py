@@ -29,9 +29,20 @@ def settled(*keys: str, select: str = "uid-crash-loop") -> Callable[[Pilot[Any]]
             main(app).pods.table.select(select)
             await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
         await pilot.press(*keys)
-        await pilot.pause(0.3)
+        await stands_still(pilot)
 
     return before
+
+
+async def stands_still(pilot: Pilot[Any]) -> None:
+    """Let the app go on until nothing changes any more: logs and events come when they come."""
+    seen: list[str] = []
+    for _ in range(60):
+        await pilot.pause(0.15)
+        seen.append(pilot.app.export_screenshot())
+        if len(seen) > 4 and len(set(seen[-4:])) == 1:
+            return
+    pytest.fail("the picture goes on changing")
 
 
 @pytest.mark.parametrize("theme", ["podtui-dark", "podtui-light"])
@@ -40,12 +51,27 @@ def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
     assert snap_compare(make_app(theme=theme), terminal_size=size, run_before=settled())
 
 
-def test_node_zoomed(snap_compare: Picture) -> None:
-    assert snap_compare(make_app(), terminal_size=(100, 34), run_before=settled("4", "plus"))
+SCREENS = {
+    "node-zoomed": ("4", "plus"),
+    "pod": ("enter",),
+    "pod-timeline": ("enter", "2"),
+    "pod-events": ("enter", "3"),
+    "pod-yaml": ("enter", "y"),
+    "pod-manifest": ("enter", "m"),
+    "event": ("2", "enter"),
+    "help": ("question_mark",),
+    "help-ids": ("question_mark", "i"),
+    "commands": ("ctrl+a",),
+    "columns": ("W",),
+    "prompt": ("colon", "t", "h"),
+}
 
 
-def test_pod(snap_compare: Picture) -> None:
-    assert snap_compare(make_app(), terminal_size=(100, 36), run_before=settled("enter"))
+@pytest.mark.parametrize("theme", ["podtui-dark", "podtui-light"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen(snap_compare: Picture, screen: str, theme: str) -> None:
+    app = make_app(theme=theme)
+    assert snap_compare(app, terminal_size=(100, 34), run_before=settled(*SCREENS[screen]))
 
 
 def test_broken_manifest(snap_compare: Picture) -> None:
