@@ -29,6 +29,8 @@ GROUPS: Final = {
     "probes": "A pod's probes",
     "why": "Why",
     "node": "Node",
+    "node-pane": "The node's pane",
+    "what-if": "Asking what would fit",
     "manifest": "Manifest",
     "text": "In a text",
     "lines": "In a list or an overview",

@@ -23,6 +23,7 @@ from podtui.tui.layout import Body
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.node_pane import NodePane
+from podtui.tui.node_screen import NodeScreen
 from podtui.tui.pane import Pane
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.pods_pane import PodsPane
@@ -310,6 +311,12 @@ class MainScreen(ActingScreen, PromptedScreen):
             event = self.events.event
             if event is not None:
                 self.podtui.push_screen(EventScreen(event))
+
+    def action_open_node(self, tab: str, wish: str = "") -> None:
+        """Open the node in full; ``wish`` is what to ask it first."""
+        if self.active != "node":
+            self.action_pane("node")
+        self.podtui.push_screen(NodeScreen(tab, wish))
 
     def action_open(self, tab: str) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, Pod
 from podtui.tui.format import cores, size
 from podtui.tui.pod_status import is_rejected
@@ -33,6 +34,8 @@ class Ask:
     limits: Mapping[str, int]
     refused: tuple[str, str] | None
     """(reason, message) where the node rejected it."""
+    would_fit: bool = False
+    """Whether the agent says that the node would take it by now."""
 
 
 def ask_of(pod: Pod) -> Ask:
@@ -48,6 +51,7 @@ def ask_of(pod: Pod) -> Ask:
         {resource: requested(pod, resource) for resource in RESOURCES},
         {resource: limited(pod, resource) for resource in RESOURCES if resource != "pods"},
         refused,
+        pod.metadata.annotations.get(WOULD_FIT) == "true",
     )
 
 
@@ -162,4 +166,4 @@ def _rejection(ask: Ask, by_resource: Mapping[str, Gauge]) -> Rejection:
         words.append(
             f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
         )
-    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits)
+    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 
 from podtui.api.v1 import Node
 from podtui.tui.cells import Span
@@ -36,6 +37,12 @@ class NodePane(Pane):
     DEFAULT_CSS = """
     NodePane > LinesView { height: 1fr; background: $background; padding: 0 1; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "screen.open_node('overview')", "Open", key_display="enter",
+                id="node-pane.open", tooltip="The node in full"),
+        Binding("w", "screen.open_node('what-if')", "What if", id="node-pane.what-if",
+                tooltip="Would it fit? Type requests, or name a manifest"),
+    ]  # fmt: skip
     number = 4
     name_ = "Node"
 

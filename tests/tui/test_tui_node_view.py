@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from tui_scene import ago, gallery, node, now
+from msgspec import structs
+from tui_scene import ago, gallery, node, now, pod, status
 
+from podtui.api.images import NodeImage
 from podtui.api.local import NodeMetrics
+from podtui.api.names import WOULD_EVICT, WOULD_FIT
 from podtui.api.quantity import milli_value
-from podtui.api.v1 import ObjectMeta
-from podtui.tui.cells import Line, line_width
+from podtui.api.v1 import NodeCondition, ObjectMeta
+from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
+from podtui.tui.cells import Line, Row, line_width
 from podtui.tui.model import Model
-from podtui.tui.node_gauges import ask_of, gauges
+from podtui.tui.node_gauges import ask_of, gauges, rejections
 from podtui.tui.node_history import KEPT, NodeHistory, Sample
+from podtui.tui.node_overview import condition_lines, overview_lines, resource_lines
 from podtui.tui.node_plot import history_lines, span_of
+from podtui.tui.node_tables import image_row, image_summary, rejected_row, share_row
 from podtui.tui.usage import Usage
+from podtui.tui.what_if_lines import verdict_lines
+from podtui.tui.what_if_view import manifest_files, question
 from podtui.tui.what_if_wish import WishError, is_wish, parse_wish
 
 GAUGES = gauges(node(), [ask_of(p) for p in gallery()], {}, Usage(410, 2300 << 20))
@@ -57,7 +66,7 @@ def test_plots_fit_their_place(width: int, height: int) -> None:
     samples = [Sample(now() - n, 400 + n, n << 20) for n in range(100, 0, -3)]
     lines = history_lines(GAUGES, samples, now(), width, height)
     assert max(map(line_width, lines)) <= width
-    assert len(lines) <= max(height, 11)
+    assert len(lines) <= max(height, 13)
     whole = "\n".join(map(text, lines))
     assert "cpu 0.4 now (11%) · 0.5 highest" in whole
     assert "━" in whole
@@ -113,3 +122,147 @@ def test_what_is_wrong_with_a_wish(typed: str, words: str) -> None:
 )
 def test_a_wish_is_not_a_file(typed: str, wish: bool) -> None:
     assert is_wish(typed) is wish
+
+
+# --- overview
+
+
+@pytest.mark.parametrize(("width", "height"), [(75, 20), (117, 32), (195, 56)])
+def test_the_overview_says_all_of_each_resource(width: int, height: int) -> None:
+    lines = overview_lines(node(), GAUGES, 1, now(), width, height)
+    assert max(map(line_width, lines)) <= width
+    said = [" ".join(text(line).split()) for line in lines]
+    assert said[0] == "CAPACITY ALLOCATABLE REQUESTED LIMITS USED"
+    assert "cpu 4 3.8 0.65 17% - 0.41 11%" in said
+    assert "memory 8Gi 7.5Gi 800Mi 10% 512Mi 7% 2.2Gi 30%" in said
+    assert "pods 110 110 7 6% - -" in said
+    assert "✖ 1 pod was rejected: 5 tells what is lacking" in said
+    assert "Engine docker 20.10.24" in said
+
+
+def test_what_is_nearly_used_up_is_marked_beside_its_colour() -> None:
+    full = [ask_of(pod("a", status(), requests={"cpu": "3", "memory": "7Gi"}))]
+    lines = resource_lines(gauges(node(), full, {}, None), 100, roomy=False)
+    assert "3  79%▲" in text(lines[1])
+    assert "7Gi  93%✖" in text(lines[3])
+
+
+def test_conditions_with_their_age_and_who_would_go_first() -> None:
+    base = node()
+    pressure = NodeCondition(
+        type="MemoryPressure", status="True", reason="KubeletHasInsufficientMemory",
+        message="kubelet has insufficient memory available",
+        lastTransitionTime=ago(minutes=5),
+    )  # fmt: skip
+    conditions = (pressure, *base.status.conditions)
+    meta = structs.replace(base.metadata, annotations={WOULD_EVICT: "default/web-n1"})
+    under = structs.replace(
+        base, metadata=meta, status=structs.replace(base.status, conditions=conditions)
+    )
+    said = "\n".join(map(text, condition_lines(under, now(), 120)))
+    assert "✖ MemoryPressure  True    for 5m      KubeletHasInsufficientMemory" in said
+    assert "✔ Ready" in said
+    assert "▲ default/web-n1 would be evicted first" in said
+    assert "✖ Ready" in "\n".join(map(text, condition_lines(node(ready=False), now(), 120)))
+
+
+# --- tables
+
+
+def cells(row: Row) -> list[str]:
+    return [cell.shown(now()) for cell in row.cells]
+
+
+def test_a_pods_share_is_of_what_pods_may_have() -> None:
+    web = pod("web", status(), requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
+    row = share_row(web, Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
+    assert cells(row) == ["web-n1", "1000m", "-", "3000m", "▲75%", "1Gi", "2Gi", "1Mi", "25%", "-"]
+    assert cells(share_row(web, None, {}))[3] == "-"
+
+
+def test_an_image_with_its_age_and_its_users() -> None:
+    image = NodeImage(
+        id="sha256:a", names=("busybox:1.36", "busybox:latest"), sizeBytes=4 << 20,
+        created=ago(days=3), usedBy=("default/web-n1", "other/job-n1"), collectable=True,
+    )  # fmt: skip
+    row = image_row(image)
+    assert cells(row) == ["busybox:1.36 +1", "4Mi", "3d", "2", "web-n1 other/job-n1", "collected"]
+    bare = NodeImage(id="sha256:b", sizeBytes=12 << 20)
+    assert cells(image_row(bare)) == ["sha256:b", "12Mi", "-", "-", "-", "kept"]
+    assert image_summary((image, bare)) == "2 images, 16Mi · 1 unused, 12Mi (75%)"
+
+
+def test_a_rejected_pod_says_what_it_lacked_and_whether_it_fits_now() -> None:
+    refused = next(p for p in gallery() if p.status.reason)
+    (rejection,) = rejections([ask_of(refused)], GAUGES)
+    row = rejected_row(refused, rejection)
+    assert cells(row)[:3] == ["too-big-n1", "✖ no room", "UnexpectedAdmissionError"]
+    assert cells(row)[4] == "cpu: asks 64, 3.15 free"
+    meta = structs.replace(refused.metadata, annotations={WOULD_FIT: "true"})
+    (rejection,) = rejections([ask_of(structs.replace(refused, metadata=meta))], GAUGES)
+    assert cells(rejected_row(refused, rejection))[1] == "✔ fits"
+
+
+# --- verdicts
+
+LACK = Lack(resource="cpu", requested=4000, used=650, capacity=3800)
+HOLDER = PortHolder(port=8080, protocol="TCP", namespace="default", pod="web-n1")
+PROGRAM = PortHolder(port=53, protocol="UDP", hostIP="127.0.0.1", process="dns\x1b[31mmasq", pid=612)
+LEAVER = Leaver(namespace="other", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,))
+
+
+def verdict(width: int = 74, **fields: object) -> list[str]:
+    meta = ObjectMeta(name="new-n1", namespace="default")
+    answer = WhatIf(metadata=meta, **{"admitted": True, **fields})  # type: ignore[arg-type]
+    lines = verdict_lines(answer, width)
+    assert max(map(line_width, lines)) <= width
+    return [" ".join(text(line).split()) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "✔ new-n1 fits"),
+        ({"admitted": False, "reason": "NodePorts"}, "✖ new-n1 does not fit: NodePorts"),
+        ({"holders": (PROGRAM,)}, "▲ new-n1 would be let in, and could not start"),
+        ({"leave": (LEAVER,)}, "▲ new-n1 would be let in, and others would be ended for it"),
+    ],
+)
+def test_the_verdict_in_a_line(fields: dict[str, object], words: str) -> None:
+    assert verdict(**fields)[0] == words
+
+
+@pytest.mark.parametrize("width", [60, 74, 190])
+def test_a_refusal_in_full(width: int) -> None:
+    said = verdict(
+        width, admitted=False, reason="R", message="In the kubelet's words. " * 5, replaces=True,
+        lacks=(LACK,), holders=(HOLDER, PROGRAM), leave=(LEAVER,), remarks=("Nobody is ended.",),
+    )  # fmt: skip
+    whole = " ".join(said)
+    assert "cpu 4 3.15 3.8 0.85" in said
+    assert "8080/TCP web-n1 pod" in said
+    assert "127.0.0.1:53/UDP dnsmasq (pid 612) a program outside podtui" in whole
+    assert "✖ other/web-n1 frees cpu 0.5, port 8080" in said
+    assert "▸ Nobody is ended." in said
+
+
+# --- questions
+
+
+def test_files_of_the_folder_and_of_folders_inside_it(tmp_path: Path) -> None:
+    for name in ("web.yaml", "gallery/job.yml", "gallery/notes.txt", ".trash/old.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("kind: Pod")
+    found = manifest_files([tmp_path / "web.yaml"])
+    assert found == {
+        "web.yaml": tmp_path / "web.yaml",
+        "gallery/job.yml": tmp_path / "gallery/job.yml",
+    }
+    assert question("gallery/job.yml", found) == b"kind: Pod"
+    assert question(f" {tmp_path}/web.yaml ", {}) == b"kind: Pod"
+    assert json.loads(question("cpu=1", found))["kind"] == "Pod"
+    with pytest.raises(WishError, match="neither"):
+        question("gallery/job", found)
+    (tmp_path / "web.yaml").unlink()
+    with pytest.raises(WishError, match="No such file"):
+        question("web.yaml", found)

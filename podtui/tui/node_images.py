@@ -1,0 +1,28 @@
+"""The tab with the images that the engine has."""
+
+from __future__ import annotations
+
+from podtui.api.images import NodeImage
+from podtui.tui.cells import Span
+from podtui.tui.node_tables import IMAGE_COLUMNS, image_row, image_summary
+from podtui.tui.sanitize import clean
+from podtui.tui.table import Table
+
+
+class NodeImages(Table):
+    """The largest on top."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(IMAGE_COLUMNS, sort="size", descending=True, id=id)
+        self.empty = ((Span("The engine is being asked.", "muted"),),)
+
+    def show_images(self, images: tuple[NodeImage, ...]) -> None:
+        self.replace(map(image_row, images))
+        self.border_subtitle = image_summary(images)
+        self.empty = ((Span("The engine has no image.", "muted"),),)
+
+    def show_problem(self, problem: str) -> None:
+        """What was shown stays."""
+        self.empty = ((Span(clean(problem), "error"),),)
+        if len(self.set):
+            self.border_subtitle = f"not up to date: {clean(problem)}"

@@ -1,0 +1,274 @@
+"""The node in full: its books, its pods, its past, its images, and who does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher
+
+from podtui.api.v1 import Pod
+from podtui.errors import PodtuiError
+from podtui.tui.actions.acting_screen import ActingScreen
+from podtui.tui.bars import Bar, Hints
+from podtui.tui.cells import Line, Span
+from podtui.tui.model import Changes
+from podtui.tui.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
+from podtui.tui.node_images import NodeImages
+from podtui.tui.node_overview import overview_lines
+from podtui.tui.node_pane import node_state
+from podtui.tui.node_plot import history_lines
+from podtui.tui.node_tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
+from podtui.tui.pod_screen import PodScreen
+from podtui.tui.pod_tabs import TabBar
+from podtui.tui.sanitize import clean
+from podtui.tui.table import Table
+from podtui.tui.text_screens import BackScreen
+from podtui.tui.tones import LinesView
+from podtui.tui.usage import is_active
+from podtui.tui.what_if_view import WhatIfView
+
+NODE_TABS: Final = {
+    "overview": "Overview",
+    "pods": "Pods",
+    "history": "History",
+    "images": "Images",
+    "rejected": "Rejected",
+    "what-if": "What if",
+}
+PAUSE: Final = 0.5
+"""Seconds between two drawings: adding up a thousand pods for each change would be felt."""
+IMAGES_SECONDS: Final = 5.0
+PLOTS: Final = 14
+"""Rows left below the overview from which on they show what was used."""
+
+
+class NodeScreen(ActingScreen, BackScreen):
+    """Opens on ``tab``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "tab('overview')", "Overview", show=False, id="node.overview",
+                tooltip="Resources, conditions, the machine"),
+        Binding("2", "tab('pods')", "Pods", show=False, id="node.pods",
+                tooltip="What each pod asks for and uses"),
+        Binding("3", "tab('history')", "History", show=False, id="node.history",
+                tooltip="What the node used over the last minutes"),
+        Binding("4", "tab('images')", "Images", show=False, id="node.images",
+                tooltip="The images on the engine's disk"),
+        Binding("5", "tab('rejected')", "Rejected", show=False, id="node.rejected",
+                tooltip="Pods that the node refused, and what they lack"),
+        Binding("6,w", "tab('what-if')", "What if", key_display="w", id="node.what-if",
+                tooltip="Would it fit? Type requests, or name a manifest"),
+        Binding("tab", "cycle(1)", "Next tab", show=False, id="node.next",
+                tooltip="Go to the next tab"),
+        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="node.before",
+                tooltip="Go to the tab before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    NodeScreen {
+        #tabs { background: $background; }
+        #content { height: 1fr; }
+        .part {
+            height: 1fr; border: round $pane-border; padding: 0 1; background: $background;
+            border-subtitle-color: $tone-muted; border-subtitle-background: $background;
+            &:focus { border: round $pane-border-focus; }
+        }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, tab: str = "overview", wish: str = "") -> None:
+        super().__init__()
+        self._tab = tab
+        self._wish = wish
+        self._asks: dict[str, Ask] = {}
+        self._gauges: tuple[Gauge, ...] = ()
+        self._rejections: tuple[Rejection, ...] = ()
+        self._stale = True
+        self._drawn_at = 0.0
+        self._poke = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        self.pods = Table(SHARE_COLUMNS, sort="cpu-requested", descending=True, id="pods")
+        self.rejected = Table(REJECTED_COLUMNS, sort="name", id="rejected")
+        self.rejected.empty = ((Span("✔ No pod is rejected.", "good"),),)
+        self.images = NodeImages(id="images")
+        self.what_if = WhatIfView(id="what-if")
+        yield Bar(id="header")
+        yield TabBar(NODE_TABS)
+        with Container(id="content"), ContentSwitcher(initial=self._tab):
+            yield LinesView(id="overview", classes="part")
+            yield _part(self.pods)
+            yield LinesView(id="history", classes="part")
+            yield _part(self.images)
+            yield _part(self.rejected)
+            yield self.what_if
+        yield Hints()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.action_tab(self._tab)
+        self.run_worker(self._ask_images(), name="images", group="images")
+
+    # --- what is chosen
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
+        pod = self.podtui.model.pods.get(table.cursor_key) if table is not None else None
+        return () if pod is None else (pod,)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("edit", "delete", "restart", "restart_container") and (
+            self._tab not in ("pods", "rejected")
+        ):
+            return False
+        return super().check_action(action, parameters)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        if message.table in (self.pods, self.rejected):
+            self.podtui.push_screen(PodScreen(message.key, "overview"))
+
+    # --- what is shown
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if not self.opened:
+            return
+        for key in changes.pods:
+            pod = self.podtui.model.pods.get(key)
+            if pod is None:
+                self._asks.pop(key, None)
+            else:
+                self._asks[key] = ask_of(pod)
+        self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
+        if not 0 <= now - self._drawn_at < PAUSE:
+            self._draw(now)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+
+    def _draw(self, now: float) -> None:
+        if not self.shown:
+            return
+        self._drawn_at = now
+        if self._stale:
+            self._reckon(now)
+        self._head()
+        if self._tab == "overview":
+            self._overview(now)
+        elif self._tab == "history":
+            view = self.query_one("#history", LinesView)
+            view.show(self._history(now, max(20, view.size.width - 1), max(8, view.size.height)))
+        for table in (self.pods, self.images, self.rejected):
+            table.tick(now)
+
+    def _reckon(self, now: float) -> None:
+        """Add everything up anew."""
+        self._stale = False
+        model = self.podtui.model
+        node = model.node
+        if node is None:
+            return
+        self._gauges = gauges(node, self._asks.values(), model.usage, model.node_use)
+        self._rejections = rejections(self._asks.values(), self._gauges)
+        allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
+        self.pods.replace(
+            share_row(
+                pod, model.usage.get((pod.metadata.namespace, pod.metadata.name)), allocatable
+            )
+            for pod in model.pods.values()
+            if is_active(pod)
+        )
+        refused = {rejection.key: rejection for rejection in self._rejections}
+        self.rejected.replace(
+            rejected_row(model.pods[key], rejection)
+            for key, rejection in refused.items()
+            if key in model.pods
+        )
+        if self._tab == "what-if":
+            self.what_if.node_changed(now)
+
+    def _head(self) -> None:
+        node = self.podtui.model.node
+        if node is None:
+            head = (Span(" node ", "brand"), Span(" it has not reported itself yet", "muted"))
+        else:
+            ready, words = node_state(node)
+            head = (
+                Span(" node ", "brand"),
+                Span(f" {clean(node.metadata.name)} ", "name"),
+                Span("● " if ready else "✖ ", "good" if ready else "error"),
+                Span(words, "muted" if ready else "error"),
+            )
+        self.query_one("#header", Bar).show(head)
+        count = len(self._rejections)
+        self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
+
+    def _overview(self, now: float) -> None:
+        node = self.podtui.model.node
+        if node is not None:
+            view = self.query_one("#overview", LinesView)
+            width, height = max(20, view.size.width - 1), view.size.height
+            count = len(self._rejections)
+            lines = overview_lines(node, self._gauges, count, now, width, height)
+            if (room := height - len(lines) - 1) >= PLOTS:
+                lines += [(), *self._history(now, width, room)]
+            view.show(lines)
+
+    def _history(self, now: float, width: int, height: int) -> list[Line]:
+        samples = tuple(self.podtui.model.node_history.samples)
+        return history_lines(self._gauges, samples, now, width, height)
+
+    async def _ask_images(self) -> None:
+        """Endless: ask while the tab is open."""
+        while True:
+            self._poke.clear()
+            here = self._tab == "images"
+            if here:
+                try:
+                    self.images.show_images(await self.podtui.client.images())
+                except PodtuiError as error:
+                    self.images.show_problem(str(error))
+            try:
+                async with asyncio.timeout(IMAGES_SECONDS if here else None):
+                    await self._poke.wait()
+            except TimeoutError:
+                continue
+
+    # --- tabs
+
+    def action_tab(self, tab: str) -> None:
+        if tab == "what-if":
+            self.what_if.open(self._asked_file())
+        self._tab = tab
+        self._poke.set()
+        self.query_one(ContentSwitcher).current = tab
+        self._body().focus()
+        self._draw(self.podtui.now())
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self.refresh_bindings()
+
+    def _asked_file(self) -> str:
+        """What to ask about at once: the file of the rejected pod under the cursor."""
+        wish, self._wish = self._wish, ""
+        if not wish and self._tab == "rejected":
+            for pod in self.chosen_pods():
+                manifest = self.podtui.model.manifest_of(pod)
+                wish = "" if manifest is None else PurePosixPath(manifest.spec.path).name
+        return wish
+
+    def _body(self) -> Widget:
+        return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")
+
+    def action_cycle(self, step: int) -> None:
+        names = list(NODE_TABS)
+        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+
+
+def _part(widget: Widget) -> Widget:
+    return widget.add_class("part")
