@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from rich.terminal_theme import TerminalTheme
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
@@ -37,7 +38,7 @@ from podtui.tui.preferred import PreferencesFile, Preferred
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.screen_memory import MemoryFile, ScreenMemory
-from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes
+from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
 
 FRAME = 0.1
 USAGE_SECONDS = 3.0
@@ -107,6 +108,11 @@ class PodtuiApp(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return defaults(self.current_theme)
+
+    @property
+    def ansi_theme(self) -> TerminalTheme:
+        theme = self.current_theme
+        return super().ansi_theme if theme.ansi else log_colors(theme)
 
     def get_default_screen(self) -> Screen[Any]:
         return MainScreen()

@@ -120,7 +120,7 @@ def _drawn(line: KeyLine, *, ids: bool, width: int) -> list[Line]:
     if ids:
         free = width - line_width(drawn[-1])
         if width_of(line.id) + 2 <= free:
-            drawn[-1] = (*drawn[-1], Span(line.id.rjust(free), "muted"))
+            drawn[-1] = (*drawn[-1], Span(" " * (free - width_of(line.id))), Span(line.id, "muted"))
         else:
-            drawn.append((Span(line.id.rjust(width), "muted"),))
+            drawn.append((Span(" " * (width - width_of(line.id))), Span(line.id, "muted")))
     return drawn

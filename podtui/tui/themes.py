@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import yaml
+from rich.terminal_theme import TerminalTheme
 from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -100,6 +101,24 @@ def defaults(theme: Theme) -> dict[str, str]:
         result["bar-free"] = foreground.blend(background, 0.75).hex
         result["pane-border"] = result["bar-free"]
     return result
+
+
+def log_colors(theme: Theme) -> TerminalTheme:
+    """What a log's own sixteen colours are: the theme's, which stand out from its ground. A theme
+    of the terminal's own colours has no need of them."""
+    values = {**defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+
+    def rgb(name: str) -> tuple[int, int, int]:
+        return Color.parse(values[name]).rgb
+
+    names = ("error", "success", "warning", "primary", "secondary", "accent")
+    black, white = ("background", "foreground") if theme.dark else ("foreground", "tone-muted")
+    return TerminalTheme(
+        rgb("background"),
+        rgb("foreground"),
+        [rgb(name) for name in (black, *names, white)],
+        [rgb(name) for name in ("tone-muted", *names, "foreground")],
+    )
 
 
 def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:

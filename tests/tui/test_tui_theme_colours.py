@@ -11,7 +11,7 @@ from textual.theme import Theme
 from tui_scene import THEMES
 
 from podtui.tui.pod_status import GLYPHS, Family
-from podtui.tui.themes import GROUPS, defaults, load_themes, variable
+from podtui.tui.themes import GROUPS, defaults, load_themes, log_colors, variable
 
 SHIPPED = {file.theme.name: file.theme for file in load_themes([THEMES]) if file.theme}
 FULL = sorted(name for name, theme in SHIPPED.items() if not theme.ansi)
@@ -69,6 +69,15 @@ def test_no_two_states_look_alike_to_the_colour_blind(sight: str) -> None:
         if distance(phases[one], phases[other], sight) < 20
     }
     assert near == {}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_the_colours_of_a_log_stand_out_too(name: str) -> None:
+    found = log_colors(SHIPPED[name])
+    ground = tuple(found.background_color)
+    texts = {number: tuple(found.ansi_colors[number]) for number in range(16)}
+    weak = {number for number, color in texts.items() if contrast(color, ground) < 4.5}
+    assert weak <= {0}, "black alone may be as dark as the ground"
 
 
 def test_each_state_has_a_sign_of_its_own() -> None:
