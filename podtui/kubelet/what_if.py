@@ -235,3 +235,5 @@ def _remarks(
             "The kubelet does not look at other programs: it would admit the pod, and its sandbox"
             " could not start while they have the port."
         )
+    elif programs:
+        yield "Other programs have ports that it wants, too: its sandbox could not start."

@@ -77,7 +77,8 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
             who, kind = _label(holder.namespace, holder.pod), "pod"
         else:
             number = "" if holder.pid is None else f" (pid {holder.pid})"
-            who, kind = f"{clean(holder.process) or 'not told'}{number}", "a program outside podtui"
+            named = clean(holder.process) or "a program"
+            who, kind = f"{named}{number}", "outside podtui"
         line = (
             Span(f"  {place}/{clean(holder.protocol)}  ", "key"),
             Span(f"{who} ", "name"),

@@ -241,7 +241,7 @@ def test_a_refusal_in_full(width: int) -> None:
     whole = " ".join(said)
     assert "cpu 4 3.15 3.8 0.85" in said
     assert "8080/TCP web-n1 pod" in said
-    assert "127.0.0.1:53/UDP dnsmasq (pid 612) a program outside podtui" in whole
+    assert "127.0.0.1:53/UDP dnsmasq (pid 612) outside podtui" in whole
     assert "✖ other/web-n1 frees cpu 0.5, port 8080" in said
     assert "▸ Nobody is ended." in said
 
