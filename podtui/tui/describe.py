@@ -16,6 +16,7 @@ from podtui.tui.rows import event_count, last_seen, manifest_message, place_of, 
 from podtui.tui.sanitize import clean
 from podtui.tui.usage import Usage
 from podtui.tui.why import explain_pod
+from podtui.why import Facts
 
 _INDENT = "  "
 _TWO_COLUMNS = 150
@@ -33,7 +34,9 @@ def describe_pod(
     width: int,
 ) -> list[Line]:
     """Lines of at most ``width`` cells."""
-    summary = _section("", _summary(pod, manifest, usage, now), width)
+    events = tuple(events)
+    facts = Facts(pod=pod, now=now, events=events, manifest=manifest)
+    summary = _section("", _summary(facts, usage), width)
     spec = pod.spec
     containers = (
         ("Init containers", container_lines(pod, spec.initContainers, now)),
@@ -77,7 +80,8 @@ def _indent_of(line: Line) -> int:
     return len(line[0].text) if line and len(line) > 1 else 4
 
 
-def _summary(pod: Pod, manifest: Manifest | None, usage: Usage | None, now: float) -> list[Line]:
+def _summary(facts: Facts, usage: Usage | None) -> list[Line]:
+    pod, manifest, now = facts.pod, facts.manifest, facts.now
     line = pod_status_line(pod)
     state = Span(f"{GLYPHS[line.family]} {clean(line.word)}", line.family.value)
     parts = [f"{line.ready}/{line.wanted} ready"]
@@ -87,7 +91,7 @@ def _summary(pod: Pod, manifest: Manifest | None, usage: Usage | None, now: floa
         parts.append(f"created {ago(pod.metadata.creationTimestamp, now)}")
     lines = [
         pair("Status", state, Span(" · " + " · ".join(parts))),
-        pair("Why", *explain_pod(pod, manifest, now)),
+        pair("Why", *explain_pod(facts)),
         pair("Address", Span(clean(pod.status.podIP) or "-"),
               Span(f" on {clean(pod.spec.nodeName) or 'no node'}", "soft"),
               Span(f" {clean(pod.status.hostIP)}", "muted")),

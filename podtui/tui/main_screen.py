@@ -35,6 +35,7 @@ from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
 from podtui.tui.text_screens import EventScreen, ManifestScreen
 from podtui.tui.view_history import Place, ViewHistory
+from podtui.tui.why_screen import WhyScreen
 
 REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is written down."""
@@ -49,6 +50,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         Binding("p", "previous", "Previous log", show=False, id="main.previous",
                 tooltip="The log of the container before its last restart"),
         Binding("y", "open('yaml')", "YAML", id="main.yaml"),
+        Binding("X", "why", "Why", id="main.why",
+                tooltip="Why the pod does not run, and what to change"),
         Binding("E", "events", "Events", id="main.events",
                 tooltip="Events of all pods, or of the chosen one"),
         Binding("1", "pane('pods')", "Pods", show=False, id="main.pods"),
@@ -325,6 +328,13 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.podtui.push_screen(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
             self.podtui.push_screen(ManifestScreen(manifest.metadata.name))
+
+    def action_why(self) -> None:
+        pod, manifest = self.pods.pod, self.pods.manifest
+        if pod is not None:
+            self.podtui.push_screen(WhyScreen(pod))
+        elif manifest is not None:
+            self.podtui.push_screen(WhyScreen(None, manifest.metadata.name))
 
     def open_pod(self, key: str) -> None:
         """Go to a pod and open it."""

@@ -35,6 +35,7 @@ from podtui.tui.table import Table
 from podtui.tui.text_screens import BackScreen, EventScreen, show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
+from podtui.tui.why_screen import WhyScreen
 
 ASK_SECONDS = 1.0
 
@@ -59,6 +60,8 @@ class PodScreen(ActingScreen, BackScreen):
                 tooltip="What its containers use, over the last hour"),
         Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
                 tooltip="How its probes stand, and what they heard"),
+        Binding("X", "why", "Why", id="pod.why",
+                tooltip="Why the pod does not run, and what to change"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
@@ -240,6 +243,10 @@ class PodScreen(ActingScreen, BackScreen):
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)
+
+    def action_why(self) -> None:
+        if self.pod is not None:
+            self.podtui.push_screen(WhyScreen(self.pod))
 
     # --- search
 

@@ -22,7 +22,7 @@ from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
 from podtui.tui.tones import LinesView
 from podtui.tui.totals import Totals
-from podtui.tui.why import explain_manifest, explain_pod
+from podtui.tui.why import Explanations, explain_manifest
 
 WHY_LINES = 2
 """Rows that the explanation takes where the pane is not low."""
@@ -57,6 +57,7 @@ class PodsPane(TablePane):
         self._folder = folder
         self.table = Table(POD_COLUMNS, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
+        self._explanations = Explanations(model)
         self.why = LinesView(id="why")
         self.why.can_focus = False
 
@@ -147,7 +148,7 @@ class PodsPane(TablePane):
         if self.manifest is not None:
             line = explain_manifest(self.manifest)
         elif self.pod is not None:
-            line = explain_pod(self.pod, None, self.table.now)
+            line = self._explanations.of(self.pod, self.table.now)
         height = 1 if self.has_class("-low") else WHY_LINES
         rows = wrap(line, width)
         if len(rows) > height:

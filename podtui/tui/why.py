@@ -2,72 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
 from podtui.api.local import Manifest
 from podtui.api.printing import ending
 from podtui.api.times import short_duration
-from podtui.api.v1 import ContainerStatus, Pod
+from podtui.api.v1 import Pod
 from podtui.tui.cells import Line, Span
 from podtui.tui.format import epoch
-from podtui.tui.pod_status import Family, pod_status_line
+from podtui.tui.model import Model
+from podtui.tui.pod_status import pod_status_line
 from podtui.tui.rows import manifest_message, place_of
 from podtui.tui.sanitize import clean
+from podtui.why import Diagnosis, Facts, Health, diagnose
 
 REJECTED = "Pod was rejected: "
+FRESH_SECONDS: Final = 2.0
+"""An explanation is made anew after so long at the latest."""
+GLYPHS: Final = {
+    Health.HEALTHY: ("●", "running"),
+    Health.DONE: ("✔", "completed"),
+    Health.WAITING: ("◔", "pending"),
+    Health.BROKEN: ("✖", "error"),
+}
 
 
-def explain_pod(pod: Pod, manifest: Manifest | None, now: float) -> Line:
-    """What holds the pod up, or what it runs where all is well."""
-    line = pod_status_line(pod)
-    if line.rejected:
-        message = clean(pod.status.message.removeprefix(REJECTED))
-        return (Span("rejected ", "error"), Span(message), Span("  r starts it afresh", "muted"))
-    if line.family is Family.COMPLETED:
-        return _endings(pod, now)
-    if pod.status.message and line.family in (Family.ERROR, Family.TERMINATING):
-        return (Span(clean(pod.status.message)),)
-    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
-        found = _trouble(status, now)
-        if found:
-            return found
-    for condition in pod.status.conditions:
-        if condition.type == "Ready" and condition.status == "False" and condition.message:
-            return (Span("not ready ", line.family.value), Span(clean(condition.message)))
-    return _contents(pod)
+def facts_of(
+    model: Model, pod: Pod, now: float, logs: Mapping[str, tuple[str, ...]] | None = None
+) -> Facts:
+    """What the screen knows of a pod."""
+    return Facts(
+        pod=pod,
+        now=now,
+        events=tuple(model.events_of(pod)),
+        manifest=model.manifest_of(pod),
+        node=model.node,
+        others=tuple(other for other in model.pods.values() if other is not pod),
+        logs=logs or {},
+    )
 
 
-def _trouble(status: ContainerStatus, now: float) -> Line:
-    name = Span(clean(status.name) + " ", "key")
-    waiting, ended = status.state.waiting, status.state.terminated
-    if waiting is not None and (waiting.message or waiting.reason.endswith("Error")):
-        last = _last(status, now)
-        message = clean(waiting.message or waiting.reason)
-        return (
-            name,
-            Span(last),
-            Span(" · " if last else ""),
-            Span(message, "soft" if last else ""),
-        )
-    if ended is not None and ended.exitCode != 0:
-        return (name, Span(_ended(status, now)))
-    return ()
+class Explanations:
+    """The line for the pod under the cursor, kept while nothing that it says may have changed."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._basis: tuple[object, ...] = ()
+        self._line: Line = ()
+
+    def of(self, pod: Pod, now: float) -> Line:
+        model = self._model
+        basis = (pod, model.node, len(model.events), now // FRESH_SECONDS)
+        if len(basis) != len(self._basis) or any(
+            a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
+        ):
+            self._basis = basis
+            self._line = explain_pod(facts_of(model, pod, now))
+        return self._line
 
 
-def _last(status: ContainerStatus, now: float) -> str:
-    ended = status.lastState.terminated
-    if ended is None:
-        return ""
-    when = epoch(ended.finishedAt)
-    ago = f" {short_duration(now - when)} ago" if when is not None else ""
-    message = f": {clean(ended.message.strip())}" if ended.message.strip() else ""
-    return f"ended with exit code {ended.exitCode} ({clean(ending(ended))}){ago}{message}"
+def explain_pod(facts: Facts) -> Line:
+    """What holds the pod up and what mends it, or what it runs where all is well."""
+    said = diagnose(facts)
+    if said.health is Health.DONE:
+        return _endings(facts.pod, facts.now)
+    if said.health is Health.HEALTHY:
+        return _contents(facts.pod)
+    return (*_cause(facts.pod, said), *_cure(said))
 
 
-def _ended(status: ContainerStatus, now: float) -> str:
-    ended = status.state.terminated
-    if ended is None:
-        return ""
-    message = f": {clean(ended.message.strip())}" if ended.message.strip() else ""
-    return f"ended with exit code {ended.exitCode} ({clean(ending(ended))}){message}"
+def _cause(pod: Pod, said: Diagnosis) -> Line:
+    rejected = pod_status_line(pod).rejected
+    head = (Span("rejected ", "error"),) if rejected else ()
+    return (*head, Span(clean(said.title)))
+
+
+def _cure(said: Diagnosis) -> Line:
+    if said.fixes:
+        return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
+    return (Span("  X ", "hint-key"), Span("tells more", "muted"))
 
 
 def _endings(pod: Pod, now: float) -> Line:
@@ -78,10 +92,11 @@ def _endings(pod: Pod, now: float) -> Line:
             continue
         when = epoch(ended.finishedAt)
         ago = f" {short_duration(now - when)} ago" if when is not None else ""
+        reason = "" if ended.exitCode == 0 else f" ({clean(ending(ended))})"
         spans += [
             Span("  ·  " if spans else "", "muted"),
             Span(clean(status.name) + " ", "key"),
-            Span(f"ended with exit code {ended.exitCode}{ago}", "soft"),
+            Span(f"ended with exit code {ended.exitCode}{reason}{ago}", "soft"),
         ]
     return tuple(spans) or _contents(pod)
 
@@ -104,3 +119,17 @@ def explain_manifest(manifest: Manifest) -> Line:
         Span(manifest_message(manifest)),
         Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
     )
+
+
+def health_word(health: Health) -> Line:
+    """A glyph and a word for how a pod is."""
+    glyph, tone = GLYPHS[health]
+    return (Span(f"{glyph} {health}", tone),)
+
+
+def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:
+    """The one that its manifest asks for, else the last that came."""
+    for pod in pods:
+        if uid and pod.metadata.uid == uid:
+            return pod
+    return pods[-1] if pods else None

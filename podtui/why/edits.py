@@ -37,9 +37,9 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return text
 
 
-def diff_lines(text: str, edits: Iterable[Edit]) -> tuple[str, ...]:
-    """What the edits change: lines that begin with a blank, ``-`` or ``+``, and ``@@`` between
-    places that are apart. Raises `EditError`."""
+def diff_lines(text: str, edits: Iterable[Edit], context: int = CONTEXT) -> tuple[str, ...]:
+    """What the edits change, with so many lines around it: lines that begin with a blank, ``-`` or
+    ``+``, and ``@@`` between places that are apart. Raises `EditError`."""
     before, after = BREAK.split(text), BREAK.split(apply_edits(text, edits))
-    lines = difflib.unified_diff(before, after, lineterm="", n=CONTEXT)
+    lines = difflib.unified_diff(before, after, lineterm="", n=context)
     return tuple(lines)[2:]
