@@ -57,6 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     parser.add_argument("--theme", metavar="NAME", help="the colours to begin with")
+    parser.add_argument(
+        "--readonly", action="store_const", const="true", help="let the screen change nothing"
+    )
     parser.set_defaults(run=_screen, config=None, theme=None, **dict.fromkeys(_FLAGS))
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
@@ -129,6 +132,7 @@ def _resolved(namespace: argparse.Namespace) -> Resolved:
 
     flags = {key: getattr(namespace, flag) for flag, key in _FLAGS.items()}
     flags["theme"] = getattr(namespace, "theme", None)
+    flags["readOnly"] = getattr(namespace, "readonly", None)
     return resolve(flags, config=namespace.config)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def shipped(name: str) -> Path:
-    """The folder ``themes`` or ``static_pods``. Raises FileNotFoundError."""
+    """The folder ``themes``, ``static_pods`` or ``templates``. Raises FileNotFoundError."""
     package = Path(__file__).resolve().parent
     for candidate in (package / "_data" / name, package.parent / name):
         if candidate.is_dir():

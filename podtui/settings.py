@@ -226,6 +226,8 @@ class Settings:
     nodeName: str
     engine: str = "auto"
     theme: str = ""
+    readOnly: bool = False
+    """Whether the screen lets nothing be changed."""
     kubeletStrict: bool = False
     maxPods: int = 110
     systemReserved: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -297,6 +299,7 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "nodeName": _node_name,
     "engine": _text,
     "theme": _text,
+    "readOnly": _boolean,
     "kubeletStrict": _boolean,
     "maxPods": _positive,
     "systemReserved": _text_map,

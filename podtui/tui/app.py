@@ -46,7 +46,8 @@ RETRY_SECONDS = 1.0
 
 
 class PodtuiApp(App[None]):
-    """``folder`` is shown in the status line; ``start_error`` is what is said when the agent could
+    """``folder`` is shown in the status line, ``folder_path`` is where new files go until the
+    first one is known; ``start_error`` is what is said when the agent could
     not be started; ``check_agent`` is asked for it once a second while nobody answers. With
     ``readonly`` nothing can be changed from here."""
 
@@ -75,6 +76,7 @@ class PodtuiApp(App[None]):
         theme_dirs: Sequence[Path] = (),
         simulated: bool = False,
         folder: str = "",
+        folder_path: Path | None = None,
         start_error: str = "",
         check_agent: Callable[[], str] | None = None,
         readonly: bool = False,
@@ -89,6 +91,7 @@ class PodtuiApp(App[None]):
         self.model = Model()
         self.simulated = simulated
         self.folder = folder
+        self._folder_path = folder_path
         self.start_error = start_error
         self.actions = Actions(self, readonly=readonly)
         self.memory = memory or MemoryFile(None)
@@ -205,6 +208,13 @@ class PodtuiApp(App[None]):
                     raise
 
     # --- actions
+
+    @property
+    def manifest_folder(self) -> Path | None:
+        """The folder that the agent reads; None where that is not known."""
+        for manifest in self.model.manifests.values():
+            return Path(manifest.spec.path).parent
+        return self._folder_path
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))

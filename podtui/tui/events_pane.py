@@ -94,6 +94,6 @@ class EventsPane(TablePane):
         if self._only:
             return (
                 (Span("No events of this pod.", "soft"),),
-                (Span("e", "hint-key"), Span(" shows those of all", "muted")),
+                (Span("E", "hint-key"), Span(" shows those of all", "muted")),
             )
         return ((Span("No events yet: they tell what the kubelet does, as it does it.", "muted"),),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from podtui.tui.model import Changes
@@ -44,3 +44,15 @@ class LiveScreen(Screen[None]):
 
     def publish(self, changes: Changes, now: float) -> None:
         """Show what changed; ``changes`` may be empty when only time went on."""
+
+
+class BackScreen(LiveScreen):
+    """A screen that goes back with ``q`` and Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "back", "Back", key_display="esc", id="screen.back"),
+    ]
+    DEFAULT_CSS = "BackScreen { layout: vertical; background: $background; }"
+
+    def action_back(self) -> None:
+        self.podtui.pop_screen()

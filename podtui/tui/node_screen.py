@@ -18,6 +18,7 @@ from podtui.errors import PodtuiError
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Line, Span
+from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
 from podtui.tui.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
 from podtui.tui.node_images import NodeImages
@@ -29,7 +30,6 @@ from podtui.tui.pod_screen import PodScreen
 from podtui.tui.pod_tabs import TabBar
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
-from podtui.tui.text_screens import BackScreen
 from podtui.tui.tones import LinesView
 from podtui.tui.usage import is_active
 from podtui.tui.what_if_view import WhatIfView

@@ -18,6 +18,7 @@ from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Span
 from podtui.tui.describe import describe_pod, title_of
+from podtui.tui.live_screen import BackScreen
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.pod_events import PodEvents
@@ -32,7 +33,7 @@ from podtui.tui.prompt import Prompt, Purpose
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
-from podtui.tui.text_screens import BackScreen, EventScreen, show_manifest
+from podtui.tui.text_screens import EventScreen, show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
 from podtui.tui.why_screen import WhyScreen

@@ -44,6 +44,8 @@ def run_tui(
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
         folder=shortened(settings.staticPodPath),
+        folder_path=folder_of(settings.staticPodPath),
+        readonly=settings.readOnly,
         check_agent=lambda: start_error(agent, settings.agent_log_path),
         memory=remembered(os.environ),
         preferences=preferences_of(resolved, theme=forced),
@@ -93,6 +95,11 @@ def theme_folders() -> list[Path]:
         return [shipped("themes"), own]
     except FileNotFoundError:
         return [own]
+
+
+def folder_of(path: Path) -> Path:
+    """The folder of manifests, where ``path`` may be one file as well."""
+    return path.parent if path.is_file() else path
 
 
 def shortened(path: Path) -> str:

@@ -12,7 +12,7 @@ from podtui.api.v1 import Event
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Line, Span, wrap
-from podtui.tui.live_screen import LiveScreen
+from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
 from podtui.tui.prompt import Prompt, Purpose
 from podtui.tui.rows import event_count, event_object, manifest_message, place_of
@@ -44,18 +44,6 @@ def show_manifest(view: TextView, manifest: Manifest | None) -> None:
     text = manifest.spec.text
     language = "yaml" if not manifest.spec.path.endswith(".json") else ""
     view.load(text or "(empty)", language=language, marks=marks_of(manifest))
-
-
-class BackScreen(LiveScreen):
-    """A screen that goes back with ``q`` and Esc."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "back", "Back", key_display="esc", id="screen.back"),
-    ]
-    DEFAULT_CSS = "BackScreen { layout: vertical; background: $background; }"
-
-    def action_back(self) -> None:
-        self.podtui.pop_screen()
 
 
 class ManifestScreen(ActingScreen, BackScreen):

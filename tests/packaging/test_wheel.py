@@ -17,6 +17,7 @@ from podtui.runtime.docker.pause import pause_program
 assert "site-packages" in resources.__file__, resources.__file__
 print(*sorted(p.name for p in resources.shipped("themes").iterdir()))
 print(*sorted(p.name for p in resources.shipped("static_pods").iterdir()))
+print(*sorted(p.name for p in resources.shipped("templates").iterdir()))
 print(*(len(pause_program(arch)) for arch in ("amd64", "arm64")))
 """
 
@@ -46,7 +47,8 @@ def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
     ).stdout.splitlines()
     assert "podtui-dark.yaml" in shown[0].split()
     assert {"web.yaml", "counter.yaml", "pipeline.yaml", "gallery"} <= set(shown[1].split())
-    assert all(0 < int(size) < 4096 for size in shown[2].split())
+    assert "service.yaml" in shown[2].split()
+    assert all(0 < int(size) < 4096 for size in shown[3].split())
     version = subprocess.run(
         [home / "bin" / "podtui", "--version"], check=True, capture_output=True, text=True
     )

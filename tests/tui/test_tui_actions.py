@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,18 @@ from textual.pilot import Pilot
 from tui_app import running, wait_for
 from tui_scene import FakeClient, ended, manifest, node, pod, status
 
+from podtui.api.engine_calls import EngineCall
 from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.tui.actions import editing
-from podtui.tui.actions.trash import TRASH
+from podtui.tui.actions.journal_screen import JournalScreen
+from podtui.tui.actions.trash import TRASH, throw_away
+from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.dialogs import Dialog
+from podtui.tui.dialogs import Ask, Dialog
 from podtui.tui.manifest_file import write_manifest_file
+from podtui.tui.picker import Picker
 
 WEB = b"kind: Pod\n"
 
@@ -220,6 +225,72 @@ async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
         await asked(app, pilot)
         await pilot.press("2")
         await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
+
+
+async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(monkeypatch, lambda file: file.write_bytes(file.read_bytes() + b"# mine\n"))
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = plan(Outcome.NEW)
+        await pilot.press("n")
+        await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the templates")
+        await pilot.press("end", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the question for a name")
+        ask = app.screen
+        assert isinstance(ask, Ask)
+        assert ask.input.value == "worker"
+        ask.input.value = "web"
+        await pilot.press("enter")
+        assert app.screen is ask, "that file is there already"
+        ask.input.value = "my-app"
+        await pilot.press("enter")
+        await asked(app, pilot)
+        assert not (tmp_path / "my-app.yaml").exists()
+        await pilot.press("y")
+        await told(app, pilot, "my-app.yaml applied")
+        text = (tmp_path / "my-app.yaml").read_text()
+        assert "  name: my-app\n" in text
+        assert text.endswith("# mine\n")
+
+
+async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, _):
+        thrown = throw_away(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
+        app.run_command("trash")
+        await wait_for(pilot, lambda: isinstance(app.screen, TrashScreen), "the trash")
+        screen = app.screen
+        assert isinstance(screen, TrashScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "what is in it")
+        assert not thrown.origin.exists()
+        await pilot.press("r")
+        await told(app, pilot, "Brought back: web.yaml")
+        assert thrown.origin.exists()
+        await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
+
+
+async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, client):
+        client.calls = (
+            EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start",
+                       pod="web-n1", uid="uid-web"),
+            EngineCall(serial=2, time="2026-11-21T11:58:00Z", line="docker start def", verb="start",
+                       pod="api-n1", uid="uid-api"),
+        )  # fmt: skip
+        await pilot.press("r")
+        await told(app, pilot, "Restarting: web-n1")
+        await pilot.press("J")
+        await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
+        screen = app.screen
+        assert isinstance(screen, JournalScreen)
+        await wait_for(pilot, lambda: len(screen.table.set) == 3, "all three lines")
+        first = screen.table.set.rows[screen.table.set.order[0]]
+        assert "curl --unix-socket" in str(first.values[5])
+        assert "pods/web-n1/restart" in str(first.values[5])
+        await pilot.press("p")
+        await wait_for(pilot, lambda: len(screen.table.set) == 2, "those of one pod")
+        await pilot.press("end", "y")
+        assert app.clipboard == "docker start abc"
 
 
 async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:

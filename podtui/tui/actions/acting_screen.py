@@ -10,14 +10,17 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.creating import create_pod
 from podtui.tui.actions.deleting import delete_manifests, undo_delete
 from podtui.tui.actions.editing import edit_file
+from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.restarting import choose_container, restart_container, restart_pods
+from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.pod_status import is_rejected
 from podtui.tui.rows import pod_label
 
-WRITING = frozenset({"edit", "delete", "undo", "restart", "restart_container"})
+WRITING = frozenset({"edit", "new", "delete", "undo", "restart", "restart_container"})
 """Actions that a read-only session does not have."""
 
 
@@ -33,6 +36,10 @@ class ActingScreen(LiveScreen):
                 tooltip="Bring back what was deleted last"),
         Binding("r", "restart", "Restart", id="act.restart",
                 tooltip="Run the pod anew; a rejected one is admitted again"),
+        Binding("n", "new", "New", show=False, id="act.new",
+                tooltip="A new pod from a template, through the editor"),
+        Binding("J", "journal", "Journal", show=False, id="act.journal",
+                tooltip="What was done, as docker and shell lines to copy"),
         Binding("ctrl+k", "restart_container", "Restart container", show=False,
                 id="act.restart-container", tooltip="Run one of its containers anew"),
     ]  # fmt: skip
@@ -77,6 +84,24 @@ class ActingScreen(LiveScreen):
             self.actions.start("Edit", lambda: edit_file(self.actions, path))
         else:
             self._tell_no_file(len(manifests))
+
+    def action_new(self) -> None:
+        folder = self.podtui.manifest_folder
+        if folder is None:
+            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+        else:
+            self.actions.start("New pod", lambda: create_pod(self.actions, folder))
+
+    def action_trash(self) -> None:
+        folder = self.podtui.manifest_folder
+        if folder is None:
+            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+        else:
+            self.podtui.push_screen(TrashScreen(folder))
+
+    def action_journal(self) -> None:
+        pods = self.chosen_pods()
+        self.podtui.push_screen(JournalScreen(pods[0] if len(pods) == 1 else None))
 
     def action_delete(self) -> None:
         manifests = self.chosen_manifests()

@@ -5,17 +5,18 @@ Each deed is a coroutine that asks, does, and tells; the app runs it as a worker
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import shlex
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual.screen import Screen
 
-from podtui.api.local import Manifest
-from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
+from podtui.tui.actions.journal_rows import Deed
 from podtui.tui.actions.trash import Trashed
 from podtui.tui.sanitize import clean
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from podtui.client.protocol import Client
     from podtui.tui.app import PodtuiApp
 
+Severity = Literal["information", "warning", "error"]
+MOST_DEEDS = 500
 READ_ONLY = "podtui runs read-only: nothing is changed"
 
 
@@ -42,6 +45,8 @@ class Actions:
     readonly: bool = False
     thrown: list[tuple[Trashed, ...]] = field(default_factory=list[tuple[Trashed, ...]])
     """What this session moved to the trash, the last deed last."""
+    deeds: deque[Deed] = field(default_factory=lambda: deque[Deed](maxlen=MOST_DEEDS))
+    """What was done, as lines to repeat it with, the oldest first."""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
 
     @property
@@ -65,24 +70,13 @@ class Actions:
 
         self.app.run_worker(run(), name=name, group="deeds")
 
-    def tell(self, text: str, *, title: str = "", severity: str = "information") -> None:
-        level = "error" if severity == "error" else severity
-        self.app.notify(
-            clean(text),
-            title=title,
-            severity="error"
-            if level == "error"
-            else "warning"
-            if level == "warning"
-            else "information",
-            markup=False,
-        )
+    def did(self, what: str, words: Iterable[str], *pods: str) -> None:
+        """Note a deed in the journal; ``words`` are a command line that does the same."""
+        self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
+
+    def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
+        self.app.notify(clean(text), title=title, severity=severity, markup=False)
 
     async def ask(self, dialog: Screen[str]) -> str:
         """The answer to a dialog."""
         return await self.app.push_screen_wait(dialog)
-
-
-def manifests_of(pods: Sequence[Pod], app: PodtuiApp) -> list[tuple[Pod, Manifest | None]]:
-    """Each pod with the file that it came from."""
-    return [(pod, app.model.manifest_of(pod)) for pod in pods]

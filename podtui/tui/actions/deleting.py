@@ -27,7 +27,9 @@ async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> b
     try:
         for manifest in manifests:
             path = Path(manifest.spec.path)
-            thrown.append(await asyncio.to_thread(throw_away, path, actions.now()))
+            one = await asyncio.to_thread(throw_away, path, actions.now())
+            thrown.append(one)
+            actions.did("delete", ["mv", str(path), str(one.path)], manifest.status.podName)
     finally:
         if thrown:
             actions.thrown.append(tuple(thrown))
@@ -93,6 +95,7 @@ async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
         for one in files:
             await asyncio.to_thread(bring_back, one)
             back.append(one)
+            actions.did("bring back", ["mv", "-n", str(one.path), str(one.origin)])
     except ManifestFileError as error:
         rest = f" ({len(back)} of {len(files)} are back)" if back else ""
         raise ManifestFileError(f"{error}{rest}") from error

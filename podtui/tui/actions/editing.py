@@ -64,6 +64,8 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
             else:
                 done = outcome_words(plan) if plan is not None else "saved"
                 actions.tell(done, title=f"{path.name} applied")
+                pods = [pod.name for pod in plan.pods] if plan is not None else []
+                actions.did("create" if base is None else "edit", ["$EDITOR", str(path)], *pods)
                 return
         if answer != AGAIN:
             actions.drafts[path] = Draft(base, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from podtui.api.names import GROUP_VERSION
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import ApiError
@@ -27,6 +28,8 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
             await actions.client.restart(pod.metadata.namespace, pod.metadata.name)
         except ApiError as error:
             failed.append(f"{pod_label(pod)}: {error}")
+        else:
+            _note(actions, pod)
     if failed:
         actions.tell("\n".join(failed), title="Not restarted", severity="error")
     if len(failed) < len(pods):
@@ -38,7 +41,18 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
 async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
     """Restart one container of a pod; it comes back by itself. Raises `ApiError`."""
     await actions.client.restart(pod.metadata.namespace, pod.metadata.name, container)
+    _note(actions, pod, container)
     actions.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
+
+
+def _note(actions: Actions, pod: Pod, container: str = "") -> None:
+    """As a line for the agent's socket: kubectl has no word for it."""
+    meta = pod.metadata
+    path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/restart"
+    query = f"?container={container}" if container else ""
+    socket = actions.client.target.removeprefix("unix:")
+    words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
+    actions.did("restart", words, meta.name)
 
 
 def starts_over(pod: Pod) -> bool:

@@ -1,0 +1,49 @@
+"""A new pod: a template, a name, the editor, the plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.editing import edit_file
+from podtui.tui.actions.templates import (
+    Template,
+    free_name,
+    name_problem,
+    named,
+    new_path,
+    read_templates,
+)
+from podtui.tui.cells import Line, Span, sized
+from podtui.tui.dialogs import Ask
+from podtui.tui.picker import Picker
+
+
+async def create_pod(actions: Actions, folder: Path) -> None:
+    """Ask what and how it is called, then edit it. Raises as `edit_file`."""
+    templates = await asyncio.to_thread(read_templates)
+    chosen = await actions.app.push_screen_wait(template_picker(templates))
+    if chosen is None:
+        return
+    template = templates[chosen]
+    taken = {*actions.app.model.manifests}
+    name = await actions.app.push_screen_wait(
+        Ask(
+            f"New pod from {template.name}",
+            [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)],
+            text=free_name(template.name, taken),
+            check=lambda text: name_problem(text, taken),
+        )
+    )
+    if name is not None:
+        await edit_file(actions, new_path(folder, name), begin=named(template, name))
+
+
+def template_picker(templates: Sequence[Template]) -> Picker:
+    return Picker("New pod", [template_line(template) for template in templates])
+
+
+def template_line(template: Template) -> Line:
+    return (Span(sized(template.name, 10), "name"), Span(template.words, "soft"))

@@ -1,0 +1,81 @@
+"""The journal's rows: what somebody did on the screen, and what the agent asked of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.engine_calls import EngineCall
+from podtui.tui.cells import Cell, Column, Kind, Row
+from podtui.tui.format import epoch
+from podtui.tui.sanitize import clean
+
+COLUMNS: Final = (
+    Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE),
+    Column("who", "BY", 60),
+    Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True),
+    Column("what", "WHAT", 90, maximum=20),
+    Column("took", "TOOK", 30, align="right"),
+    Column("line", "LINE", 100, minimum=24, maximum=4000, flexible=True, filling=True),
+)
+LINE: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that was done on the screen, and a line that does the same."""
+
+    moment: float
+    what: str
+    line: str
+    pod: str = ""
+
+
+def deed_row(number: int, deed: Deed) -> Row:
+    line, pod = clean(deed.line), clean(deed.pod)
+    cells = (
+        Cell("", "muted", deed.moment),
+        Cell("you", "name"),
+        Cell(pod, "soft"),
+        Cell(deed.what, "reason"),
+        Cell(""),
+        Cell(line),
+    )
+    sort = ((deed.moment, number), "you", pod, deed.what, 0.0, line)
+    values = (deed.moment, "you", pod, deed.what, "", line)
+    return Row(f"deed:{number}", cells, sort, values, search=f"you {pod} {deed.what} {line}")
+
+
+def call_row(call: EngineCall) -> Row:
+    """A failed call shows its error behind the line."""
+    moment = epoch(call.time)
+    pod = clean(call.pod) + (f"/{clean(call.container)}" if call.container else "")
+    times = f" ×{call.count:,}" if call.count > 1 else ""
+    line = clean(call.line)
+    shown = f"{line}  # {clean(call.error)}" if call.error else line
+    took = f"{call.seconds:.1f}s" if call.seconds >= 0.05 else ""
+    glyph, tone = ("✗ ", "error") if call.error else ("", "muted")
+    cells = (
+        Cell("", "muted", moment),
+        Cell("agent", "muted"),
+        Cell(pod, "soft"),
+        Cell(f"{glyph}{call.verb}{times}", tone),
+        Cell(took, "muted"),
+        Cell(shown, "error" if call.error else "soft"),
+    )
+    sort = ((moment or 0.0, call.serial), "agent", pod, call.verb, call.seconds, line)
+    values = (moment, "agent", pod, call.verb, took, line)
+    key = f"call:{call.uid}:{call.line}:{call.serial if call.count == 1 else 0}:{call.error}"
+    return Row(key, cells, sort, values, search=f"agent {pod} {call.verb} {shown}",
+               fault=bool(call.error))  # fmt: skip
+
+
+def journal_rows(deeds: Iterable[Deed], calls: Iterable[EngineCall], pod: str = "") -> list[Row]:
+    """All of both; of the deeds, where ``pod`` is named, only those about it."""
+    own = [
+        deed_row(number, deed)
+        for number, deed in enumerate(deeds)
+        if not pod or pod in deed.pod.split(", ")
+    ]
+    return [*own, *map(call_row, calls)]

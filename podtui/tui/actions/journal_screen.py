@@ -1,0 +1,63 @@
+"""The journal: every deed and every call of the engine as a line to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from podtui.api.v1 import Pod
+from podtui.tui.actions.journal_rows import COLUMNS, LINE, journal_rows
+from podtui.tui.actions.list_screen import ListScreen
+from podtui.tui.cells import Column, Line, Row, Span
+from podtui.tui.rows import pod_label
+from podtui.tui.table import Table
+
+
+class JournalScreen(ListScreen):
+    """Of all pods, or of ``pod`` alone; ``p`` turns from one to the other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "all_pods", "All or one pod", id="journal.pods",
+                tooltip="The lines of all pods, or of the one that was chosen"),
+        Binding("y", "copy_line", "Copy the line", id="journal.copy",
+                tooltip="Copy the line under the cursor, to run it in a shell"),
+    ]  # fmt: skip
+    COLUMNS: ClassVar[Sequence[Column]] = COLUMNS
+    SORT = "age"
+    NAME = "journal"
+    NOTHING = ("Nothing was done yet.", "Deeds and calls of the engine are kept while they last.")
+
+    def __init__(self, pod: Pod | None = None) -> None:
+        super().__init__()
+        self._pod = pod
+        self._only = False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "all_pods":
+            return self._pod is not None
+        return super().check_action(action, parameters)
+
+    async def rows(self) -> Iterable[Row]:
+        pod = self._pod if self._only else None
+        uid = pod.metadata.uid if pod is not None else ""
+        calls = await self.actions.client.engine_calls(uid)
+        return journal_rows(self.actions.deeds, calls, pod.metadata.name if pod else "")
+
+    def summary(self, count: int) -> Line:
+        whose = pod_label(self._pod) if self._only and self._pod is not None else "all pods"
+        return (Span(f"{whose} · {count:,}", "soft"),)
+
+    def action_all_pods(self) -> None:
+        self._only = not self._only
+        self.ask()
+
+    def action_copy_line(self) -> None:
+        row = self.table.cursor_row
+        if row is not None:
+            self.podtui.copy_to_clipboard(str(row.values[LINE]))
+            self.actions.tell(str(row.values[LINE]), title="Copied")
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        self.action_copy_line()

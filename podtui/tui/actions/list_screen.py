@@ -1,0 +1,81 @@
+"""A full screen with one table of things that one's deeds left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from podtui.errors import PodtuiError
+from podtui.tui.actions.actions import Actions
+from podtui.tui.bars import Bar, Hints
+from podtui.tui.cells import Column, Line, Row, Span
+from podtui.tui.live_screen import BackScreen
+from podtui.tui.model import Changes
+from podtui.tui.table import Table
+
+SECONDS = 1.0
+
+
+class ListScreen(BackScreen):
+    """Asks for its rows when it opens and every second from then on."""
+
+    COLUMNS: ClassVar[Sequence[Column]] = ()
+    SORT: ClassVar[str] = ""
+    NAME: ClassVar[str] = ""
+    NOTHING: ClassVar[Sequence[str]] = ()
+    DEFAULT_CSS = """
+    ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
+        border-title-color: $pane-title-focus; background: $background; }
+    """
+    AUTO_FOCUS = "Table"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = Table(self.COLUMNS, sort=self.SORT, descending=True, follow_top=True)
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield self.table
+        yield Hints()
+
+    @property
+    def actions(self) -> Actions:
+        return self.podtui.actions
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)
+                                 for n, words in enumerate(self.NOTHING))  # fmt: skip
+        self.set_interval(SECONDS, self.ask)
+        self.ask()
+
+    def publish(self, changes: Changes, now: float) -> None:
+        self.table.tick(now)
+
+    def ask(self) -> None:
+        """Look again what there is to list."""
+        self.run_worker(self._ask(), group="list", exclusive=True)
+
+    async def _ask(self) -> None:
+        try:
+            rows = list(await self.rows())
+        except PodtuiError as error:
+            self.head((Span(f" ▲ {error} ", "warning"),))
+            return
+        self.table.replace(rows)
+        self.head(self.summary(len(rows)))
+
+    async def rows(self) -> Iterable[Row]:
+        """What there is to list. Raises `PodtuiError`."""
+        raise NotImplementedError
+
+    def summary(self, count: int) -> Line:
+        """What the header says beside the screen's name."""
+        return (Span(f"{count:,}", "soft"),)
+
+    def head(self, words: Line) -> None:
+        if self.opened:
+            self.query_one("#header", Bar).show((Span(f" {self.NAME} ", "brand"), Span(" "),
+                                                 *words))  # fmt: skip

@@ -1,0 +1,65 @@
+"""Templates that ship: each makes a pod at once, under any name."""
+
+from __future__ import annotations
+
+import pytest
+
+from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.objects import object_key
+from podtui.manifest.result import settle
+from podtui.tui.actions.templates import (
+    free_name,
+    name_problem,
+    named,
+    read_templates,
+    template_of,
+)
+
+TEMPLATES = read_templates()
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
+def test_a_template_makes_a_pod_of_the_name_that_it_is_given(template) -> None:  # type: ignore[no-untyped-def]
+    result = read_manifest("/m/my-app.yaml", named(template, "my-app"), node_name="n1")
+    settled = settle(result, [object_key(item) for item in result.objects])
+    (pod,) = settled.pods
+    assert pod.metadata.name == "my-app-n1"
+    assert pod.metadata.labels == {"app": "my-app"}
+    assert {d.code for d in settled.diagnostics} <= {"NotPortable"}
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
+def test_a_template_says_what_it_is_for(template) -> None:  # type: ignore[no-untyped-def]
+    assert 20 < len(template.words) < 160
+    assert template.words.endswith(".")
+
+
+def test_nothing_but_the_name_is_changed() -> None:
+    text = "# It.\n# Does.\nmetadata:\n  name: web\n  labels:\n    app: web\nspec: web\n"
+    template = template_of("web", text)
+    assert template.words == "It. Does."
+    assert named(template, "x").decode() == text.replace("e: web", "e: x").replace("p: web", "p: x")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("web", ""),
+        ("a.b-c.1", ""),
+        ("", "a pod needs a name"),
+        ("Web", "small letters"),
+        ("-a", "small letters"),
+        ("a/b", "small letters"),
+        ("a..b", "small letters"),
+        ("taken", "there is a taken.yaml already"),
+        ("x" * 201, "a name has at most 200"),
+    ],
+)
+def test_a_name_is_checked_before_it_becomes_a_file(name: str, problem: str) -> None:
+    assert name_problem(name, {"taken.yaml"}).startswith(problem)
+    assert bool(name_problem(name, {"taken.yaml"})) == bool(problem)
+
+
+def test_a_free_name_is_proposed() -> None:
+    assert free_name("web", {"web.yaml", "web-2.yaml"}) == "web-3"
+    assert free_name("job", {"web.yaml"}) == "job"
