@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -78,13 +77,6 @@ def colours_only(line: bytes) -> bytes:
     text = line.decode(errors="replace").replace("\0", "").replace("\t", "\0")
     kept = _CONTROL.sub(lambda m: m[0] if m[1] is not None else "\t" * (m[0] == "\0"), text)
     return (kept + "\x1b[0m" * ("\x1b" in kept)).encode()
-
-
-def shown_cells(line: bytes) -> int:
-    """Terminal cells that a line takes when drawn on one row."""
-    if len(line) <= MAX_SHOWN and is_plain(line):
-        return len(line)
-    return sum(cell_len(segment.text) for segment in parse(line))
 
 
 def apply_sgr(style: Style, parameters: str, base: Style) -> Style:

@@ -139,10 +139,6 @@ class LogCanvas(ScrolledText):
             self.lines.add(stamps, texts, tag)
             self._wake()
 
-    def mark_gap(self, text: str) -> None:
-        """Add a line of our own that says what is missing at this place."""
-        self.add([0], [text.encode(errors="replace")], GAP)
-
     def clear(self) -> None:
         """Forget all lines and what was found in them; filter and search stay."""
         self.lines.clear()
@@ -246,10 +242,7 @@ class LogCanvas(ScrolledText):
         return self._rows_of_line, self._uneven
 
     def _resize(self) -> None:
-        size = Size(
-            self.scrollable_content_region.width or self.size.width,
-            self.lines.rows.rows + self._head,
-        )
+        size = Size(self.shown_width, self.lines.rows.rows + self._head)
         if size != self.virtual_size:
             self.virtual_size = size
 
@@ -290,10 +283,10 @@ class LogCanvas(ScrolledText):
         return rows
 
     def _text_rows(self, line: bytes, tag: int) -> int:
-        return self._look(self.scrollable_content_region.width).rows_of(line, tag)
+        return self._look(self.shown_width).rows_of(line, tag)
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.shown_width
         row = round(self.scroll_y) + y
         if row < self._head:
             return self._dropped(width)

@@ -42,6 +42,7 @@ class LogView(LogCanvas):
         self.match_number = 0
         self._lay_out()
         self._wake()
+        self._frame()
 
     def search(self, pattern: str) -> None:
         """Look for ``pattern`` in the lines that are shown, those to come included; empty ends the
@@ -181,7 +182,7 @@ class LogView(LogCanvas):
     def action_pan(self, columns: int) -> None:
         """Move sideways along lines that are not wrapped."""
         if not self.wrap:
-            room = self._look(self.scrollable_content_region.width).text_width
+            room = self._look(self.shown_width).text_width
             limit = max(0, self.lines.buffer.longest - room)
             self._shift = max(0, min(self._shift + columns, limit))
             self._strip.cache_clear()

@@ -56,6 +56,11 @@ class ScrolledText(ScrollView, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ScrolledText.SearchChanged)
 
+    @property
+    def shown_width(self) -> int:
+        """Cells beside the scroll bar, which `size` counts in."""
+        return self.scrollable_content_region.width or self.size.width
+
     def action_scroll_home(self) -> None:
         self.scroll_to(y=0, animate=False)
 

@@ -161,7 +161,7 @@ class TextView(ScrolledText):
         return len(str(len(self.rows))) + 2 if self.line_numbers else 0
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.shown_width
         base = self.rich_style
         index = round(self.scroll_y) + y
         if not 0 <= index < len(self.rows):
@@ -225,7 +225,7 @@ class TextView(ScrolledText):
 
     def action_pan(self, columns: int) -> None:
         """Move sideways along long lines."""
-        limit = max(0, self._longest + self._gutter - self.size.width)
+        limit = max(0, self._longest + self._gutter - self.shown_width)
         self._shift = max(0, min(self._shift + columns, limit))
         self.refresh()
 

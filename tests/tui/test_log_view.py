@@ -5,6 +5,7 @@ import asyncio
 from textual.app import App, ComposeResult
 
 from podtui.tui.log_filter import parse_log_filter
+from podtui.tui.log_tags import GAP
 from podtui.tui.log_time import Times
 from podtui.tui.log_view import LogView
 
@@ -154,10 +155,10 @@ async def test_gaps_and_emptiness_are_said() -> None:
         said = [row for row in shown(view) if row]
         assert len(said) > 1
         assert " ".join(" ".join(said).split()) == words
-        assert all(view.render_line(y).cell_length == 40 for y in range(10))
+        assert all(view.render_line(y).cell_length == view.shown_width for y in range(10))
         await pilot.resize_terminal(90, 10)
         assert len([row for row in shown(view) if row]) == 1
-        view.mark_gap("17 lines lost")
+        view.add([0], [b"17 lines lost"], GAP)
         view._frame()
         assert "17 lines lost" in shown(view)[0]
 
@@ -264,3 +265,16 @@ async def test_what_had_to_go_is_said_on_top() -> None:
         await pilot.press("g")
         assert f"… {view.buffer.dropped:,} lines not kept" in view.render_line(0).text
         assert shown(view)[1] == f"line {view.buffer.first}"
+
+
+async def test_no_cell_of_a_wrapped_line_is_under_the_scroll_bar() -> None:
+    app = LogApp()
+    async with app.run_test(size=(30, 8)) as pilot:
+        text = b"".join(b"%c" % (33 + n % 90) for n in range(100))
+        view = await fill(app, [STAMP + text])
+        view.wrap = True
+        await pilot.pause()
+        rows = [view.render_line(y) for y in range(view.size.height)]
+        assert all(row.cell_length == view.scrollable_content_region.width for row in rows)
+        assert view.scrollable_content_region.width == 29
+        assert "".join(row.text[3:] for row in rows).strip() == text.decode()
