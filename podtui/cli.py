@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podtui import __version__
+from podtui import __version__, talk_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,16 @@ FAILED: Final = 1
 USAGE: Final = 2
 NO_AGENT: Final = 3
 
-COMMANDS: Final = ("agent", "status", "stop", "down", "check", "doctor", "config")
+COMMANDS: Final = (
+    "agent",
+    "status",
+    "stop",
+    "down",
+    "check",
+    "doctor",
+    "config",
+    *talk_cli.COMMANDS,
+)
 _FLAGS: Final = {
     "root_dir": "rootDir",
     "static_pod_path": "staticPodPath",
@@ -83,6 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
+    talk_cli.add_to(add, _settings)
     return parser
 
 
@@ -90,8 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser()
+    words = talk_cli.take_words(arguments)
     path = _take_path(arguments)
     namespace = parser.parse_args(arguments)
+    namespace.words = words
     if path is not None:
         namespace.static_pod_path = path
     try:

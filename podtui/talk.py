@@ -1,0 +1,247 @@
+"""``podtui exec``, ``attach``, ``port-forward`` and ``cp``: the client's sessions at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import stat
+import struct
+import sys
+import termios
+import tty
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.unix import UnixClient
+from podtui.errors import PodtuiError, UsageError
+
+T = TypeVar("T")
+_PIECE: Final = 64 * 1024
+_LOOK_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path, of a container where ``pod`` is not empty."""
+
+    path: str
+    pod: str = ""
+    namespace: str = ""
+
+
+def parse_place(text: str, namespace: str) -> Place:
+    """``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
+    before, colon, path = text.partition(":")
+    if not colon or before.startswith((".", "/")):
+        return Place(text)
+    given, _, pod = before.rpartition("/")
+    if not pod or not path:
+        raise UsageError(f"{text}: not a place; say PATH, POD:PATH or NAMESPACE/POD:PATH")
+    return Place(path, pod, given or namespace)
+
+
+def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """(local, remote) of each ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``; local 0 is any. Raises
+    `UsageError`."""
+    found: list[tuple[int, int]] = []
+    for text in texts:
+        first, colon, second = text.partition(":")
+        local, remote = (first or "0", second) if colon else (text, text)
+        if not (_is_port(local) or local == "0") or not _is_port(remote):
+            raise UsageError(f"{text}: not a port; say REMOTE, LOCAL:REMOTE or :REMOTE")
+        found.append((int(local), int(remote)))
+    return tuple(found)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
+
+
+def run(socket_path: Path, job: Callable[[UnixClient], Coroutine[Any, Any, T]]) -> T:
+    """Run ``job`` with a client of the agent on this socket."""
+
+    async def with_client() -> T:
+        client = UnixClient(socket_path)
+        try:
+            return await job(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(with_client())
+
+
+# --- exec and attach
+
+
+async def execute(client: UnixClient, namespace: str, pod: str, query: ExecQuery) -> int:
+    """The command's exit code."""
+    return await _talk(client.exec(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
+
+
+async def attach(client: UnixClient, namespace: str, pod: str, query: AttachQuery) -> int:
+    return await _talk(client.attach(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
+
+
+async def _talk(
+    opened: AbstractAsyncContextManager[RemoteSession], *, stdin: bool, terminal: bool
+) -> int:
+    async with opened as session:
+        async with _jobs(*([_give(session)] if stdin else [])):
+            with _raw(terminal and stdin), _sizes(terminal) as sizes:
+                async with _jobs(_resize(session, sizes)):
+                    async for stream, data in session.output():
+                        await asyncio.to_thread(_print, stream, data)
+        return session.exit_code()
+
+
+@asynccontextmanager
+async def _jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Beside the block, and no longer than it; its errors stay as they are."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+            yield
+            for task in tasks:
+                task.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+
+
+def _print(stream: str, data: bytes) -> None:
+    out = sys.stderr.buffer if stream == "stderr" else sys.stdout.buffer
+    out.write(data)
+    out.flush()
+
+
+async def _give(session: RemoteSession) -> None:
+    async with aclosing(_input(sys.stdin.fileno())) as pieces:
+        async for piece in pieces:
+            await session.write(piece)
+    await session.end_input()
+
+
+async def _input(descriptor: int) -> AsyncGenerator[bytes]:
+    """What a terminal, a pipe or a file gives, without a thread that could not be ended."""
+    waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    while True:
+        if waits:
+            await _readable(descriptor)
+        if not (piece := os.read(descriptor, _PIECE)):
+            return
+        yield piece
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+@contextmanager
+def _raw(wanted: bool) -> Generator[None]:
+    """Every key goes to the other end, the interrupt as well."""
+    if not (wanted and sys.stdin.isatty()):
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _sizes(wanted: bool) -> Generator[AsyncIterator[tuple[int, int]]]:
+    """Columns and rows now, and whenever they change."""
+    changed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def sizes() -> AsyncGenerator[tuple[int, int]]:
+        while wanted and sys.stdin.isatty():
+            rows, columns, _, _ = struct.unpack(
+                "HHHH", fcntl.ioctl(sys.stdin, termios.TIOCGWINSZ, bytes(8))
+            )
+            if columns and rows:
+                yield columns, rows
+            await changed.wait()
+            changed.clear()
+
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        yield sizes()
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+
+
+async def _resize(session: RemoteSession, sizes: AsyncIterator[tuple[int, int]]) -> None:
+    async for columns, rows in sizes:
+        await session.resize(columns, rows)
+
+
+# --- port-forward
+
+
+async def forward(
+    client: UnixClient,
+    namespace: str,
+    pod: str,
+    ports: Sequence[tuple[int, int]],
+    say: Callable[[str], None],
+) -> None:
+    """Until it is interrupted. ``say`` gets a line for each port, and for each new problem."""
+    forwards: list[PortForward] = []
+    try:
+        for local, remote in ports:
+            one = await client.port_forward(namespace, pod, remote, local_port=local)
+            forwards.append(one)
+            say(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
+        async with asyncio.TaskGroup() as group:
+            for one in forwards:
+                group.create_task(one.run())
+                group.create_task(_tell_problems(one, say))
+    finally:
+        for one in forwards:
+            one.close()
+
+
+async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
+    told = ""
+    while True:
+        if one.problem != told:
+            told = one.problem
+            if told:
+                say(f"{one.local_port} -> {one.remote_port}: {told}")
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+# --- cp
+
+
+async def copy(client: UnixClient, container: str, source: Place, target: Place) -> str:
+    """What was copied, in words. Raises `PodtuiError`."""
+    if bool(source.pod) == bool(target.pod):
+        raise UsageError("one of the two must be in a container (POD:PATH), the other here")
+    if source.pod:
+        copied = await client.copy_from(
+            source.namespace, source.pod, container, source.path, Path(target.path)
+        )
+    else:
+        if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
+            raise PodtuiError(f"{source.path}: no such file or directory")
+        copied = await client.copy_to(
+            target.namespace, target.pod, container, Path(source.path), target.path
+        )
+    skipped = f"; {copied.skipped} links and devices were left out" if copied.skipped else ""
+    files = "1 file" if copied.files == 1 else f"{copied.files} files"
+    return f"{files}, {copied.bytes} bytes{skipped}"

@@ -1,0 +1,123 @@
+"""The words of the commands that talk with pods; what they do is in `podtui.talk`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from podtui.errors import AgentUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from podtui.settings import Settings
+
+COMMANDS: Final = ("exec", "attach", "port-forward", "cp")
+Add = Callable[[str, Callable[[argparse.Namespace], int], str], Any]
+
+
+def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None:
+    """``add`` makes a command's parser from its name, what runs it and its help."""
+
+    def agent(namespace: argparse.Namespace) -> Path:
+        found = settings(namespace)
+        if not found.socket_path.exists():
+            raise AgentUnavailable(f"no agent runs for {found.rootDir}; 'podtui' starts one")
+        return found.socket_path
+
+    run = add("exec", lambda it: _exec(it, agent(it)), "run a command in a container")
+    run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD -- COMMAND …"
+    _pod(run)
+    _streams(run)
+    attach = add("attach", lambda it: _attach(it, agent(it)), "talk with a container's process")
+    _pod(attach)
+    _streams(attach)
+    forward = add(
+        "port-forward", lambda it: _forward(it, agent(it)), "open a port here that leads to a pod's"
+    )
+    _pod(forward, container=False)
+    forward.add_argument("ports", metavar="[LOCAL:]REMOTE", nargs="+")
+    copy = add("cp", lambda it: _copy(it, agent(it)), "copy files out of or into a container")
+    _pod(copy, named=False)
+    copy.add_argument("source", metavar="SOURCE", help="PATH here, or [NAMESPACE/]POD:PATH")
+    copy.add_argument("target", metavar="TARGET", help="the other one of the two")
+
+
+def take_words(arguments: list[str]) -> list[str]:
+    """Remove and return what stands after the first ``--`` of an ``exec``."""
+    at = arguments.index("--") if "--" in arguments else 0
+    if "exec" not in arguments[:at]:
+        return []
+    words = arguments[at + 1 :]
+    del arguments[at:]
+    return words
+
+
+def _pod(parser: argparse.ArgumentParser, *, named: bool = True, container: bool = True) -> None:
+    if named:
+        parser.add_argument("pod", metavar="POD")
+    parser.add_argument("-n", "--namespace", default="default")
+    if container:
+        parser.add_argument("-c", "--container", default="", help="needed where there are several")
+
+
+def _streams(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-i", "--stdin", action="store_true", help="give it this input")
+    parser.add_argument("-t", "--tty", action="store_true", help="give it a terminal")
+
+
+def _exec(namespace: argparse.Namespace, socket: Path) -> int:
+    from podtui import talk
+    from podtui.client.talking import ExecQuery
+
+    if not namespace.words:
+        raise UsageError("say what to run: podtui exec POD -- COMMAND …")
+    query = ExecQuery(
+        container=namespace.container,
+        command=tuple(namespace.words),
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return talk.run(
+        socket, lambda client: talk.execute(client, namespace.namespace, namespace.pod, query)
+    )
+
+
+def _attach(namespace: argparse.Namespace, socket: Path) -> int:
+    from podtui import talk
+    from podtui.client.talking import AttachQuery
+
+    query = AttachQuery(
+        container=namespace.container,
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return talk.run(
+        socket, lambda client: talk.attach(client, namespace.namespace, namespace.pod, query)
+    )
+
+
+def _forward(namespace: argparse.Namespace, socket: Path) -> int:
+    from podtui import talk
+
+    ports = talk.parse_ports(namespace.ports)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    talk.run(
+        socket,
+        lambda client: talk.forward(client, namespace.namespace, namespace.pod, ports, say),
+    )
+    return 0
+
+
+def _copy(namespace: argparse.Namespace, socket: Path) -> int:
+    from podtui import talk
+
+    source = talk.parse_place(namespace.source, namespace.namespace)
+    target = talk.parse_place(namespace.target, namespace.namespace)
+    print(talk.run(socket, lambda client: talk.copy(client, namespace.container, source, target)))
+    return 0

@@ -1,0 +1,176 @@
+"""exec, attach, port-forward and cp on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from session_world import SessionWorld, memory, session_world
+
+from podtui.cli import build_parser, main
+from podtui.errors import UsageError
+from podtui.talk import Place, parse_place, parse_ports
+from podtui.talk_cli import take_words
+
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("web:/etc/hosts", Place("/etc/hosts", "web", "ns")),
+        ("other/web:/a:b", Place("/a:b", "web", "other")),
+        ("here", Place("here")),
+        ("/a/b:c", Place("/a/b:c")),
+        ("./web:x", Place("./web:x")),
+    ],
+)
+def test_places(text: str, place: Place) -> None:
+    assert parse_place(text, "ns") == place
+
+
+@pytest.mark.parametrize("text", [":/x", "web:", "ns/:/x"])
+def test_what_is_no_place(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_place(text, "ns")
+
+
+def test_ports() -> None:
+    assert parse_ports(["80", "8080:80", ":443"]) == ((80, 80), (8080, 80), (0, 443))
+    for text in ("", "x", "0", "80:", "1:2:3", "99999", "-1:80", "80:0"):
+        with pytest.raises(UsageError):
+            parse_ports([text])
+
+
+def test_words_after_two_dashes_are_the_commands() -> None:
+    arguments = ["exec", "-it", "web", "--", "sh", "-c", "--", "x"]
+    assert take_words(arguments) == ["sh", "-c", "--", "x"]
+    assert arguments == ["exec", "-it", "web"]
+    other = ["check", "--", "file"]
+    assert take_words(other) == []
+    assert other == ["check", "--", "file"]
+
+
+def test_options_may_stand_after_the_pod() -> None:
+    parsed = build_parser().parse_args(["exec", "web", "-it", "-c", "app", "-n", "ns"])
+    assert (parsed.pod, parsed.stdin, parsed.tty) == ("web", True, True)
+    assert (parsed.container, parsed.namespace) == ("app", "ns")
+
+
+def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--root-dir={tmp_path}", "exec", "web", "--", "true"]) == 3
+    assert "no agent runs" in capsys.readouterr().err
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
+    async with session_world(memory(), tmp_path / "podtui.sock") as it:
+        await it.put(c="echo one > /tmp/f; sleep 300")
+        yield it
+
+
+@pytest.fixture
+async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
+    running: list[asyncio.subprocess.Process] = []
+
+    async def begin(
+        *arguments: str, stdio: int = asyncio.subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "podtui",
+            f"--root-dir={tmp_path}",
+            *arguments,
+            stdin=stdio,
+            stdout=stdio,
+            stderr=stdio,
+            cwd=tmp_path,
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | None, bytes, bytes]:
+    process = await start(*arguments)
+    async with asyncio.timeout(40):
+        out, err = await process.communicate(given)
+    return process.returncode, out, err
+
+
+async def test_exec(start: Start) -> None:
+    script = "cat; echo bad >&2; exit 5"
+    found = await run(start, "exec", "-i", "web", "--", "sh", "-c", script, given=b"given\n")
+    assert found == (5, b"given\n", b"bad\n")
+    code, _, err = await run(start, "exec", "nobody", "--", "true")
+    assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
+    code, _, err = await run(start, "exec", "web")
+    assert (code, b"say what to run" in err) == (2, True)
+
+
+async def test_exec_at_a_terminal(start: Start) -> None:
+    ours, theirs = os.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+        before = termios.tcgetattr(theirs)
+        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+        said = b""
+        os.set_blocking(ours, False)
+        async with asyncio.timeout(40):
+            while b"/ # " not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            os.write(ours, b"X=deep; echo $X$X; exit 4\r")
+            assert await process.wait() == 4
+        assert b"deepdeep\r\n" in _read(ours)
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return b""
+
+
+async def test_port_forward(start: Start) -> None:
+    process = await start("port-forward", "web", ":80")
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        line = (await process.stdout.readline()).decode()
+        assert line.startswith("Forwarding from 127.0.0.1:")
+        assert line.endswith(" -> 80\n")
+        port = int(line.split(":")[1].split()[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert b"simulated: contract, port 80" in await reader.read()
+        writer.close()
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+
+
+async def test_cp(start: Start, tmp_path: Path) -> None:
+    code, out, err = await run(start, "cp", "web:/tmp/f", "copied")
+    assert (code, out) == (0, b"1 file, 4 bytes\n"), err
+    assert (tmp_path / "copied").read_text() == "one\n"
+    code, out, err = await run(start, "cp", "copied", "web:/tmp/again")
+    assert (code, out) == (0, b"1 file, 4 bytes\n"), err
+    code, _, err = await run(start, "cp", "here", "there")
+    assert (code, b"one of the two must be in a container" in err) == (2, True)
