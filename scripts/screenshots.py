@@ -10,40 +10,92 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from podtui.client.unix import UnixClient
 from podtui.resources import shipped
 from podtui.tui.app import PodtuiApp
+from podtui.tui.main_screen import MainScreen
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "images"
 GALLERY = ("crash-loop", "unknown-field", "too-big")
-SHOTS: list[tuple[str, str, tuple[int, int], tuple[str, ...]]] = [
-    ("overview-dark", "podtui-dark", (140, 40), ()),
-    ("overview-light", "podtui-light", (140, 40), ()),
-    ("overview-80x24", "podtui-dark", (80, 24), ()),
-    ("pod-dark", "podtui-dark", (120, 36), ("j", "enter")),
-    ("manifest-dark", "podtui-dark", (120, 30), ("k", "k", "k", "k", "enter")),
-]
+LOOPS = "CrashLoopBackOff"
 
 
-async def shoot(socket: Path) -> None:
-    for name, theme, size, keys in SHOTS:
-        app = PodtuiApp(
-            UnixClient(socket),
-            theme=theme,
-            theme_dirs=[shipped("themes")],
-            folder="./static_pods",
-            simulated=True,
-        )
-        async with app.run_test(size=size):
-            await asyncio.sleep(6)
-            for key in keys:
-                # Not the pilot's way: it waits for a program that never rests.
-                app.simulate_key(key)
-                await asyncio.sleep(0.5)
-            await asyncio.sleep(2)
-            (TARGET / f"{name}.svg").write_text(app.export_screenshot(title="podtui"))
+@dataclass(frozen=True)
+class Shot:
+    """``pod`` is the one under the cursor, without the node's name; ``keys`` are pressed then."""
+
+    name: str
+    size: tuple[int, int]
+    theme: str = "podtui-dark"
+    pod: str = "crash-loop"
+    keys: tuple[str, ...] = ()
+
+
+SHOTS = (
+    Shot("overview-dark", (140, 40)),
+    Shot("overview-light", (140, 40), "podtui-light"),
+    Shot("overview-80x24", (80, 24)),
+    Shot("overview-sand", (120, 34), "podtui-sand", "web"),
+    Shot("overview-contrast", (120, 34), "podtui-contrast"),
+    Shot("overview-colorblind", (120, 34), "podtui-colorblind"),
+    Shot("pod-dark", (120, 36), pod="web", keys=("enter",)),
+    Shot("timeline-dark", (120, 30), pod="pipeline", keys=("enter", "2")),
+    Shot("why-dark", (120, 30), keys=("X",)),
+    Shot("manifest-dark", (120, 30), pod="", keys=("g", "enter")),
+    Shot("help-dark", (120, 36), keys=("question_mark", "i")),
+)
+
+
+async def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+    """Wait for a condition; raises TimeoutError with ``what`` where it never holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        await asyncio.sleep(0.1)
+
+
+async def shoot(socket: Path, shot: Shot) -> None:
+    app = PodtuiApp(
+        UnixClient(socket),
+        theme=shot.theme,
+        theme_dirs=[shipped("themes")],
+        folder="./static_pods",
+        simulated=True,
+    )
+    async with app.run_test(size=shot.size):
+        main = app.screen_stack[0]
+        assert isinstance(main, MainScreen)
+        await until(lambda: app.model.node_use and app.model.pods, "pods and figures")
+        await until(lambda: any(_word(app, p) == LOOPS for p in app.model.pods), "the crash loop")
+        if shot.pod:
+            main.pods.table.select(_key_of(app, shot.pod))
+            await until(lambda: len(main.logs.view.buffer), "the log")
+        for key in shot.keys:
+            # Not the pilot's way: it waits for a program that never rests.
+            app.simulate_key(key)
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
+        (TARGET / f"{shot.name}.svg").write_text(app.export_screenshot(title="podtui"))
+
+
+def _key_of(app: PodtuiApp, name: str) -> str:
+    return next(k for k, pod in app.model.pods.items() if pod.metadata.name.startswith(name))
+
+
+def _word(app: PodtuiApp, key: str) -> str:
+    statuses = app.model.pods[key].status.containerStatuses
+    waiting = statuses[0].state.waiting if statuses else None
+    return waiting.reason if waiting is not None else ""
+
+
+async def shoot_all(socket: Path) -> None:
+    for shot in SHOTS:
+        await shoot(socket, shot)
 
 
 def main() -> int:
@@ -69,8 +121,9 @@ def main() -> int:
         command = [sys.executable, "-m", "podtui", "agent"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as agent:
             try:
-                time.sleep(25)
-                asyncio.run(shoot(root / "podtui.sock"))
+                # Long enough for a history of usage and for a crash loop to turn a few times.
+                time.sleep(40)
+                asyncio.run(shoot_all(root / "podtui.sock"))
             finally:
                 agent.terminate()
     finally:

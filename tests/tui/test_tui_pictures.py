@@ -58,12 +58,11 @@ SCREENS = {
     "pod-events": ("enter", "3"),
     "pod-yaml": ("enter", "y"),
     "pod-manifest": ("enter", "m"),
+    "why": ("X",),
     "event": ("2", "enter"),
-    "help": ("question_mark",),
     "help-ids": ("question_mark", "i"),
     "commands": ("ctrl+a",),
     "columns": ("W",),
-    "prompt": ("colon", "t", "h"),
 }
 
 
