@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import os
 import signal
-import stat
 import struct
 import sys
 import termios
@@ -128,10 +127,8 @@ async def _give(session: RemoteSession) -> None:
 
 async def _input(descriptor: int) -> AsyncGenerator[bytes]:
     """What a terminal, a pipe or a file gives, without a thread that could not be ended."""
-    waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     while True:
-        if waits:
-            await _readable(descriptor)
+        await _readable(descriptor)
         if not (piece := os.read(descriptor, _PIECE)):
             return
         yield piece
@@ -140,7 +137,11 @@ async def _input(descriptor: int) -> AsyncGenerator[bytes]:
 async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        # A file, which is always ready.
+        return
     try:
         await ready.wait()
     finally:

@@ -552,8 +552,8 @@ class Runtime(Protocol):
     def attach_session(
         self, container_id: str, *, stdin: bool = False
     ) -> AbstractAsyncContextManager[Session]:
-        """Talk with the container's own process, from now on; it goes on when the block ends.
-        Raises as `exec_session`."""
+        """Talk with the container's own process, from now on; it goes on when the block ends. It
+        sees the end of input where it was made with ``stdin_once``. Raises as `exec_session`."""
         ...
 
     def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:

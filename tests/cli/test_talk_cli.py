@@ -82,7 +82,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
     running: list[asyncio.subprocess.Process] = []
 
     async def begin(
-        *arguments: str, stdio: int = asyncio.subprocess.PIPE
+        *arguments: str, stdio: int = asyncio.subprocess.PIPE, stdin: int | None = None
     ) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -90,7 +90,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
             "podtui",
             f"--root-dir={tmp_path}",
             *arguments,
-            stdin=stdio,
+            stdin=stdio if stdin is None else stdin,
             stdout=stdio,
             stderr=stdio,
             cwd=tmp_path,
@@ -120,6 +120,32 @@ async def test_exec(start: Start) -> None:
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
     code, _, err = await run(start, "exec", "web")
     assert (code, b"say what to run" in err) == (2, True)
+
+
+async def test_exec_with_a_file_for_input(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "given").write_bytes(b"x" * 200_000)
+    for name, size in ((tmp_path / "given", 200_000), (Path(os.devnull), 0)):
+        descriptor = os.open(name, os.O_RDONLY)
+        try:
+            process = await start("exec", "-i", "web", "--", "cat", stdin=descriptor)
+        finally:
+            os.close(descriptor)
+        async with asyncio.timeout(40):
+            out, err = await process.communicate()
+        assert (process.returncode, len(out), err) == (0, size, b"")
+
+
+async def test_an_agent_that_stops_is_told(start: Start, world: SessionWorld) -> None:
+    process = await start("exec", "-i", "web", "--", "cat")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        process.stdin.write(b"here")
+        assert await process.stdout.readexactly(4) == b"here"
+        await world.served.app.shutdown()
+        assert await process.wait() == 3
+        assert process.stderr is not None
+        assert await process.stderr.read() == b"podtui: the agent closed the connection\n"
 
 
 async def test_exec_at_a_terminal(start: Start) -> None:

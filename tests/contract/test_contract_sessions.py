@@ -217,6 +217,21 @@ async def test_attaching_gives_input(engine_bench: Bench) -> None:
     assert (await engine_bench.ended(ident)).exit_code == 0
 
 
+@pytest.mark.engine
+async def test_input_that_ends_leaves_a_container_its_own(engine_bench: Bench) -> None:
+    """As under a kubelet: without ``stdin_once`` the next one who attaches goes on."""
+    script = "while read line; do sleep 0.3; echo got $line; done"
+    sandbox = await engine_bench.sandbox()
+    ident = await engine_bench.start(sandbox, script, stdin=True)
+    for word in (b"one", b"two"):
+        async with engine_bench.runtime.attach_session(ident, stdin=True) as session:
+            await session.write(word + b"\n")
+            await session.end_input()
+            output = session.output()
+            async with aclosing(output), asyncio.timeout(30):
+                assert await anext(output) == ("stdout", b"got " + word + b"\n")
+
+
 async def test_a_container_outlives_who_was_attached(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox(), "echo up; sleep 300")
     async with bench.runtime.attach_session(ident):

@@ -23,7 +23,11 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class DockerSession:
-    """One hijacked connection. ``resize_path`` is the API's; ``code`` waits for the exit code."""
+    """One hijacked connection. ``resize_path`` is the API's; ``code`` waits for the exit code.
+
+    ``closes`` tells whether the end of input is the process's to see; otherwise nobody is told:
+    the engine would take it for a good-bye.
+    """
 
     def __init__(
         self,
@@ -32,12 +36,14 @@ class DockerSession:
         *,
         tty: bool,
         resize_path: str,
+        closes: bool = True,
         code: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self._link = link
         self._channel = channel
         self._tty = tty
         self._resize_path = resize_path
+        self._closes = closes
         self._code = code
         self._url = link.endpoint.url
 
@@ -65,6 +71,8 @@ class DockerSession:
             return
 
     async def end_input(self) -> None:
+        if not self._closes:
+            return
         try:
             await self._channel.end()
         except OSError:
@@ -134,7 +142,8 @@ class Sessions:
                 )
             resize = f"/containers/{container_id}/resize"
             tty = bool(found["Config"].get("Tty"))
-            yield DockerSession(link, channel, tty=tty, resize_path=resize)
+            closes = bool(found["Config"].get("StdinOnce")) and not tty
+            yield DockerSession(link, channel, tty=tty, resize_path=resize, closes=closes)
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:
         """The output may end long before the command does."""
