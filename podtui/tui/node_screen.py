@@ -45,6 +45,10 @@ NODE_TABS: Final = {
 PAUSE: Final = 0.5
 """Seconds between two drawings: adding up a thousand pods for each change would be felt."""
 IMAGES_SECONDS: Final = 5.0
+OF_PODS: Final = frozenset(
+    binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
+) - {"undo", "new", "journal", "trash", "forwards"}
+"""What can be done where a pod is chosen alone."""
 PLOTS: Final = 14
 """Rows left below the overview from which on they show what was used."""
 
@@ -124,9 +128,7 @@ class NodeScreen(ActingScreen, BackScreen):
         return () if pod is None else (pod,)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("edit", "delete", "restart", "restart_container") and (
-            self._tab not in ("pods", "rejected")
-        ):
+        if action in OF_PODS and self._tab not in ("pods", "rejected"):
             return False
         return super().check_action(action, parameters)
 
