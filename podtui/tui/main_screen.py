@@ -16,7 +16,7 @@ from podtui.api.v1 import Pod
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.arrangement import PANES, View
 from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Span
+from podtui.tui.cells import Span, line_width
 from podtui.tui.chrome import header, status_line
 from podtui.tui.events_pane import EventsPane
 from podtui.tui.layout import Body
@@ -150,10 +150,11 @@ class MainScreen(ActingScreen, PromptedScreen):
         width = self.size.width
         left, right = header(app.model, self.pods.totals, width)
         self.query_one("#header", Bar).show(left, right)
-        line = status_line(app.model, app.client.target, app.folder, width, simulated=app.simulated)
         hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
         note = (Span(f" hidden: {names} ", "muted"),) if names else ()
+        room = width - line_width(note)
+        line = status_line(app.model, app.client.target, app.folder, room, simulated=app.simulated)
         self.query_one("#status", Bar).show(line, note)
 
     # --- panes

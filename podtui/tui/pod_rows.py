@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod
@@ -48,6 +49,7 @@ CRITICAL: Final = 90
 """Percent of a request or limit from which on a figure stands out."""
 
 _NEVER: Final = -1.0
+_KEYS: Final = tuple(column.key for column in POD_COLUMNS)
 _BLANK: Final = Cell("-", "muted")
 _MANIFEST_WORDS: Final = {
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
@@ -58,13 +60,15 @@ _MANIFEST_WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     """One column of a row: how it looks, where it sorts, what a filter compares."""
 
     cell: Cell
     sort: Any
     value: Value
+
+
+_NOT_MEASURED: Final = _Field(_BLANK, _NEVER, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +132,8 @@ def _in_columns(
     fields: Mapping[str, _Field],
 ) -> tuple[tuple[Cell, ...], tuple[Any, ...], tuple[Value, ...]]:
     """(cells, sort, values) in the order of the columns."""
-    found = [fields[column.key] for column in POD_COLUMNS]
-    return (
-        tuple(f.cell for f in found),
-        tuple(f.sort for f in found),
-        tuple(f.value for f in found),
-    )
+    cells, sort, values = zip(*(fields[key] for key in _KEYS), strict=True)
+    return cells, sort, values
 
 
 def _text(text: str, tone: str) -> _Field:
@@ -180,17 +180,22 @@ def _figures(usage: Usage | None, ask: Asked) -> dict[str, _Field]:
 
 def _amount(used: int | None, limit: int, shown: Any) -> _Field:
     if used is None:
-        return _Field(_BLANK, _NEVER, None)
+        return _NOT_MEASURED
     glyph, tone = _level(100 * used / limit) if limit else ("", "")
     return _Field(Cell(glyph + shown(used), tone), float(used), float(used))
 
 
 def _percentage(used: int | None, whole: int) -> _Field:
     if used is None or whole <= 0:
-        return _Field(_BLANK, _NEVER, None)
+        return _NOT_MEASURED
     percent = 100 * used / whole
-    glyph, tone = _level(percent)
-    return _Field(Cell(f"{glyph}{percent:.0f}%", tone), percent, percent)
+    return _Field(_percent_cell(round(percent), *_level(percent)), percent, percent)
+
+
+@lru_cache(maxsize=1024)
+def _percent_cell(percent: int, glyph: str, tone: str) -> Cell:
+    """Few percentages, many pods."""
+    return Cell(f"{glyph}{percent}%", tone)
 
 
 def _level(percent: float) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import ClassVar
 
 from rich.highlighter import Highlighter
@@ -130,7 +131,7 @@ class Prompt(Horizontal):
         self._sign.update(SIGNS[purpose])
         self.input.placeholder = HELP[purpose]
         if words:
-            complete = lambda typed: complete_command(typed, words)  # noqa: E731
+            complete = partial(complete_command, words=words)
         self.input.suggester = Completer(complete) if complete is not None else None
         with self.prevent(Input.Changed):
             self.input.value = text

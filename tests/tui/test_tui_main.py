@@ -257,7 +257,7 @@ async def test_events_newest_first_of_all_or_of_one() -> None:
         assert "Killing" in lines[1]
         assert "▲ BackOff ×7" in "\n".join(lines)
         screen.pods.table.select("uid-web")
-        await pilot.press("e")
+        await pilot.press("E")
         await wait_for(pilot, lambda: len(screen.events.table.set) == 3, "web's events")
         reasons = [line.split()[2] for line in table_text(app, "events")[1:4]]
         assert reasons == ["Started", "Created", "Pulled"], "one second, in their order"
@@ -266,7 +266,7 @@ async def test_events_newest_first_of_all_or_of_one() -> None:
         await wait_for(pilot, lambda: len(screen.events.table.set) == 4, "one more, of web alone")
         screen.pods.table.select("uid-leaving")
         await wait_for(pilot, lambda: len(screen.events.table.set) == 1, "those of the chosen one")
-        await pilot.press("e")
+        await pilot.press("E")
         assert len(screen.events.table.set) == 12
 
 

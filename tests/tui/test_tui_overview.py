@@ -135,6 +135,8 @@ async def test_commands_sort_hide_and_list_themselves() -> None:
         await wait_for(pilot, lambda: "RESTARTS↓" in table_text(app)[0], "the order")
         await pilot.press("colon", *"hide node", "enter")
         await wait_for(pilot, lambda: not screen.node.display, "the node is hidden")
+        await pilot.resize_terminal(80, 24)
+        await wait_for(pilot, lambda: "hidden: 4 Node" in bar_text(app, "status"), "it is told")
         await pilot.press("ctrl+a")
         assert isinstance(app.screen, AliasesScreen)
 
