@@ -249,8 +249,8 @@ def open_store(
 ) -> Store:
     """Open the records at ``path`` (None: in memory only). Blocks while it reads the file.
 
-    ``events_ttl`` is in seconds; ``history`` names what differs from `HISTORY`. A damaged file is moved aside and `Store.recovered` says so.
-    Raises `PodtuiError` when the place cannot be used.
+    ``events_ttl`` is in seconds; ``history`` names what differs from `HISTORY`. A damaged file is
+    moved aside and `Store.recovered` says so. Raises `PodtuiError` when the place cannot be used.
     """
     loaded = load(path, clock.now()) if path is not None else Loaded()
     return Store(

@@ -207,7 +207,9 @@ def test_a_rejected_pod_says_what_it_lacked_and_whether_it_fits_now() -> None:
 
 LACK = Lack(resource="cpu", requested=4000, used=650, capacity=3800)
 HOLDER = PortHolder(port=8080, protocol="TCP", namespace="default", pod="web-n1")
-PROGRAM = PortHolder(port=53, protocol="UDP", hostIP="127.0.0.1", process="dns\x1b[31mmasq", pid=612)
+PROGRAM = PortHolder(
+    port=53, protocol="UDP", hostIP="127.0.0.1", process="dns\x1b[31mmasq", pid=612
+)
 LEAVER = Leaver(namespace="other", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,))
 
 

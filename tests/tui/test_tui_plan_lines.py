@@ -108,8 +108,10 @@ def test_what_stands_beside_pods_is_told_too() -> None:
     file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
                     message="it needs c")  # fmt: skip
     assert texts(plan(objects=(conf,), files=(file,))) == [
-        "~ ConfigMap default/c changes; read by web: files follow soon, variables when"
-         " containers restart.",
+        (
+            "~ ConfigMap default/c changes; read by web: files follow soon, variables when"
+            " containers restart."
+        ),
         "▲ api.yaml becomes Invalid (it is Accepted): it needs c",
     ]
 

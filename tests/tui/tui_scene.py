@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
-from podtui.api.engine_calls import EngineCall
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
