@@ -27,6 +27,7 @@ NO_AGENT: Final = 3
 COMMANDS: Final = (
     "agent",
     "status",
+    "why",
     "stop",
     "down",
     "check",
@@ -84,6 +85,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("agent", _agent, "run the kubelet in the foreground, without a screen")
     status = add("status", _status, "print the node and its pods once")
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    why = add("why", _why, "say why a pod does not run, and what to change")
+    why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all not well)")
+    why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add("stop", _stop, "stop the agent; its containers run on")
     down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
     down.add_argument("--yes", action="store_true", help="do not ask")
@@ -218,6 +222,17 @@ def _status(namespace: argparse.Namespace) -> int:
     document: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
     print(json.dumps(document, indent=2))
     return OK
+
+
+def _why(namespace: argparse.Namespace) -> int:
+    settings = _settings(namespace)
+    if not settings.socket_path.exists():
+        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+    from podtui.why_command import why
+
+    text, well = why(settings.socket_path, namespace.pod, namespace.output)
+    print(text)
+    return OK if well else FAILED
 
 
 def _stop(namespace: argparse.Namespace) -> int:

@@ -31,6 +31,17 @@ def get_json(
 
     Raises `AgentUnavailable` when nobody answers, `ApiError` for a refusal.
     """
+    body = get_bytes(socket_path, path, timeout, accept)
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ApiError(200, "InternalError", f"{path}: not JSON") from error
+
+
+def get_bytes(
+    socket_path: Path | str, path: str, timeout: float = 5.0, accept: str = "*/*"
+) -> bytes:
+    """What is at ``path``, as it is. Raises what `get_json` raises."""
     connection = _UnixConnection(str(socket_path), timeout)
     try:
         connection.request("GET", path, headers={"Accept": accept})
@@ -42,10 +53,7 @@ def get_json(
         connection.close()
     if response.status >= 400:
         raise refusal(response.status, response.reason, body)
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise ApiError(response.status, "InternalError", f"{path}: not JSON") from error
+    return body
 
 
 def refusal(code: int, reason: str, body: bytes) -> ApiError:

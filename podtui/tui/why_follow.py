@@ -18,12 +18,11 @@ from podtui.why import Diagnosis, Fix, Health, apply_edits
 @dataclass(frozen=True, slots=True)
 class Applied:
     """A fix that was written: ``cause`` is what it is to take away, ``text`` what the file holds
-    since, ``uid`` the pod that there was."""
+    since."""
 
     title: str
     cause: str
     text: str
-    uid: str
 
 
 async def apply_fix(manifest: Manifest, fix: Fix) -> str:

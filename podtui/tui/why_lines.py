@@ -51,7 +51,14 @@ class Room:
     context: int = 2
 
 
-ROOMS: Final = (Room(), Room(4, 3), Room(3, 2, excerpt=False), Room(1, 1, False, False, 1))
+ROOMS: Final = (
+    Room(),
+    Room(6, 5),
+    Room(4, 3, excerpt=False),
+    Room(3, 2, excerpt=False, more=False, context=1),
+    Room(2, 1, excerpt=False, more=False, context=1),
+    Room(1, 1, excerpt=False, more=False, context=1),
+)
 """From all there is to what matters most."""
 
 

@@ -189,11 +189,10 @@ class WhyScreen(ActingScreen, BackScreen):
         fix, manifest, said = self._fix(), self.manifest, self._said
         if fix is None or manifest is None or said is None:
             return
-        uid = self._pod.metadata.uid if self._pod is not None else ""
 
         async def apply() -> None:
             text = await apply_fix(manifest, fix)
-            self._applied = Applied(fix.title, said.cause, text, uid)
+            self._applied = Applied(fix.title, said.cause, text)
             self.actions.tell(f"{fix.title}: written", title=manifest.metadata.name)
             self._draw(self.podtui.now())
 

@@ -16,6 +16,7 @@ from podtui.why.amounts import (
     largest_request,
     lowered,
     next_port,
+    plain,
     port_holder,
     requested,
 )
@@ -49,10 +50,11 @@ def _short(facts: Facts) -> dict[str, str]:
         held = holders(facts.others, resource)
         return {
             "resource": resource,
-            "by": str(by),
-            "asks": str(requested(facts.pod, resource)),
-            "whole": str(whole) if whole is not None else "less than that",
-            "holders": ", ".join(f"{name} {amount}" for name, amount in held[:4]) or "no other pod",
+            "by": plain(by),
+            "asks": plain(requested(facts.pod, resource)),
+            "whole": plain(whole) if whole is not None else "less than that",
+            "holders": ", ".join(f"{name} {plain(amount)}" for name, amount in held[:4])
+            or "no other pod",
         }
     return {}
 
@@ -213,6 +215,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         sentences=("No other pod is in its way: this node can never run it as it is.",),
         advice="Lower the request, or run it on a larger machine.",
         events=("UnexpectedAdmissionError",),
+        fixes=_ask_less,
         docs=_DOCS + "concepts/configuration/manage-resources-containers/",
     ),
     Rule(

@@ -26,6 +26,15 @@ def quantity(text: str) -> Quantity:
         return Quantity.of(0)
 
 
+def plain(amount: Quantity) -> str:
+    """For reading: bytes in the unit that leaves a short number, all else as it is."""
+    size, units = amount.value(), ("Ki", "Mi", "Gi", "Ti", "Pi")
+    if amount.format is not Format.BINARY_SI or size < 10 * 1024:
+        return str(amount)
+    power = min(len(units), (size.bit_length() - 1) // 10)
+    return f"{size / 1024**power:.1f}".removesuffix(".0") + units[power - 1]
+
+
 def lacking(message: str) -> dict[str, Quantity]:
     """By how much each resource is short, from the text of a rejection (reference §5.2)."""
     return {

@@ -22,6 +22,7 @@ from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rul
 
 MOST_EVENTS = 6
 MOST_LINES = 8
+_ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 T = TypeVar("T", Facts, Case)
 
 
@@ -163,7 +164,7 @@ def _state(case: Case) -> Iterator[Evidence]:
         text = f"{case.name} waits: {case.waiting.reason}"
         if case.waiting.message:
             text += f": {case.waiting.message}"
-        yield Evidence("state", text, warning=True)
+        yield Evidence("state", text, warning=case.waiting.reason not in _ON_ITS_WAY)
     elif case.running and case.status is not None and not case.status.ready:
         yield Evidence("state", f"{case.name} runs and is not ready", warning=True)
 

@@ -44,10 +44,13 @@ def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
 
 
 def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    edits = source.set(case.security_path("runAsUser"), _NOBODY, after="runAsNonRoot")
+    demand, user = case.security_path("runAsNonRoot"), case.security_path("runAsUser")
+    if user not in source.places:
+        # Beside the demand, which holds for as many containers.
+        user = (*demand[:-1], "runAsUser")
+    edits = source.set(user, _NOBODY, after="runAsNonRoot")
     note = "The program must be able to do without root: its files, and ports below 1024."
     yield Fix(f"Run it as user {_NOBODY} (nobody)", edits, note)
-    demand = case.security_path("runAsNonRoot")
     yield Fix("Allow root: runAsNonRoot false", source.set(demand, False))
 
 

@@ -132,7 +132,7 @@ SOON = "terminationGracePeriodSeconds: 1\n"
 CAUSES: tuple[Cause, ...] = (
     # --- admission
     Cause("TooBigForTheNode", one("resources:\n  requests:\n    memory: 64Ti\n"),
-          field="spec.containers[0].resources.requests.memory"),
+          field="spec.containers[0].resources.requests.memory", fix="Lower the memory request"),
     Cause("NoRoom", one("resources:\n  requests:\n    cpu: 7\n"), beside(cpu="2"),
           "spec.containers[0].resources.requests.cpu", "Lower the cpu request to 6"),
     Cause("NoRoom", one("resources:\n  limits: {memory: 30Gi}\n"), beside(memory="8Gi"),

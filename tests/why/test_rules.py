@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -149,6 +150,7 @@ def statuses(names: tuple[str, ...]) -> st.SearchStrategy[tuple[ContainerStatus,
     return some.map(tuple)
 
 
+@functools.cache
 def pod_of(text: str) -> tuple[Pod, Manifest]:
     result = read_manifest("/m/web.yaml", text.encode(), node_name="n1")
     pod = (*result.pods, result.candidate)[0]
@@ -193,7 +195,7 @@ STATUS = st.builds(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     text=st.sampled_from(MANIFESTS),
     status=STATUS,

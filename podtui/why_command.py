@@ -1,0 +1,126 @@
+"""``podtui why``: asks the agent for the facts, and says what they come to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from podtui.api.local import Manifest
+from podtui.api.names import GROUP_VERSION
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client.simple import get_bytes, get_json
+from podtui.errors import ApiError, UsageError
+from podtui.why import Facts, diagnose, diagnose_manifest
+from podtui.why.folder import is_broken
+from podtui.why.report import Report, render_json, render_text
+
+LOG_LINES: Final = 8
+T = TypeVar("T")
+
+
+def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
+    """The text to print, and whether all that was asked about is well.
+
+    ``wanted`` is a pod's name, with or without the node's, ``NAMESPACE/NAME``, or a file's name;
+    None asks about everything that is not well. Raises `UsageError` where there is no such pod,
+    and what `get_json` raises.
+    """
+    reports = _reports(socket_path, wanted)
+    if wanted is None:
+        reports = [report for report in reports if not report.well]
+    well = all(report.well for report in reports)
+    if output == "json":
+        return json.dumps(render_json(reports), indent=2), well
+    return render_text(reports) or "All pods are well.", well
+
+
+def _reports(socket_path: Path, wanted: str | None) -> list[Report]:
+    def items(path: str, kind: type[T]) -> list[T]:
+        found: Any = get_json(socket_path, path).get("items") or []
+        return [msgspec.convert(item, kind) for item in found]
+
+    pods = items("/api/v1/pods", Pod)
+    manifests = items(f"/apis/{GROUP_VERSION}/manifests", Manifest)
+    node = next(iter(items("/api/v1/nodes", Node)), None)
+    events = items("/api/v1/events", Event)
+    chosen = [pod for pod in pods if wanted is None or _is_called(pod, wanted, node)]
+    reports = [
+        _of_pod(socket_path, pod, _facts(pod, pods, manifests, node, events)) for pod in chosen
+    ]
+    told = {id(report.manifest) for report in reports}
+    files = [
+        Report(one.metadata.name, diagnose_manifest(one), one)
+        for one in manifests
+        if id(one) not in told
+        and (is_broken(one) if wanted is None else one.metadata.name == wanted)
+    ]
+    if wanted is not None and not reports and not files:
+        raise UsageError(f"there is no pod and no file called {wanted!r}")
+    return [*reports, *files]
+
+
+def _is_called(pod: Pod, wanted: str, node: Node | None) -> bool:
+    namespace, parted, name = wanted.rpartition("/")
+    if parted and namespace != pod.metadata.namespace:
+        return False
+    suffix = f"-{node.metadata.name.lower()}" if node is not None else ""
+    return pod.metadata.name in (name, name + suffix)
+
+
+def _facts(
+    pod: Pod,
+    pods: Sequence[Pod],
+    manifests: Sequence[Manifest],
+    node: Node | None,
+    events: Sequence[Event],
+) -> Facts:
+    meta = pod.metadata
+    key = (meta.namespace, meta.name)
+    return Facts(
+        pod=pod,
+        now=time.time(),
+        events=tuple(
+            event
+            for event in events
+            if (event.involvedObject.namespace, event.involvedObject.name) == key
+            and event.involvedObject.kind == "Pod"
+        ),
+        manifest=next(
+            (m for m in manifests if (m.status.podNamespace, m.status.podName) == key), None
+        ),
+        node=node,
+        others=tuple(other for other in pods if other is not pod),
+    )
+
+
+def _of_pod(socket_path: Path, pod: Pod, facts: Facts) -> Report:
+    """What is said of a pod, once more with its log where that may tell more."""
+    said = diagnose(facts)
+    if said.wants_log and said.container:
+        lines = _log(socket_path, pod, said.container)
+        said = diagnose(replace(facts, logs={said.container: lines}))
+    meta = pod.metadata
+    name = meta.name if meta.namespace == "default" else f"{meta.namespace}/{meta.name}"
+    return Report(name, said, facts.manifest)
+
+
+def _log(socket_path: Path, pod: Pod, container: str) -> tuple[str, ...]:
+    """The last lines of a container; none where there is no log."""
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    status = next((one for one in statuses if one.name == container), None)
+    query = {"container": container, "tailLines": LOG_LINES}
+    if status is not None and status.ready and status.lastState.terminated is not None:
+        query["previous"] = "true"
+    meta = pod.metadata
+    path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
+    try:
+        return tuple(get_bytes(socket_path, path).decode(errors="replace").splitlines())
+    except ApiError as error:
+        return (f"(no log: {error})",)

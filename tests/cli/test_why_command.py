@@ -1,0 +1,132 @@
+"""``podtui why`` against answers of an API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from podtui import why_command
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
+from podtui.cli import main
+from podtui.errors import ApiError, UsageError
+from podtui.manifest.diagnose import read_manifest
+from podtui.why_command import why
+
+SOCKET = Path("/nowhere.sock")
+TEXT = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  containers:
+  - {name: c, image: a:1}
+"""
+
+
+def pod(name: str, *, fails: bool) -> Pod:
+    made = read_manifest(f"/m/{name}.yaml", TEXT.replace("NAME", name).encode(), node_name="n1")
+    ended = ContainerStateTerminated(exitCode=1, reason="Error")
+    waiting = ContainerStateWaiting(reason="CrashLoopBackOff")
+    status = ContainerStatus(
+        name="c", image="a:1", imageID="", ready=not fails, restartCount=3,
+        state=ContainerState(waiting=waiting) if fails else ContainerState(),
+        lastState=ContainerState(terminated=ended) if fails else ContainerState(),
+    )  # fmt: skip
+    ready = PodCondition(type="Ready", status=str(not fails))
+    return msgspec.structs.replace(
+        made.pods[0],
+        status=PodStatus(phase="Running", conditions=(ready,), containerStatuses=(status,)),
+    )
+
+
+class Api:
+    """What the agent answers; ``asked`` are the paths of logs."""
+
+    def __init__(self, *pods: Pod, log: bytes = b"one\nit broke\n") -> None:
+        self._items: dict[str, list[Any]] = {
+            "/api/v1/pods": list(pods),
+            "/api/v1/nodes": [Node(metadata=ObjectMeta(name="n1"))],
+        }
+        self._log = log
+        self.asked: list[str] = []
+
+    def json(self, socket: Path, path: str) -> Any:
+        return {"items": msgspec.to_builtins(self._items.get(path, []))}
+
+    def bytes(self, socket: Path, path: str) -> bytes:
+        self.asked.append(path)
+        if not self._log:
+            raise ApiError(400, "BadRequest", "there is none")
+        return self._log
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes = b"one\nit broke\n") -> Api:
+    api = Api(*pods, log=log)
+    monkeypatch.setattr(why_command, "get_json", api.json)
+    monkeypatch.setattr(why_command, "get_bytes", api.bytes)
+    return api
+
+
+def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, None, "text")
+    assert not well
+    assert text.startswith("✖ bad-n1  broken\n")
+    assert "The last that it said: it broke" in text
+    assert "good" not in text
+    assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
+
+
+def test_where_all_is_well_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("good", fails=False))
+    assert why(SOCKET, None, "text") == ("All pods are well.", True)
+
+
+@pytest.mark.parametrize("wanted", ["bad", "bad-n1", "default/bad-n1", "default/bad"])
+def test_a_pod_is_called_by_its_name_with_or_without_the_nodes(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, wanted, "json")
+    assert not well
+    assert [found["name"] for found in json.loads(text)] == ["bad-n1"]
+
+
+def test_a_pod_that_is_well_is_told_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, "good", "text")
+    assert well
+    assert "All is well" in text
+
+
+@pytest.mark.parametrize("wanted", ["none", "other/bad-n1"])
+def test_a_pod_that_there_is_not(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    serve(monkeypatch, pod("bad", fails=True))
+    with pytest.raises(UsageError):
+        why(SOCKET, wanted, "text")
+
+
+def test_a_log_that_there_is_not_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=b"")
+    assert "no log: there is none" in why(SOCKET, None, "text")[0]
+
+
+def test_without_an_agent_it_ends_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", "--root-dir", str(tmp_path)]) == 3
+    assert "no agent runs" in capsys.readouterr().err
