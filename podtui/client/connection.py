@@ -46,6 +46,12 @@ class Connection:
         async with self.stream("POST", path, params, body=body, total=ANSWER_SECONDS) as response:
             return await response.read()
 
+    async def patch(self, path: str, body: bytes, content_type: str) -> bytes:
+        async with self.stream(
+            "PATCH", path, body=body, content_type=content_type, total=ANSWER_SECONDS
+        ) as response:
+            return await response.read()
+
     @asynccontextmanager
     async def stream(
         self,
@@ -54,6 +60,7 @@ class Connection:
         params: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         *,
         body: bytes | AsyncIterable[bytes] | None = None,
+        content_type: str = "application/octet-stream",
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -63,7 +70,12 @@ class Connection:
         )
         try:
             async with self._open().request(
-                method, path, params=params, data=body, timeout=timeout
+                method,
+                path,
+                params=params,
+                data=body,
+                headers={"Content-Type": content_type} if body is not None else None,
+                timeout=timeout,
             ) as response:
                 if response.status >= 400:
                     raise refusal(response.status, response.reason or "", await response.read())

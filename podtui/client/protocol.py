@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from podtui.api.images import NodeImage
 from podtui.api.engine_calls import EngineCall
+from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.v1 import EphemeralContainer, Event, Node, Pod
 from podtui.api.what_if import WhatIf
 from podtui.client.talking import Talking
 
@@ -102,6 +102,11 @@ class Client(Talking, Protocol):
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         """Run a pod anew, or the one container that is named. Raises `ApiError` 404 where there is
         none, 409 where it would not come back."""
+        ...
+
+    async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
+        """Put an ephemeral container beside those of a pod. Raises `ApiError` 404 without the pod,
+        422 where it may not be."""
         ...
 
     async def plan(self, name: str, text: bytes | None) -> Plan:

@@ -12,12 +12,13 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from podtui.api.images import NodeImage, NodeImageList
 from podtui.api.engine_calls import EngineCall, EngineCallList
+from podtui.api.images import NodeImage, NodeImageList
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.api.plan import Plan
+from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.api.what_if import WhatIf
 from podtui.client.connection import Connection
 from podtui.client.copying import Copying
@@ -32,6 +33,7 @@ from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError
 
 MAX_LINE = 1024 * 1024
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
 
@@ -102,6 +104,13 @@ class UnixClient:
         params = {"container": container} if container else None
         path = f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/restart"
         await self._connection.post(path, params)
+
+    async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
+        """See `Client.debug`."""
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/ephemeralcontainers"
+        body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
+        answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
+        return msgspec.json.decode(answer, type=Pod)
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         """See `Client.plan`."""

@@ -44,6 +44,7 @@ COMMANDS: Final = (
     Command("new", (), "A new pod from a template", "new"),
     Command("undo", (), "Bring back what was deleted last", "undo"),
     Command("trash", (), "What was deleted, to bring it back", "trash"),
+    Command("forwards", ("pf",), "The port-forwards that run", "forwards"),
     Command("journal", ("j",), "What was done, as lines to copy", "journal"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "These commands", "app.aliases"),

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from podtui.tui.cells import Line, Span, width_of, wrap
+from podtui.tui.cells import Line, Span, line_width, wrap
 from podtui.tui.tones import COMPONENTS, LinesView, Toned
 
 CANCEL = "cancel"
@@ -40,7 +40,8 @@ CANCELS = Option(CANCEL, "Cancel", "n")
 
 
 class Buttons(Toned):
-    """The options on one line, the chosen one in brackets."""
+    """The options on one line, or each on its own where they are too long for that; the chosen one
+    in brackets."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
     DEFAULT_CSS = "Buttons { height: 1; background: $background; }"
@@ -51,45 +52,55 @@ class Buttons(Toned):
             super().__init__()
             self.option = option
 
-    def __init__(self, options: Sequence[Option], chosen: int) -> None:
+    def __init__(self, options: Sequence[Option]) -> None:
         super().__init__()
         self.options = tuple(options)
-        self.set_reactive(Buttons.chosen, chosen)
 
-    def _texts(self) -> list[str]:
-        return [
-            f"[ {option.words} ]" if index == self.chosen else f"  {option.words}  "
-            for index, option in enumerate(self.options)
-        ]
+    def _spans(self, index: int) -> Line:
+        option, chosen = self.options[index], index == self.chosen
+        text = f"[ {option.words} ]" if chosen else f"  {option.words}  "
+        tone = "tab-active" if chosen else "error" if option.danger else "soft"
+        return (Span(f"{option.key} ", "hint-key"), Span(text, tone))
 
     @property
     def wide(self) -> int:
-        """The cells that all of them take."""
-        texts = self._texts()
-        keys = sum(len(option.key) + 1 for option in self.options)
-        return sum(map(width_of, texts)) + keys + GAP * (len(texts) - 1)
+        """The cells that all of them take on one line."""
+        widths = [line_width(self._spans(index)) for index in range(len(self.options))]
+        return sum(widths) + GAP * (len(widths) - 1)
+
+    def fit(self, width: int) -> int:
+        """How many lines they need in so many cells."""
+        lines = 1 if self.wide <= width else len(self.options)
+        self.styles.height = lines
+        return lines
+
+    def _rows(self) -> list[list[tuple[int, int, int]]]:
+        """By line, (option, first cell, cell behind it)."""
+        if self.size.height > 1:
+            return [[(n, 0, self.size.width)] for n in range(len(self.options))]
+        place = max(0, (self.size.width - self.wide) // 2)
+        row: list[tuple[int, int, int]] = []
+        for index in range(len(self.options)):
+            end = place + line_width(self._spans(index))
+            row.append((index, place, end))
+            place = end + GAP
+        return [row]
 
     def render_line(self, y: int) -> Strip:
         base: Style = self.rich_style
-        segments: list[Segment] = []
-        for index, (option, text) in enumerate(zip(self.options, self._texts(), strict=True)):
-            if index:
-                segments.append(Segment(" " * GAP, base))
-            tone = "tab-active" if index == self.chosen else "error" if option.danger else "soft"
-            segments.append(Segment(f"{option.key} ", base + self.tone("hint-key")))
-            segments.append(Segment(text, base + self.tone(tone)))
-        strip = Strip(segments)
-        left = max(0, (self.size.width - strip.cell_length) // 2)
-        return Strip([Segment(" " * left, base), *segments]).crop_extend(0, self.size.width, base)
+        rows, segments, place = self._rows(), list[Segment](), 0
+        for index, start, end in rows[y] if y < len(rows) else ():
+            segments.append(Segment(" " * (start - place), base))
+            segments += self.segments(self._spans(index), base)
+            place = end
+        return Strip(segments).crop_extend(0, self.size.width, base)
 
     def on_click(self, event: events.Click) -> None:
-        place = max(0, (self.size.width - self.wide) // 2)
-        for option, text in zip(self.options, self._texts(), strict=True):
-            end = place + width_of(text) + len(option.key) + 1
-            if place <= event.x < end:
-                self.post_message(self.Pressed(option))
+        rows = self._rows()
+        for index, start, end in rows[event.y] if event.y < len(rows) else ():
+            if start <= event.x < end:
+                self.post_message(self.Pressed(self.options[index]))
                 return
-            place = end + GAP
 
 
 class Dialog(ModalScreen[str]):
@@ -128,7 +139,7 @@ class Dialog(ModalScreen[str]):
         super().__init__()
         self._title = title
         self._text = tuple(lines)
-        self.buttons = Buttons(options, 0)
+        self.buttons = Buttons(options)
         self.view = LinesView()
         self.box = Vertical(self.view, self.buttons)
 
@@ -145,10 +156,11 @@ class Dialog(ModalScreen[str]):
     def _place(self) -> None:
         """As wide as the longest line wants, as high as there is room."""
         room = max(20, self.size.width - 4)
-        longest = max((sum(width_of(s.text) for s in line) for line in self._text), default=0)
+        longest = max(map(line_width, self._text), default=0)
         inner = min(WIDEST, room - 6, max(longest, self.buttons.wide, len(self._title) + 4, 30))
         lines = [row for line in self._text for row in (wrap(line, inner, indent=4) or [()])]
-        height = max(1, min(len(lines), int(self.size.height * 0.9) - 6))
+        rest = 5 + self.buttons.fit(inner)
+        height = max(1, min(len(lines), int(self.size.height * 0.9) - rest))
         self.box.styles.width = inner + 6
         self.view.styles.height = height
         self.view.show(lines)

@@ -38,6 +38,7 @@ GROUPS: Final = {
     "aliases": "Commands and short names",
     "journal": "Journal",
     "trash": "Trash",
+    "forwards": "Port-forwards",
     "dialog": "Answering a question",
     "picker": "Choosing one",
     "ask": "Giving a name",

@@ -8,11 +8,12 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podtui.api.images import NodeImage
 from podtui.api.engine_calls import EngineCall
+from podtui.api.images import NodeImage
 from podtui.api.insight import PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
+from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.api.what_if import WhatIf
 from podtui.client.protocol import Delta, LogQuery, T
 from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
@@ -74,6 +75,9 @@ class LateClient:
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         await (await self._made()).restart(namespace, pod, container)
+
+    async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
+        return await (await self._made()).debug(namespace, pod, container)
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         return await (await self._made()).plan(name, text)

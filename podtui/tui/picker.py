@@ -13,9 +13,12 @@ from textual.screen import ModalScreen
 from podtui.tui.cells import Line, Span, wrap
 from podtui.tui.tones import LinesView
 
+INDENT = 4
+
 
 class Picker(ModalScreen[int | None]):
-    """Gives back the place of the choice, None where nothing is wanted. Long lines are wrapped."""
+    """Gives back the place of the choice, None where nothing is wanted. Long lines are wrapped; a
+    digit takes one of the first nine at once."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="picker.up", tooltip="Up"),
@@ -57,15 +60,23 @@ class Picker(ModalScreen[int | None]):
     def on_resize(self) -> None:
         self._draw()
 
+    def on_key(self, event: events.Key) -> None:
+        if event.character and event.character.isdecimal() and event.character.isascii():
+            place = int(event.character) - 1
+            if 0 <= place < len(self._items):
+                event.stop()
+                self.dismiss(place)
+
     def _draw(self) -> None:
         width = max(16, min(90, int(self.size.width * 0.9)) - 4)
         lines: list[Line] = []
         self._rows = []
         for index, item in enumerate(self._items):
             chosen = index == self.place
-            for number, row in enumerate(wrap(item, width - 2, indent=10)):
+            for number, row in enumerate(wrap(item, width - 4, indent=INDENT)):
                 sign = "❯ " if chosen and number == 0 else "  "
-                lines.append((Span(sign, "hint-key"), *row))
+                digit = f"{index + 1} " if index < 9 and number == 0 else "  "
+                lines.append((Span(sign, "name"), Span(digit, "hint-key"), *row))
                 self._rows.append(index)
         self.view.styles.height = min(len(lines), int(self.size.height * 0.9) - 4) + 4
         self.view.show(lines)

@@ -13,7 +13,7 @@ from msgspec import structs
 from served import Served, event, line, node, pod, serving
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
-from podtui.api.v1 import Event, Node, ObjectMeta, Pod
+from podtui.api.v1 import EphemeralContainer, Event, Node, ObjectMeta, Pod
 from podtui.client import UnixClient
 from podtui.client.protocol import Changed, Client, Delta, LogQuery, Lost, Removed, Synced
 from podtui.clock import SystemClock
@@ -320,6 +320,20 @@ async def test_retry(client: UnixClient, served: Served) -> None:
     assert served.kubelet.retried == [("default", "web")]
     with pytest.raises(ApiError, match="not found") as refused:
         await client.retry("default", "missing")
+    assert refused.value.code == 404
+
+
+async def test_a_debugger_is_put_beside_a_pods_containers(
+    client: UnixClient, served: Served
+) -> None:
+    await served.store.put("pods", pod("web"))
+    debugger = EphemeralContainer(name="d", image="busybox", targetContainerName="c", tty=True)
+    await client.debug("default", "web", debugger)
+    ((namespace, name, (asked,)),) = served.kubelet.debugged
+    assert (namespace, name) == ("default", "web")
+    assert (asked.name, asked.image, asked.targetContainerName) == ("d", "busybox", "c")
+    with pytest.raises(ApiError) as refused:
+        await client.debug("default", "missing", debugger)
     assert refused.value.code == 404
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,9 @@ from podtui.api.engine_calls import EngineCall
 from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta, Pod
-from podtui.tui.actions import editing
+from podtui.client.talking import ExecQuery
+from podtui.tui.actions import editing, shells
+from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.trash import TRASH, throw_away
 from podtui.tui.actions.trash_screen import TrashScreen
@@ -222,7 +225,7 @@ async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
     two = pod("web", status("app"), status("side"))
     async with acting(tmp_path, two) as (app, pilot, client):
         await pilot.press("ctrl+k")
-        await asked(app, pilot)
+        await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the containers")
         await pilot.press("2")
         await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
 
@@ -293,9 +296,102 @@ async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path)
         assert app.clipboard == "docker start abc"
 
 
+async def test_one_deed_at_a_time_asks_its_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = asyncio.Event()
+
+    async def run(app: object, words: Sequence[str]) -> None:
+        await closed.wait()
+
+    monkeypatch.setattr(editing, "run_in_terminal", run)
+    async with acting(tmp_path) as (app, pilot, client):
+        await pilot.press("e", "ctrl+d")
+        await told(app, pilot, "Edit is not done yet")
+        assert client.planned == []
+        closed.set()
+        await told(app, pilot, "Nothing was changed")
+        await pilot.press("ctrl+d")
+        await asked(app, pilot)
+
+
+class FakeForward:
+    """A forward that never carries anything."""
+
+    local_port, remote_port = 4321, 8080
+    connections, accepted, sent, received = 1, 3, 2048, 4096
+    problem = "nothing listens"
+    closed = False
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked_for = FakeForward(), []
+
+    async def port_forward(namespace: str, pod: str, port: int, *, local_port: int) -> FakeForward:
+        asked_for.append((namespace, pod, port, local_port))
+        return made
+
+    async with acting(tmp_path) as (app, pilot, client):
+        client.port_forward = port_forward  # type: ignore[attr-defined]
+        await pilot.press("F")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the ports")
+        assert isinstance(app.screen, Ask)
+        app.screen.input.value = "4321:8080"
+        await pilot.press("enter")
+        await told(app, pilot, "127.0.0.1:4321 → web-n1:8080")
+        assert asked_for == [("default", "web-n1", 8080, 4321)]
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, ForwardsScreen), "the list")
+        screen = app.screen
+        assert isinstance(screen, ForwardsScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "the forward")
+        (row,) = screen.table.set.rows.values()
+        assert [cell.text for cell in row.cells] == [
+            "● 127.0.0.1:4321", "web-n1", "8080", "1", "3", "2Ki", "4Ki", "▲ nothing listens",
+        ]  # fmt: skip
+        await pilot.press("x")
+        await wait_for(pilot, lambda: not len(screen.table.set), "it is gone")
+        assert made.closed
+
+
+async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries: list[ExecQuery] = []
+
+    class Session:
+        def exit_code(self) -> int:
+            return 127
+
+    @asynccontextmanager
+    async def run(namespace: str, pod: str, query: ExecQuery) -> AsyncIterator[Session]:
+        queries.append(query)
+        yield Session()
+
+    async def talk(session: object) -> bool:
+        return False
+
+    monkeypatch.setattr(shells, "talk", talk)
+    monkeypatch.setattr(shells, "say", lambda text: None)
+    async with acting(tmp_path) as (app, pilot, client):
+        client.exec = run  # type: ignore[attr-defined]
+        await pilot.press("s")
+        await told(app, pilot, "has no shell: D starts a debugger")
+        (query,) = queries
+        assert (query.container, query.tty, query.stdin) == ("app", True, True)
+
+
 async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
-        await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k")
+        await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
         app.screen.action_delete()
         await told(app, pilot, "podtui runs read-only")
         assert (client.planned, client.restarted) == ([], [])

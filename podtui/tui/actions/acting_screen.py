@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,14 +14,23 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.creating import create_pod
 from podtui.tui.actions.deleting import delete_manifests, undo_delete
 from podtui.tui.actions.editing import edit_file
+from podtui.tui.actions.forwarding import start_forward
+from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.restarting import choose_container, restart_container, restart_pods
+from podtui.tui.actions.shells import attach_to, open_shell, start_debugger
+from podtui.tui.actions.transferring import transfer_files
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.pod_status import is_rejected
 from podtui.tui.rows import pod_label
 
-WRITING = frozenset({"edit", "new", "delete", "undo", "restart", "restart_container"})
+WRITING = frozenset(
+    {
+        "edit", "new", "delete", "undo", "restart", "restart_container", "shell", "attach",
+        "debug", "transfer",
+    }
+)  # fmt: skip
 """Actions that a read-only session does not have."""
 
 
@@ -36,6 +46,18 @@ class ActingScreen(LiveScreen):
                 tooltip="Bring back what was deleted last"),
         Binding("r", "restart", "Restart", id="act.restart",
                 tooltip="Run the pod anew; a rejected one is admitted again"),
+        Binding("s", "shell", "Shell", id="act.shell",
+                tooltip="A shell in a container, in this terminal"),
+        Binding("a", "attach", "Attach", show=False, id="act.attach",
+                tooltip="The terminal of a container's own process"),
+        Binding("D", "debug", "Debug", show=False, id="act.debug",
+                tooltip="A debugger beside a container, for one that has no shell"),
+        Binding("t", "transfer", "Copy files", show=False, id="act.transfer",
+                tooltip="Copy files out of a container or into it"),
+        Binding("F", "forward", "Forward a port", show=False, id="act.forward",
+                tooltip="Forward a port of this machine to the pod, in the background"),
+        Binding("f", "forwards", "Port-forwards", show=False, id="act.forwards",
+                tooltip="The port-forwards that run"),
         Binding("n", "new", "New", show=False, id="act.new",
                 tooltip="A new pod from a template, through the editor"),
         Binding("J", "journal", "Journal", show=False, id="act.journal",
@@ -146,6 +168,35 @@ class ActingScreen(LiveScreen):
     async def _retry(self, pod: Pod) -> None:
         await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
         self.actions.tell("Admitted afresh.", title=pod_label(pod))
+
+    def action_shell(self) -> None:
+        self._for_one("Shell", open_shell)
+
+    def action_attach(self) -> None:
+        self._for_one("Attach", attach_to)
+
+    def action_debug(self) -> None:
+        self._for_one("Debug", start_debugger)
+
+    def action_transfer(self) -> None:
+        self._for_one("Copy", transfer_files)
+
+    def action_forward(self) -> None:
+        self._for_one("Port-forward", start_forward, writes=False)
+
+    def action_forwards(self) -> None:
+        self.podtui.push_screen(ForwardsScreen())
+
+    def _for_one(
+        self,
+        name: str,
+        deed: Callable[[Actions, Pod], Awaitable[None]],
+        *,
+        writes: bool = True,
+    ) -> None:
+        pod = self._one_pod()
+        if pod is not None:
+            self.actions.start(name, lambda: deed(self.actions, pod), writes=writes)
 
     def action_restart_container(self) -> None:
         pod = self._one_pod()

@@ -22,6 +22,7 @@ from podtui.tui.sanitize import clean
 
 if TYPE_CHECKING:
     from podtui.client.protocol import Client
+    from podtui.tui.actions.forwarding import KeptForward
     from podtui.tui.app import PodtuiApp
 
 Severity = Literal["information", "warning", "error"]
@@ -45,8 +46,10 @@ class Actions:
     readonly: bool = False
     thrown: list[tuple[Trashed, ...]] = field(default_factory=list[tuple[Trashed, ...]])
     """What this session moved to the trash, the last deed last."""
+    forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
     deeds: deque[Deed] = field(default_factory=lambda: deque[Deed](maxlen=MOST_DEEDS))
     """What was done, as lines to repeat it with, the oldest first."""
+    _asking: str = ""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
 
     @property
@@ -57,18 +60,31 @@ class Actions:
         return datetime.fromtimestamp(self.app.now(), UTC)
 
     def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
-        """Do it beside everything else; what goes wrong is told."""
+        """Do it beside everything else; what goes wrong is told. One deed at a time asks its
+        questions."""
         if writes and self.readonly:
             self.tell(READ_ONLY, title="Read-only", severity="warning")
             return
+
+        if self._asking:
+            self.tell(f"{self._asking} is not done yet", title=name, severity="warning")
+            return
+        self._asking = name
 
         async def run() -> None:
             try:
                 await deed()
             except PodtuiError as error:
                 self.tell(str(error), title=name, severity="error")
+            finally:
+                if self._asking == name:
+                    self.asked()
 
         self.app.run_worker(run(), name=name, group="deeds")
+
+    def asked(self) -> None:
+        """The deed under way has no more questions: others may begin."""
+        self._asking = ""
 
     def did(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Note a deed in the journal; ``words`` are a command line that does the same."""

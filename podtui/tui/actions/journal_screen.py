@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.api.v1 import Pod
 from podtui.tui.actions.journal_rows import COLUMNS, LINE, journal_rows
 from podtui.tui.actions.list_screen import ListScreen
-from podtui.tui.cells import Column, Line, Row, Span
+from podtui.tui.bars import Bar, Hints
+from podtui.tui.cells import Column, Line, Row, Span, wrap
 from podtui.tui.rows import pod_label
 from podtui.tui.table import Table
+from podtui.tui.tones import LinesView
 
 
 class JournalScreen(ListScreen):
@@ -26,13 +29,39 @@ class JournalScreen(ListScreen):
     ]  # fmt: skip
     COLUMNS: ClassVar[Sequence[Column]] = COLUMNS
     SORT = "age"
+    DEFAULT_CSS = """
+    JournalScreen #line { border: round $pane-border; padding: 0 1; background: $background;
+        border-title-color: $pane-title; }
+    """
     NAME = "journal"
     NOTHING = ("Nothing was done yet.", "Deeds and calls of the engine are kept while they last.")
 
     def __init__(self, pod: Pod | None = None) -> None:
         super().__init__()
         self._pod = pod
+        self.line = LinesView(id="line")
+        self.line.border_title = " line "
         self._only = False
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield self.table
+        yield self.line
+        yield Hints()
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        self._show_line()
+
+    def on_resize(self) -> None:
+        self._show_line()
+
+    def _show_line(self) -> None:
+        """All of the line under the cursor, as far as there is room."""
+        row = self.table.cursor_row
+        text = row.cells[LINE].text if row is not None else ""
+        lines = wrap((Span(text),), max(20, self.size.width - 6), indent=2)
+        self.line.styles.height = min(len(lines), max(1, self.size.height // 3)) + 2
+        self.line.show(lines)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "all_pods":

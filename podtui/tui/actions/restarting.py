@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtui.api.names import GROUP_VERSION
-from podtui.api.pods import is_sidecar
+from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import ApiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, CANCELS, Dialog, Option, confirmation
+from podtui.tui.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.picker import Picker
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
-
-_CONTAINER = "container:"
 
 
 async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
@@ -96,10 +95,13 @@ async def choose_container(
     """One container of a pod, empty where none is wanted; ``ask`` also where there is but one.
     ``names`` are those to choose from, else the regular ones and the sidecars."""
     found = list(names) or container_names(pod)
-    if len(found) == 1 and not ask:
+    if len(found) == 1:
+        if ask and await actions.ask(container_dialog(pod, found[0], verb)) == CANCEL:
+            return ""
         return found[0]
-    answer = await actions.ask(container_dialog(pod, found, verb))
-    return "" if answer == CANCEL else answer.removeprefix(_CONTAINER)
+    lines = [container_line(pod, name) for name in found]
+    place = await actions.app.push_screen_wait(Picker(f"{verb} a container", lines))
+    return "" if place is None else found[place]
 
 
 def container_names(pod: Pod) -> list[str]:
@@ -107,11 +109,12 @@ def container_names(pod: Pod) -> list[str]:
     return [*(one.name for one in pod.spec.containers), *sidecars]
 
 
-def container_dialog(pod: Pod, names: Sequence[str], verb: str) -> Dialog:
-    """Up to nine have a digit for a key."""
-    lines: list[Line] = [(Span(f"Which container of {pod_label(pod)}?"),)]
-    options = [
-        Option(_CONTAINER + name, clean(name), str(number) if number < 10 else "")
-        for number, name in enumerate(names, 1)
-    ]
-    return Dialog(f"{verb} a container", lines, (CANCELS, *options))
+def container_line(pod: Pod, name: str) -> Line:
+    """The container's name and image."""
+    image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
+    return (Span(f"{clean(name)}  ", "name"), Span(clean(image), "muted"))
+
+
+def container_dialog(pod: Pod, name: str, verb: str) -> Dialog:
+    what = f"{clean(name)} of {pod_label(pod)}"
+    return confirmation(f"{verb} {what}?", [container_line(pod, name)], f"{verb} {clean(name)}")

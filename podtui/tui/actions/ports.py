@@ -1,0 +1,63 @@
+"""Which ports to forward: what people type, and what a pod offers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podtui.api.v1 import Pod
+from podtui.errors import UsageError
+
+LARGEST = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """``local`` 0 is any port that is free."""
+
+    local: int
+    remote: int
+
+
+def offered(pod: Pod) -> list[tuple[str, int]]:
+    """Name, which may be empty, and number of the TCP ports that a pod's containers declare."""
+    return [
+        (port.name, port.containerPort)
+        for container in (*pod.spec.containers, *pod.spec.initContainers)
+        for port in container.ports
+        if (port.protocol or "TCP") == "TCP"
+    ]
+
+
+def parse_ports(text: str, pod: Pod) -> Ports:
+    """``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``, as kubectl takes them; a remote port may be the
+    name of one. Raises `UsageError`."""
+    first, colon, second = text.strip().partition(":")
+    remote = _remote(second if colon else first, pod)
+    if not colon:
+        return Ports(remote, remote)
+    return Ports(_number(first, "local") if first else 0, remote)
+
+
+def ports_problem(text: str, pod: Pod) -> str:
+    """Why a text names no ports; empty where it does."""
+    try:
+        parse_ports(text, pod)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _remote(text: str, pod: Pod) -> int:
+    named = dict(offered(pod))
+    if text in named and text:
+        return named[text]
+    if text and not text.isdecimal():
+        known = ", ".join(name for name in named if name)
+        raise UsageError(f"the pod has no port {text!r}" + (f"; it has {known}" if known else ""))
+    return _number(text, "remote")
+
+
+def _number(text: str, which: str) -> int:
+    if not text.isdecimal() or not text.isascii() or not 0 < int(text) <= LARGEST:
+        raise UsageError(f"a {which} port is a number from 1 to {LARGEST}")
+    return int(text)

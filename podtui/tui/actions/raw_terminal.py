@@ -1,0 +1,146 @@
+"""The terminal joined to a process in a container: keys go in as they are, its output comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import termios
+import tty
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from podtui.client.talking import RemoteSession
+from podtui.errors import PodtuiError
+
+DETACH = b"\x10\x11"
+"""ctrl+p ctrl+q, as docker has it."""
+INTERRUPT = b"\x03"
+
+
+@dataclass(slots=True)
+class KeysToLeave:
+    """Finds the keys that leave a process alone in what is typed. ``keys`` may come apart."""
+
+    keys: bytes
+    _held: bytes = b""
+
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        """What is to be passed on, and whether the keys were typed."""
+        data = self._held + data
+        place = data.find(self.keys) if self.keys else -1
+        if place >= 0:
+            return data[:place], True
+        held = 0
+        for length in range(min(len(self.keys) - 1, len(data)), 0, -1):
+            if data.endswith(self.keys[:length]):
+                held = length
+                break
+        self._held = data[len(data) - held :]
+        return data[: len(data) - held], False
+
+
+@contextmanager
+def raw(fd: int) -> Generator[None]:
+    """Every key goes to the program as it is."""
+    before = termios.tcgetattr(fd)
+    tty.setraw(fd)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+
+
+async def talk(
+    session: RemoteSession, *, keys: bytes = b"", tty: bool = True, typed: int = 0, shown: int = 1
+) -> bool:
+    """Join a terminal to a session until that ends, or until ``keys`` are typed; then True.
+
+    ``typed`` and ``shown`` are file descriptors of the terminal; with ``tty`` the session is told
+    of its size. Raises what the session raises.
+    """
+    left = asyncio.Event()
+    failed: list[PodtuiError] = []
+
+    async def show() -> None:
+        try:
+            async for _, data in session.output():
+                await asyncio.to_thread(_write_all, shown, data)
+        except PodtuiError as error:
+            failed.append(error)
+
+    async def give() -> None:
+        try:
+            await pass_on()
+        except PodtuiError as error:
+            failed.append(error)
+            output.cancel()
+
+    async def pass_on() -> None:
+        wanted = KeysToLeave(keys)
+        async for data in _typed(typed):
+            data, leave = wanted.feed(data)
+            if data:
+                await session.write(data)
+            if leave:
+                left.set()
+                output.cancel()
+                return
+        await session.end_input()
+
+    with raw(typed):
+        async with asyncio.TaskGroup() as group:
+            output = group.create_task(show(), name="show")
+            others = [group.create_task(give(), name="give")]
+            if tty:
+                others.append(group.create_task(_keep_size(session, shown), name="keep size"))
+            await asyncio.wait({output})
+            for task in others:
+                task.cancel()
+    if failed:
+        raise failed[0]
+    return left.is_set()
+
+
+def say(text: str, fd: int = 1) -> None:
+    """A line on a terminal that is not raw."""
+    _write_all(fd, f"{text}\n".encode())
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+async def _typed(fd: int) -> AsyncIterator[bytes]:
+    """What is typed, as it comes; nothing is read before somebody wants it."""
+    loop = asyncio.get_running_loop()
+    while True:
+        there: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(fd, lambda there=there: there.done() or there.set_result(None))
+        try:
+            await there
+        finally:
+            loop.remove_reader(fd)
+        data = os.read(fd, 4096)
+        if not data:
+            return
+        yield data
+
+
+async def _keep_size(session: RemoteSession, fd: int) -> None:
+    """Tell the session how large the terminal is, now and whenever that changes."""
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+    changed.set()
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        while True:
+            await changed.wait()
+            changed.clear()
+            size = os.get_terminal_size(fd)
+            await session.resize(size.columns, size.lines)
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)

@@ -1,0 +1,85 @@
+"""Files copied out of a container and into it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from podtui.api.v1 import Pod
+from podtui.errors import UsageError
+from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.restarting import choose_container
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import Ask
+from podtui.tui.format import size
+from podtui.tui.rows import pod_label
+from podtui.tui.sanitize import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """``out``: from the container's ``remote`` to ``local``; else the other way."""
+
+    out: bool
+    local: Path
+    remote: str
+
+
+def parse_transfer(text: str) -> Transfer:
+    """``:/path/in/container local`` or ``local :/path``. Raises `UsageError`."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"a quote is open: {error}") from error
+    if len(words) != 2:
+        raise UsageError("two paths: from where, and where to")
+    source, target = words
+    if source.startswith(":") == target.startswith(":"):
+        raise UsageError("one of the two begins with ':', which is the container's side")
+    out = source.startswith(":")
+    remote, local = (source, target) if out else (target, source)
+    if not remote.startswith(":/"):
+        raise UsageError("a path in the container begins with ':/'")
+    return Transfer(out, Path(local).expanduser(), remote[1:])
+
+
+def transfer_problem(text: str) -> str:
+    """Why a text is no transfer; empty where it is one."""
+    try:
+        parse_transfer(text)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+async def transfer_files(actions: Actions, pod: Pod) -> None:
+    """Ask from where to where, then copy. Raises `PodtuiError`."""
+    container = await choose_container(actions, pod, "Copy files of", ask=False)
+    if not container:
+        return
+    lines: list[Line] = [
+        (Span(":/etc/hosts ./hosts", "key"), Span("   copies out of the container", "muted")),
+        (Span("./site :/www", "key"), Span("          copies into it", "muted")),
+    ]
+    title = f"Copy files: {clean(container)} of {pod_label(pod)}"
+    text = await actions.app.push_screen_wait(Ask(title, lines, text=":/", check=transfer_problem))
+    if text is None:
+        return
+    actions.asked()
+    wanted = parse_transfer(text)
+    meta = pod.metadata
+    where = f"{meta.namespace}/{meta.name}:{wanted.remote}"
+    pair = [where, str(wanted.local)] if wanted.out else [str(wanted.local), where]
+    client = actions.client
+    if wanted.out:
+        done = await client.copy_from(
+            meta.namespace, meta.name, container, wanted.remote, wanted.local
+        )
+    else:
+        done = await client.copy_to(
+            meta.namespace, meta.name, container, wanted.local, wanted.remote
+        )
+    actions.did("copy", ["kubectl", "cp", "-c", container, *pair], meta.name)
+    skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
+    actions.tell(f"{done.files} files, {size(done.bytes)}{skipped}", title="Copied")
