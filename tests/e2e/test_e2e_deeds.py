@@ -1,0 +1,65 @@
+"""Deeds on a real terminal: the editor and a shell have it, and the screen comes back."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from tmux_harness import Machine, wait_until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(120),
+    pytest.mark.parametrize("machine", ["memory"], indirect=True),
+]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: ticker
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      image: busybox:1.36
+      command: ["sh", "-c", "n=0; while :; do n=$((n + 1)); echo tick $n; sleep 1; done"]
+"""
+EDITOR = """\
+#!/bin/sh
+echo "the editor has the terminal"
+read -r answer < /dev/tty
+sed -i "s/name: app/name: $answer/" "$1"
+"""
+
+
+def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
+    script = machine.root.parent / "editor.sh"
+    script.write_text(EDITOR)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    machine.env["PODTUI_EDITOR"] = f"'{script}'"
+    path = machine.write("ticker.yaml", POD)
+    machine.screen(100, 30)
+    terminal = machine.terminal
+    terminal.see(r"ticker-\S+ +1/1 +● Running")
+    terminal.keys("e")
+    terminal.see("the editor has the terminal")
+    # What the screen would draw meanwhile stays away from the editor's terminal.
+    assert "Running" not in terminal.screen()
+    terminal.type("teller")
+    terminal.keys("Enter")
+    terminal.see(r"Plan for ticker\.yaml")
+    terminal.see(r"containers\[0\]")
+    assert path.read_text() == POD
+    terminal.keys("y")
+    terminal.see(r"ticker\.yaml applied")
+    assert "name: teller" in path.read_text()
+    terminal.see("tick 1")
+    terminal.keys("C-d")
+    terminal.see(r"\[ Cancel \]")
+    terminal.keys("y")
+    wait_until(lambda: not path.exists(), "the file is in the trash")
+    terminal.see_no(r"ticker-\S+ +1/1")
+    terminal.keys("u")
+    wait_until(path.exists, "the file is back")
+    terminal.see(r"ticker-\S+ +1/1 +● Running")
