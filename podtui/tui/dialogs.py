@@ -227,6 +227,8 @@ class Ask(ModalScreen[str | None]):
         self._text = tuple(lines)
         self._check = check
         self._begin = text
+        self._touched = False
+        """Nothing is called wrong before something was typed."""
         self.view = LinesView(id="ask-text")
         self.wrong = LinesView(id="ask-wrong")
         self.input = Input(value=text, select_on_focus=False)
@@ -254,7 +256,7 @@ class Ask(ModalScreen[str | None]):
         self._tell(self.input.value)
 
     def _tell(self, text: str) -> str:
-        wrong = self._check(text) if text != self._begin or text else ""
+        wrong = self._check(text) if self._touched else ""
         inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
         lines = wrap((Span(f"✗ {wrong}", "error"),), inner) if wrong else [()]
         self.wrong.styles.height = len(lines)
@@ -263,11 +265,13 @@ class Ask(ModalScreen[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        self._touched = self._touched or event.value != self._begin
         self._tell(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if not self._check(event.value) and not self._tell(event.value):
+        self._touched = True
+        if not self._tell(event.value):
             self.dismiss(event.value)
 
     def action_cancel(self) -> None:

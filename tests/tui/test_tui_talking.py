@@ -93,11 +93,14 @@ async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         talking = group.create_task(talk(session, keys=DETACH, tty=False, typed=slave, shown=slave))
         await shown(master, b"$ ")
+        # Without a terminal of its own a process ends its lines with a line feed alone.
+        os.write(master, b"\n")
+        await shown(master, b"\r\n")
         os.write(master, b"ab\x10")
         await shown(master, b"ab")
         os.write(master, b"\x11")
         assert await talking is True
-    assert session.told == b"ab"
+    assert session.told == b"\nab"
     assert session.sizes == []
 
 

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import termios
-import tty
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tty import setraw
 
 from podtui.client.talking import RemoteSession
 from podtui.errors import PodtuiError
@@ -42,10 +42,14 @@ class KeysToLeave:
 
 
 @contextmanager
-def raw(fd: int) -> Generator[None]:
-    """Every key goes to the program as it is."""
+def raw(fd: int, *, lines: bool = False) -> Generator[None]:
+    """Every key goes to the program as it is; with ``lines`` a line feed still begins a line."""
     before = termios.tcgetattr(fd)
-    tty.setraw(fd)
+    setraw(fd)
+    if lines:
+        now = termios.tcgetattr(fd)
+        now[1] |= termios.OPOST | termios.ONLCR
+        termios.tcsetattr(fd, termios.TCSAFLUSH, now)
     try:
         yield
     finally:
@@ -89,7 +93,8 @@ async def talk(
                 return
         await session.end_input()
 
-    with raw(typed):
+    # A process without a terminal of its own ends its lines with a line feed alone.
+    with raw(typed, lines=not tty):
         async with asyncio.TaskGroup() as group:
             output = group.create_task(show(), name="show")
             others = [group.create_task(give(), name="give")]

@@ -12,7 +12,7 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.restarting import choose_container
 from podtui.tui.cells import Line, Span
 from podtui.tui.dialogs import Ask
-from podtui.tui.format import size
+from podtui.tui.format import plural, size
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 
@@ -82,4 +82,4 @@ async def transfer_files(actions: Actions, pod: Pod) -> None:
         )
     actions.did("copy", ["kubectl", "cp", "-c", container, *pair], meta.name)
     skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
-    actions.tell(f"{done.files} files, {size(done.bytes)}{skipped}", title="Copied")
+    actions.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")
