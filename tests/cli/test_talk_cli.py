@@ -70,6 +70,10 @@ def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no agent runs" in capsys.readouterr().err
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
     async with session_world(memory(), tmp_path / "podtui.sock") as it:
@@ -94,6 +98,8 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
             stdout=stdio,
             stderr=stdio,
             cwd=tmp_path,
+            # Who runs the tests in the background hands a SIGINT that is ignored on to us.
+            preexec_fn=_heed_interrupts,
         )
         running.append(process)
         return process
