@@ -86,6 +86,7 @@ class PodtuiApp(App[None]):
         now: Callable[[], float] = time.time,
     ) -> None:
         self._theme_problems: list[str] = []
+        self._log_colors: tuple[Theme, TerminalTheme] | None = None
         super().__init__()
         self.client = client
         self.model = Model()
@@ -115,7 +116,12 @@ class PodtuiApp(App[None]):
     @property
     def ansi_theme(self) -> TerminalTheme:
         theme = self.current_theme
-        return super().ansi_theme if theme.ansi else log_colors(theme)
+        if theme.ansi:
+            return super().ansi_theme
+        # Textual asks for each line that it draws.
+        if self._log_colors is None or self._log_colors[0] is not theme:
+            self._log_colors = (theme, log_colors(theme))
+        return self._log_colors[1]
 
     def get_default_screen(self) -> Screen[Any]:
         return MainScreen()
