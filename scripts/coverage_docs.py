@@ -40,6 +40,7 @@ class Proof:
     cases: tuple[int, ...]
     fields: Mapping[str, str]
     outcome: str
+    compares: tuple[str, ...] = ()
 
     @property
     def link(self) -> str:
@@ -51,7 +52,8 @@ def read_reports(paths: Sequence[Path]) -> tuple[Proof, ...]:
     found: dict[str, Proof] = {}
     for path in paths:
         for node, said in json.loads(path.read_text()).items():
-            proof = Proof(node, tuple(said["cases"]), said["fields"], said["outcome"])
+            rows = tuple(said.get("compares", ()))
+            proof = Proof(node, tuple(said["cases"]), said["fields"], said["outcome"], rows)
             known = found.get(node)
             # A test that one run of several leaves out did run in another.
             if known is None or known.outcome == "skipped":

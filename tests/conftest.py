@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--marks-report",
         type=Path,
-        help="write which tests cover which acceptance cases and pod fields (JSON)",
+        help="write which tests cover which cases, pod fields and rows of the comparison (JSON)",
     )
 
 
@@ -50,6 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "field(*paths, answer): proves what becomes of these fields of a pod; a path such as "
         "spec.containers.tty stands for all beneath it; answer is honoured, no-effect or refused",
+    )
+    config.addinivalue_line(
+        "markers",
+        "compares(*rows): proves what these rows of scripts/proof/comparison.toml say of podtui",
     )
 
 

@@ -1,7 +1,9 @@
-"""Which tests cover which acceptance cases and pod fields, and how they ended.
+"""Which tests cover which acceptance cases, pod fields and rows of the comparison with peers, and
+how they ended.
 
 ``pytest --marks-report=FILE`` writes it as JSON; ``scripts/coverage_docs.py`` turns the reports of
-a whole run into ``docs/conformance.md`` and ``docs/pod-fields.md``.
+a whole run into ``docs/conformance.md`` and ``docs/pod-fields.md``, ``scripts/comparison_docs.py``
+into ``docs/comparison.md``.
 """
 
 from __future__ import annotations
@@ -32,8 +34,14 @@ def note_marks(item: pytest.Item) -> None:
         if answer not in ANSWERS or not mark.args:
             raise pytest.UsageError(f"{item.nodeid}: field wants paths and answer= {ANSWERS}")
         fields |= dict.fromkeys(mark.args, answer)
-    if cases or fields:
-        text = json.dumps({"cases": sorted(set(cases)), "fields": fields})
+    rows: set[str] = set()
+    for mark in item.iter_markers("compares"):
+        if not mark.args or not all(isinstance(row, str) for row in mark.args):
+            raise pytest.UsageError(f"{item.nodeid}: compares wants ids of rows")
+        rows.update(mark.args)
+    if cases or fields or rows:
+        said = {"cases": sorted(set(cases)), "fields": fields, "compares": sorted(rows)}
+        text = json.dumps(said)
         item.user_properties.append((PROPERTY, text))
 
 
@@ -49,9 +57,11 @@ class MarksReport:
         if marks is None or (report.when != "call" and report.outcome == "passed"):
             return
         node = report.nodeid.partition("[")[0]
-        entry = self._found.setdefault(node, {"cases": [], "fields": {}, "outcome": "passed"})
+        new = {"cases": [], "fields": {}, "compares": [], "outcome": "passed"}
+        entry = self._found.setdefault(node, new)
         said = json.loads(str(marks))
-        entry["cases"] = sorted({*entry["cases"], *said["cases"]})  # type: ignore[misc]
+        for kind in ("cases", "compares"):
+            entry[kind] = sorted({*entry[kind], *said[kind]})  # type: ignore[misc]
         entry["fields"] = {**entry["fields"], **said["fields"]}  # type: ignore[dict-item]
         if report.outcome == "failed" or entry["outcome"] == "passed":
             entry["outcome"] = report.outcome

@@ -73,6 +73,7 @@ async def test_exec(world: SessionWorld, connect: Connect) -> None:
         assert session.exit_code() == 7
 
 
+@pytest.mark.compares("shell")
 async def test_exec_at_a_terminal(world: SessionWorld, connect: Connect) -> None:
     await world.put(c="sleep 300")
     query = ExecQuery(command=("sh",), stdin=True, tty=True)
@@ -85,6 +86,7 @@ async def test_exec_at_a_terminal(world: SessionWorld, connect: Connect) -> None
     assert session.exit_code() == 3
 
 
+@pytest.mark.compares("attach")
 async def test_attach(world: SessionWorld, connect: Connect) -> None:
     script = "until test -f /tmp/go; do sleep 0.05; done; echo new"
     ids = await world.put(c=script)
@@ -221,6 +223,7 @@ async def test_port_forward(world: SessionWorld, connect: Connect) -> None:
         await until(idle)
 
 
+@pytest.mark.compares("port-forward")
 async def test_a_forward_follows_its_pod(world: SessionWorld, connect: Connect) -> None:
     ids = await world.put(c="httpd -p 8080 -h /etc; sleep 300")
     bench = world.bench
@@ -289,6 +292,7 @@ async def copied(run: Awaitable[object]) -> object:
         return await run
 
 
+@pytest.mark.compares("copy-files")
 async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> None:
     """With tar in the container on the engine, and without in the simulated one."""
     await world.put(c="mkdir -p /tmp/in; echo one > /tmp/in/a; echo two > /tmp/in/b; sleep 300")
@@ -322,6 +326,7 @@ async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> 
         await client.copy_to(NS, "web", "c", here / "missing", "/tmp")
 
 
+@pytest.mark.compares("copy-files")
 @pytest.mark.engine
 async def test_copies_of_a_container_that_has_ended(
     tmp_path: Path, engine_url: str, connect: Connect

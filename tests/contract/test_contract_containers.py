@@ -111,6 +111,7 @@ async def test_what_the_image_says_runs(engine_bench: Bench) -> None:
     assert await bench.run(sandbox, (), **dropped) == (0, [""])
 
 
+@pytest.mark.compares("grace")
 async def test_a_stop_within_the_grace(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 1 & wait $!; done"
@@ -125,6 +126,7 @@ async def test_a_stop_within_the_grace(bench: Bench) -> None:
     await bench.runtime.stop_container(ident, 25)
 
 
+@pytest.mark.compares("grace")
 async def test_a_stop_that_must_be_enforced(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "trap '' TERM; echo ready; while :; do sleep 1; done")

@@ -29,6 +29,7 @@ async def test_logs_in_order_with_their_streams(bench: Bench) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.compares("logs-range")
 async def test_parts_of_a_log(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "for i in 1 2 3; do echo $i; sleep 0.2; done")
@@ -123,6 +124,7 @@ async def test_exec_needs_a_running_container(bench: Bench) -> None:
         await bench.runtime.exec("f" * 64, ["true"], timeout=10)
 
 
+@pytest.mark.compares("usage")
 async def test_counters_of_what_runs(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     running = await bench.start(sandbox)
@@ -133,6 +135,36 @@ async def test_counters_of_what_runs(bench: Bench) -> None:
     (later,) = await bench.runtime.stats()
     assert later.cpu >= stats.cpu >= 0
     assert later.timestamp >= stats.timestamp
+
+
+async def test_disks_and_networks_are_counted(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    running = await bench.start(sandbox, "head -c 3000000 /dev/zero > /file; sleep 300")
+
+    async def kept() -> bool:
+        return (await bench.runtime.layer_sizes()).get(running, 0) > 0
+
+    await until(kept)
+    (stats,) = await bench.runtime.stats()
+    if stats.read is not None or stats.written is not None:
+        assert stats.read is not None
+        assert stats.written is not None
+        assert min(stats.read, stats.written) >= 0
+    (network,) = await bench.runtime.sandbox_stats()
+    assert (network.id, network.pod_uid, network.host_network) == (sandbox, bench.uid, False)
+    assert network.interfaces is not None
+    assert "lo" not in {one.name for one in network.interfaces}
+    assert all(min(one.received, one.sent) >= 0 for one in network.interfaces)
+    await bench.runtime.stop_sandbox(sandbox)
+    assert await bench.runtime.sandbox_stats() == ()
+    assert await bench.runtime.layer_sizes() == {}
+
+
+async def test_the_hosts_network_is_not_the_pods(bench: Bench) -> None:
+    await bench.sandbox(network=NamespaceMode.NODE)
+    (network,) = await bench.runtime.sandbox_stats()
+    assert network.host_network
+    assert network.interfaces is None
 
 
 async def test_events_tell_who_to_look_at(bench: Bench) -> None:

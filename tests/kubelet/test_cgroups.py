@@ -135,6 +135,7 @@ def test_pod_pids_limit_holds_for_each_container(limit, pids):
     assert held(make_pod(), rules=rules).pids == pids
 
 
+@pytest.mark.compares("limits")
 @pytest.mark.field("spec.resources", answer="honoured")
 @pytest.mark.parametrize(
     ("container", "cpu", "memory"),

@@ -130,6 +130,7 @@ async def test_memory_in_use_is_not_taken_away(world: EngineWorld) -> None:
     await world.until(has("16Mi", "100m"), "sized")
 
 
+@pytest.mark.compares("shell")
 @pytest.mark.field(
     "spec.ephemeralContainers", "spec.ephemeralContainers.targetContainerName", answer="honoured"
 )

@@ -120,6 +120,7 @@ touch /made/by-pod; echo text > /file
 """
 
 
+@pytest.mark.compares("downward-volumes")
 @pytest.mark.case(74, 76, 77, 81, 82)
 @pytest.mark.field("spec.securityContext.fsGroup", "spec.volumes.emptyDir", answer="honoured")
 @pytest.mark.field(

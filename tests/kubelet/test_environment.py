@@ -109,6 +109,7 @@ def test_only_earlier_variables_are_known():
     assert found == {"A": "1", "B": "1-$(C)", "C": "2", "D": "$(A)"}
 
 
+@pytest.mark.compares("downward-env")
 def test_golden_downward():
     limit = {
         "name": "CPU_LIM",
@@ -129,6 +130,7 @@ def test_golden_downward():
     }
 
 
+@pytest.mark.compares("downward-env")
 @pytest.mark.case(80)
 @pytest.mark.field("spec.containers.env.valueFrom.fieldRef", answer="honoured")
 @pytest.mark.parametrize(
@@ -164,6 +166,7 @@ def test_addresses_with_the_node_s_network():
     assert env(field("X", "status.podIP"), place=around(pod_ips=())) == {"X": ""}
 
 
+@pytest.mark.compares("downward-env")
 @pytest.mark.case(79)
 @pytest.mark.field("spec.containers.env.valueFrom.resourceFieldRef", answer="honoured")
 @pytest.mark.parametrize(
@@ -252,6 +255,7 @@ def key(kind, name, wanted, **more):
     return {"name": "X", "valueFrom": {f"{kind}KeyRef": ref}}
 
 
+@pytest.mark.compares("secrets")
 @pytest.mark.field(
     "spec.containers.env.valueFrom.configMapKeyRef",
     "spec.containers.env.valueFrom.secretKeyRef",
@@ -290,6 +294,7 @@ def test_missing_sources():
         env(sources=({"secretRef": {"name": "none"}},))
 
 
+@pytest.mark.compares("secrets")
 def test_a_secret_s_value_is_in_no_message():
     bad = msgspec.convert({"metadata": META, "data": {"P": "not base64 !"}}, Secret)
     with pytest.raises(ConfigError) as caught:

@@ -44,6 +44,7 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 # --- postStart
 
 
+@pytest.mark.compares("hooks")
 @pytest.mark.case(69)
 async def test_post_start_that_fails() -> None:
     """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
@@ -159,6 +160,7 @@ async def test_post_start_that_succeeds_is_not_told_of() -> None:
 # --- preStop
 
 
+@pytest.mark.compares("hooks")
 async def test_pre_stop_runs_before_the_signal() -> None:
     """Golden case prestop: sleep 4 of a grace of 20."""
     world = World()
@@ -172,6 +174,7 @@ async def test_pre_stop_runs_before_the_signal() -> None:
         assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
 
 
+@pytest.mark.compares("hooks", "grace")
 @pytest.mark.case(71)
 @pytest.mark.case(71)
 @pytest.mark.field("spec.containers.lifecycle.preStop", answer="honoured")

@@ -184,6 +184,7 @@ async def test_only_priority_makes_room() -> None:
         assert told == [("Warning", "Preempted in order to admit critical pod")]
 
 
+@pytest.mark.compares("host-ports")
 @pytest.mark.case(28)
 @pytest.mark.field(
     "spec.containers.ports.hostPort",

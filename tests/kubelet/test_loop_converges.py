@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubelet_world import World, container, pod
@@ -178,6 +179,7 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
             raise AssertionError(step)
 
 
+@pytest.mark.compares("drift")
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

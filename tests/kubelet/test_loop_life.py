@@ -310,6 +310,7 @@ async def test_a_fixed_uid_restarts_only_what_changed() -> None:
         assert counts == {"c": 1, "d": 0}
 
 
+@pytest.mark.compares("drift")
 @pytest.mark.case(46)
 async def test_a_dead_sandbox_is_made_again() -> None:
     world = World()

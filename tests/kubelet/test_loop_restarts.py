@@ -47,6 +47,7 @@ async def only(world: World, name: str = "c") -> ContainerStatus:
     return next(status for status in statuses if status.name == name)
 
 
+@pytest.mark.compares("restarts")
 @pytest.mark.case(36, 37)
 @pytest.mark.parametrize("code", [1, 0])
 async def test_a_crash_loop_backs_off(code: int) -> None:
@@ -109,6 +110,7 @@ async def test_jitter_stretches_the_back_off() -> None:
         assert starts.gaps() == [1.0, 16.0, 31.0]
 
 
+@pytest.mark.compares("restarts")
 @pytest.mark.case(38)
 @pytest.mark.case(38)
 async def test_a_long_run_resets_the_back_off() -> None:
@@ -203,6 +205,7 @@ async def test_restart_counts_outlive_removed_containers() -> None:
 # --- init
 
 
+@pytest.mark.compares("init")
 @pytest.mark.case(51)
 @pytest.mark.case(51)
 async def test_init_containers_run_one_after_the_other() -> None:
@@ -259,6 +262,7 @@ async def test_a_failed_init_container_backs_off_under_always() -> None:
         assert status.initContainerStatuses[0].restartCount == 3
 
 
+@pytest.mark.compares("init")
 @pytest.mark.case(56)
 async def test_sidecars_start_first_and_stop_last() -> None:
     world = World()
@@ -277,6 +281,7 @@ async def test_sidecars_start_first_and_stop_last() -> None:
         assert left == [["s1", "s2"], ["s1"], []]
 
 
+@pytest.mark.compares("init")
 @pytest.mark.case(55)
 @pytest.mark.case(55)
 async def test_a_sidecar_does_not_keep_the_pod_alive() -> None:
@@ -318,6 +323,7 @@ async def test_one_image_missing_keeps_the_pod_pending() -> None:
         assert ready.message == "containers with unready status: [b]"
 
 
+@pytest.mark.compares("pull-progress")
 async def test_the_status_follows_before_all_images_are_there() -> None:
     world = World(pull_delay=60.0)
     async with world.running():

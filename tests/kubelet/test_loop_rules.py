@@ -43,6 +43,7 @@ def reason(status: ContainerStatus) -> str:
 # --- policies
 
 
+@pytest.mark.compares("restarts")
 @pytest.mark.case(23)
 @pytest.mark.field("spec.restartPolicy", answer="honoured")
 async def test_case_23_on_failure_restarts_only_what_failed() -> None:

@@ -58,6 +58,7 @@ def test_a_long_name_has_a_long_length() -> None:
     assert request("x" * 200)[:8] == b"\x00\x00\x00\x00\xcb\x0a\xc8\x01"
 
 
+@pytest.mark.compares("probes")
 @pytest.mark.field("spec.containers.livenessProbe.grpc", answer="honoured")
 @pytest.mark.field("spec.containers.readinessProbe.grpc", answer="honoured")
 @pytest.mark.field("spec.containers.startupProbe.grpc", answer="honoured")

@@ -87,6 +87,7 @@ def exec_(*command: str, timeout: int = 1) -> Probe:
 # --- exec
 
 
+@pytest.mark.compares("probes")
 async def test_exec_passes_what_the_container_gets_asked() -> None:
     runtime = Commands()
     env = (
@@ -143,6 +144,7 @@ async def test_http_failure_does_not_show_the_body(code: int) -> None:
     assert found == Outcome(Verdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
 
+@pytest.mark.compares("probes")
 async def test_http_asks_as_a_kubelet() -> None:
     async with listening(answer("200 OK")) as server:
         await run(http(server.port, "/health?x=1&y=a b#frag"))
@@ -333,6 +335,7 @@ async def test_http_reads_no_more_than_it_needs() -> None:
 # --- tcpSocket and grpc
 
 
+@pytest.mark.compares("probes")
 async def test_tcp_connects() -> None:
     async with listening(b"") as server:
         assert (await run(tcp(server.port))).verdict is Verdict.SUCCESS

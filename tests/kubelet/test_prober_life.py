@@ -88,6 +88,7 @@ async def is_ready(world: World) -> bool:
 # --- readiness
 
 
+@pytest.mark.compares("probes")
 @pytest.mark.case(61)
 async def test_readiness_withholds_and_gives_back() -> None:
     world = World()
@@ -227,6 +228,7 @@ async def test_readiness_goes_on_while_the_pod_ends() -> None:
 # --- liveness
 
 
+@pytest.mark.compares("probes")
 async def test_liveness_restarts_at_its_threshold() -> None:
     """Case 62, first part."""
     world = World()
@@ -345,6 +347,7 @@ async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None
         assert handlers.count(ProbeKind.LIVENESS) == 2
 
 
+@pytest.mark.compares("grace")
 @pytest.mark.case(64)
 @pytest.mark.case(64)
 async def test_the_probes_grace_goes_before_the_pods() -> None:
@@ -416,6 +419,7 @@ async def test_startup_that_never_comes() -> None:
         assert set(await texts(world, "Unhealthy")) == {failed}
 
 
+@pytest.mark.compares("probes")
 async def test_startup_opens_the_way_for_the_others() -> None:
     """Golden case startup-ok: three failures, started, ready at once."""
     world = World(start_delay=0.5)

@@ -44,6 +44,7 @@ def variables(world: FolderWorld) -> dict[str, str]:
     return dict(world.engine._containers[found.id].config.env)
 
 
+@pytest.mark.compares("record")
 @pytest.mark.case(1)
 async def test_a_manifest_becomes_a_pod() -> None:
     world = FolderWorld(start_delay=1.0)
@@ -190,6 +191,7 @@ async def test_of_two_documents_the_first_pod_runs(strict: bool) -> None:
         assert [item.metadata.name for item in listed] == ["web-n1"]
 
 
+@pytest.mark.compares("documents")
 async def test_a_config_map_beside_its_pod_reaches_the_container() -> None:
     world = FolderWorld()
     uses = WEB.replace("    env: [{name: A, value: b}]", "    envFrom: [{configMapRef: {name: m}}]")

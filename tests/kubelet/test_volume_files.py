@@ -153,6 +153,7 @@ def test_fields_that_a_volume_has_not():
     )
 
 
+@pytest.mark.compares("secrets")
 @pytest.mark.field(
     "spec.volumes.configMap.name",
     "spec.volumes.configMap.items",
@@ -176,6 +177,7 @@ def test_documents_as_files():
     }
 
 
+@pytest.mark.compares("downward-volumes")
 @pytest.mark.field(
     "spec.volumes.projected.sources.downwardAPI",
     "spec.volumes.projected.sources.configMap",

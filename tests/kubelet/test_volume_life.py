@@ -253,6 +253,7 @@ async def test_a_key_that_comes_later_starts_a_container_at_once() -> None:
 # --- files that change
 
 
+@pytest.mark.compares("documents")
 @pytest.mark.field("spec.volumes.configMap", answer="honoured")
 async def test_files_follow_a_document_at_once_and_are_written_only_then() -> None:
     world = World()
@@ -273,6 +274,7 @@ async def test_files_follow_a_document_at_once_and_are_written_only_then() -> No
         assert len(world.containers(UID)) == 1
 
 
+@pytest.mark.compares("downward-volumes")
 @pytest.mark.case(81)
 async def test_labels_change_under_a_fixed_uid() -> None:
     item = {"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}

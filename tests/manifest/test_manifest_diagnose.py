@@ -104,6 +104,7 @@ def test_departure_7_leaves_other_refusals_alone() -> None:
         assert settle(result, {object_key(secret)}).pods == ()
 
 
+@pytest.mark.compares("documents")
 def test_departure_7_does_not_exist_when_strict() -> None:
     (found,) = read(SECRET, strict=True).diagnostics
     assert found.message.startswith('Unsupported value: "Secret"')

@@ -58,6 +58,7 @@ async def test_case_1_a_manifest_appears(folder: Path) -> None:
     assert record.spec.text == pod_text()
 
 
+@pytest.mark.compares("files")
 @pytest.mark.case(3)
 async def test_case_3_which_names_are_read(folder: Path) -> None:
     for name in (".web.yaml", "web.txt", "web.yaml~", "#x#", "x.swp", "x.bak", "4913", "README"):
@@ -68,6 +69,7 @@ async def test_case_3_which_names_are_read(folder: Path) -> None:
         assert ".web.yaml" not in watched.last.manifests
 
 
+@pytest.mark.compares("files")
 async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) -> None:
     (folder / "web.yaml~").write_text(pod_text())
     seen = await first(folder)
@@ -139,6 +141,7 @@ async def test_case_10_good_and_broken_together(folder: Path) -> None:
     assert "did not find" in status.message
 
 
+@pytest.mark.compares("folder")
 async def test_departure_1_the_last_good_version_stays(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -387,6 +390,7 @@ async def test_a_renamed_file_is_another_manifest_at_once(folder: Path) -> None:
         assert all(len(f.pods) == 1 for f in watched.history)
 
 
+@pytest.mark.compares("documents")
 async def test_departure_7_a_config_map_beside_the_pod(folder: Path) -> None:
     put(folder / "web.yaml", pod_text(extra="    envFrom: [{configMapRef: {name: m}}]\n"))
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: %s}\n"
@@ -605,6 +609,7 @@ async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
         assert len(watched.history) == 1
 
 
+@pytest.mark.compares("folder")
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, seed: int) -> None:
     """No listing comes to help: a fresh look at the end sees what the watched folder says."""

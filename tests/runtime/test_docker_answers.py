@@ -179,24 +179,113 @@ def test_counters_of_an_answer() -> None:
     assert from_answer({"cpu_stats": None, "memory_stats": {}}) == Usage(0, 0)
 
 
-def test_counters_of_cgroup_files(tmp_path: Path) -> None:
-    modern = tmp_path / "system.slice" / "docker-abc.scope"
-    modern.mkdir(parents=True)
-    (modern / "cpu.stat").write_text("usage_usec 12\nuser_usec 3\n")
-    (modern / "memory.current").write_text("1000\n")
-    (modern / "memory.stat").write_text("anon 1\ninactive_file 400\n")
-    assert CgroupFiles(2, "systemd", "docker", tmp_path).read("abc") == Usage(12_000, 600)
-    for part, name, text in (
-        ("cpuacct", "cpuacct.usage", "99\n"),
-        ("memory", "memory.usage_in_bytes", "50\n"),
-        ("memory", "memory.stat", "total_inactive_file 60\n"),
-    ):
-        folder = tmp_path / part / "docker" / "abc"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    files = CgroupFiles(1, "cgroupfs", "docker", tmp_path)
-    assert files.read("abc") == Usage(99, 0)
-    assert files.read("gone") is None
+@pytest.mark.parametrize(
+    ("told", "version", "disk"),
+    [
+        ([{"op": "Read", "value": 5}, {"op": "Write", "value": 7}, {"op": "Sync", "value": 9},
+          {"op": "Total", "value": 12}, {"op": "Read", "value": 1}], 1, (6, 7)),
+        ([{"op": "read", "value": 5}, {"op": "write", "value": 7}], 2, (5, 7)),
+        (None, 2, (0, 0)),
+        ([], 2, (0, 0)),
+        ([], 1, None),
+        (None, 1, None),
+    ],
+)  # fmt: skip
+def test_disk_counters_of_an_answer(
+    told: list[dict[str, Any]] | None, version: int, disk: tuple[int, int] | None
+) -> None:
+    answer = {"blkio_stats": {"io_service_bytes_recursive": told}}
+    assert from_answer(answer, version).disk == disk
+    assert from_answer({"blkio_stats": {}}, version).disk is None
+
+
+def test_interfaces_of_an_answer() -> None:
+    eth = {"rx_bytes": 976, "tx_bytes": 70, "rx_errors": 1, "tx_errors": 2}
+    (one,) = interfaces_of({"networks": {"eth0": eth, "lo": {"rx_bytes": 5}}}) or ()
+    assert one == InterfaceStats(
+        name="eth0", received=976, sent=70, receive_errors=1, send_errors=2
+    )
+    assert interfaces_of({}) is None
+    assert interfaces_of({"networks": {}}) == ()
+
+
+NET_DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
+    lo:      11       1    0    0    0     0          0         0       11       1    0    0
+  eth0:     976      12    3    0    0     0          0         0      421       5    4    0
+"""
+
+
+def test_interfaces_of_the_kernels_file() -> None:
+    (one,) = parse_net_dev(NET_DEV)
+    assert one == InterfaceStats(
+        name="eth0", received=976, sent=421, receive_errors=3, send_errors=4
+    )
+
+
+def put(top: Path, path: str, text: str) -> None:
+    (top / path).parent.mkdir(parents=True, exist_ok=True)
+    (top / path).write_text(text)
+
+
+def modern(top: Path) -> KernelFiles:
+    put(top, "system.slice/docker-abc.scope/cpu.stat", "usage_usec 12\nuser_usec 3\n")
+    put(top, "system.slice/docker-abc.scope/memory.current", "1000\n")
+    put(top, "system.slice/docker-abc.scope/memory.stat", "anon 1\ninactive_file 400\n")
+    put(top, "system.slice/docker-abc.scope/cgroup.procs", "0\n42\n43\n44\n")
+    put(top, "proc/42/net/dev", NET_DEV)
+    put(top, "proc/42/io", "rchar: 9\nread_bytes: 100\nwrite_bytes: 20\n")
+    put(top, "proc/43/io", "rchar: 9\nread_bytes: 1\nwrite_bytes: 2\n")
+    return KernelFiles(2, "systemd", "docker", top, top / "proc")
+
+
+def split(top: Path) -> KernelFiles:
+    put(top, "cpuacct/docker/abc/cpuacct.usage", "99\n")
+    put(top, "cpuacct/docker/abc/cgroup.procs", "42\n")
+    put(top, "memory/docker/abc/memory.usage_in_bytes", "50\n")
+    put(top, "memory/docker/abc/memory.stat", "total_inactive_file 60\n")
+    put(top, "proc/42/io", "read_bytes: 100\nwrite_bytes: 20\n")
+    return KernelFiles(1, "cgroupfs", "docker", top, top / "proc")
+
+
+def test_disks_are_counted_by_the_group_where_the_kernel_does_so(tmp_path: Path) -> None:
+    files = modern(tmp_path)
+    lines = "8:0 rbytes=5 wbytes=6 rios=1 wios=1\n8:16 rbytes=10 wbytes=0 rios=0 wios=0\n"
+    put(tmp_path, "system.slice/docker-abc.scope/io.stat", lines)
+    assert files.usage("abc") == Usage(12_000, 600, (15, 6))
+    assert files.usage("gone") is None
+
+
+def test_disks_are_counted_by_processes_where_no_group_does(tmp_path: Path) -> None:
+    """Process 44 has ended between the two looks."""
+    assert modern(tmp_path).usage("abc") == Usage(12_000, 600, (101, 22))
+
+
+def test_old_groups_count_disks_only_where_the_whole_machine_shows_it(tmp_path: Path) -> None:
+    name = "blkio.throttle.io_service_bytes_recursive"
+    put(tmp_path, f"blkio/{name}", "Total 0\n")
+    assert split(tmp_path).usage("abc") == Usage(99, 0, (100, 20))
+    put(tmp_path, f"blkio/{name}", "8:0 Read 900\n8:0 Write 90\nTotal 990\n")
+    put(tmp_path, f"blkio/docker/abc/{name}", "8:0 Read 7\n8:0 Write 8\n8:0 Sync 15\nTotal 15\n")
+    assert split(tmp_path).usage("abc") == Usage(99, 0, (7, 8))
+    put(tmp_path, f"blkio/docker/abc/{name}", "Total 0\n")
+    assert split(tmp_path).usage("abc") == Usage(99, 0, (0, 0))
+
+
+def test_disks_that_nobody_may_look_at_are_not_measured(tmp_path: Path) -> None:
+    files = split(tmp_path)
+    (tmp_path / "proc/42/io").unlink()
+    (tmp_path / "proc/42/io").mkdir()
+    assert files.usage("abc") == Usage(99, 0, None)
+
+
+def test_interfaces_are_those_of_the_first_process(tmp_path: Path) -> None:
+    files = modern(tmp_path)
+    assert files.interfaces("abc") == parse_net_dev(NET_DEV)
+    assert files.interfaces("gone") is None
+    (tmp_path / "proc/42/net/dev").write_text("a\nb\nhalf: 1\n")
+    assert files.interfaces("abc") is None
 
 
 # --- errors

@@ -39,6 +39,7 @@ async def short_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
         assert left_over(raw, bench.root) == []
 
 
+@pytest.mark.compares("logs-follow")
 @pytest.mark.parametrize("tty", [False, True], ids=["streams", "terminal"])
 async def test_following_loses_and_repeats_nothing_over_rotations(
     short_bench: Bench, tty: bool

@@ -141,6 +141,7 @@ def guarded(tmp_path: Path, raw: Any) -> Iterator[Registry]:
         yield server
 
 
+@pytest.mark.compares("pull-progress")
 @pytest.mark.field("spec.containers.image", "spec.containers.imagePullPolicy", answer="honoured")
 async def test_an_image_comes_from_its_registry(
     local: Registry, raw: Any, engine_url: str, tmp_path: Path

@@ -73,6 +73,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream, "RETRY", 0.001)
 
 
+@pytest.mark.compares("logs-follow")
 async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> None:
     script = Script(
         ([line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
@@ -88,6 +89,7 @@ async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> Non
     assert second.since_seconds is not None
 
 
+@pytest.mark.compares("logs-follow")
 async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> None:
     script = Script(([line(1, "a")], ApiError(500, "InternalError", "broken")), ([line(40, "z")],))
     heard = await hear(script, TARGET, 3)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from textual.app import App, ComposeResult
 
 from podtui.tui.log_filter import parse_log_filter
@@ -39,6 +40,7 @@ async def fill(app: LogApp, lines: list[bytes]) -> LogView:
     return view
 
 
+@pytest.mark.compares("logs-follow")
 async def test_follows_the_end_and_hides_the_stamps() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
@@ -69,6 +71,7 @@ async def test_scrolling_up_stops_following_and_the_end_starts_it_again() -> Non
         assert shown(view)[-1] == "line 149"
 
 
+@pytest.mark.compares("logs-wrap")
 async def test_wrapping_keeps_the_end_in_view() -> None:
     app = LogApp()
     async with app.run_test(size=(20, 6)) as pilot:
@@ -83,6 +86,7 @@ async def test_wrapping_keeps_the_end_in_view() -> None:
         assert view.virtual_size.height == 2
 
 
+@pytest.mark.compares("logs-search")
 async def test_search_counts_walks_and_follows_new_lines() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
@@ -217,6 +221,7 @@ async def test_a_line_taller_than_the_view_is_gone_through_row_by_row() -> None:
         assert view.follow
 
 
+@pytest.mark.compares("logs-json")
 async def test_json_is_folded_out_below_its_line() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 12)) as pilot:

@@ -30,6 +30,7 @@ async def test_logs_follow_the_cursor_once_it_rests() -> None:
         assert "leaving-n1 › app" in str(logs.border_title)
 
 
+@pytest.mark.compares("logs-wrap", "logs-times", "logs-range")
 async def test_log_keys() -> None:
     client = full_client()
     client.log_lines["exporter"] = [b"2026-11-21T12:00:00Z exported"]
@@ -63,6 +64,7 @@ async def test_log_keys() -> None:
         assert "from the start" in str(logs.border_title)
 
 
+@pytest.mark.compares("logs-search", "logs-levels")
 async def test_filter_and_search_are_typed_combined_and_undone() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
@@ -95,6 +97,7 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         assert main(app).active == "pods"
 
 
+@pytest.mark.compares("logs-merged", "events")
 async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
     client = FakeClient()
     client.fill(
@@ -118,6 +121,7 @@ async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
         assert app.clipboard == "listening on :8080"
 
 
+@pytest.mark.compares("copy")
 async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
@@ -136,6 +140,7 @@ async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
         assert app.clipboard == "listening on :8080\nGET / 200 12ms"
 
 
+@pytest.mark.compares("logs-merged")
 async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> None:
     client = full_client()
     client.log_lines["exporter"] = [
@@ -156,6 +161,7 @@ async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> 
         assert "│" not in log_text(logs.view)
 
 
+@pytest.mark.compares("logs-save", "dumps")
 async def test_what_is_shown_or_all_of_it_is_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +245,7 @@ async def test_a_log_goes_on_with_the_next_instance() -> None:
         assert log_text(view).count("run 1") == 1
 
 
+@pytest.mark.compares("logs-previous")
 async def test_the_log_before_says_of_which_instance_it_is_and_how_that_ended() -> None:
     class Ending(FakeClient):
         async def logs(self, namespace, pod, query):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 
 from podtui.tui.text_view import Mark, TextView, layout
@@ -46,6 +47,7 @@ async def test_marks_stand_below_their_line_at_their_column() -> None:
         assert rows[5].endswith("▲   ^ unknown field")
 
 
+@pytest.mark.compares("yaml")
 async def test_search_walks_round() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 5)) as pilot:

@@ -99,6 +99,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     monkeypatch.setattr(editing, "run_in_terminal", run)
 
 
+@pytest.mark.compares("edit")
 async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[bytes]) -> None:
     typing.append(b"kind: Pod # two\n")
     async with acting(tmp_path) as (app, pilot, client):
@@ -163,6 +164,7 @@ async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
         assert (tmp_path / "web.yaml").read_bytes() == WEB
 
 
+@pytest.mark.compares("asks")
 async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(Outcome.REMOVED)
@@ -186,6 +188,7 @@ async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) 
         await told(app, pilot, "Nothing was deleted in this session")
 
 
+@pytest.mark.compares("marks")
 async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> None:
     async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
         app,
@@ -205,6 +208,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
 
 
+@pytest.mark.compares("asks")
 async def test_a_restart_asks_only_where_something_is_lost(tmp_path: Path) -> None:
     over = pod("batch", status("job", ended(0)), phase="Succeeded")
     async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
@@ -272,6 +276,7 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
 
 
+@pytest.mark.compares("copy")
 async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
         client.calls = (
@@ -330,6 +335,7 @@ class FakeForward:
         self.closed = True
 
 
+@pytest.mark.compares("port-forward")
 async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +368,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         assert made.closed
 
 
+@pytest.mark.compares("shell")
 async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +396,7 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         assert (query.container, query.tty, query.stdin) == ("app", True, True)
 
 
+@pytest.mark.compares("readonly")
 async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")

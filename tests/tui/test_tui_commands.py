@@ -9,6 +9,7 @@ from podtui.tui.pod_rows import POD_COLUMNS
 from podtui.tui.view_history import KEPT, Place, Typed, ViewHistory
 
 
+@pytest.mark.compares("commands")
 @pytest.mark.parametrize(
     ("text", "name", "argument"),
     [

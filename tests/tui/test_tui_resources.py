@@ -50,6 +50,7 @@ def test_columns_between_two_points_are_filled_and_gaps_are_not() -> None:
     assert found[46] == 5
 
 
+@pytest.mark.compares("history")
 def test_columns_are_as_high_as_their_values() -> None:
     rows = text(plot([0, 50, 100, None], 4, 100, (), "")).split("\n")
     assert rows == ["  █ ", "  █ ", " ██ ", " ██ "]
@@ -77,6 +78,7 @@ def series(name: str, peak: float = 20.0) -> UsageSeries:
     )
 
 
+@pytest.mark.compares("history")
 def test_a_container_is_told_with_what_it_asks_for() -> None:
     web = pod("web", status("app"), requests={"cpu": "10m", "memory": "32Mi"},
               limits={"cpu": "25m", "memory": "4Gi"})  # fmt: skip
