@@ -398,7 +398,8 @@ class ExecResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStats:
     """Counters of one running container. ``cpu`` is cumulative nanoseconds; ``memory`` is the
-    working set (usage less inactive file cache) in bytes."""
+    working set (usage less inactive file cache) in bytes; ``read`` and ``written`` are bytes from
+    and to disks since the start, None where nobody counts them. A counter may go back."""
 
     id: str
     name: str
@@ -406,6 +407,32 @@ class ContainerStats:
     timestamp: datetime
     cpu: int
     memory: int
+    read: int | None = None
+    written: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceStats:
+    """Bytes and errors of one network interface since it was made."""
+
+    name: str
+    received: int
+    sent: int
+    receive_errors: int = 0
+    send_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxStats:
+    """What went over the network of one ready sandbox. ``interfaces`` leave out the loopback; None
+    where they cannot be told. With ``host_network`` there are none: the host's are not the
+    pod's."""
+
+    id: str
+    pod_uid: str
+    timestamp: datetime
+    interfaces: tuple[InterfaceStats, ...] | None
+    host_network: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -581,6 +608,15 @@ class Runtime(Protocol):
 
     async def stats(self) -> tuple[ContainerStats, ...]:
         """Counters of every running container of ours."""
+        ...
+
+    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+        """Counters of the network of every ready sandbox of ours."""
+        ...
+
+    async def layer_sizes(self) -> Mapping[str, int]:
+        """Bytes that running containers of ours keep in their own writable layer, by id; without
+        those that the engine cannot measure. It walks through all their files: ask seldom."""
         ...
 
     def events(self) -> AsyncIterator[RuntimeEvent]:

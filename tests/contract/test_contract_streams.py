@@ -9,7 +9,7 @@ import pytest
 from contract.bench import Bench, moment, until
 
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable, ExecTimeout
-from podtui.runtime.protocol import LogOptions
+from podtui.runtime.protocol import LogOptions, NamespaceMode
 
 
 async def test_logs_in_order_with_their_streams(bench: Bench) -> None:

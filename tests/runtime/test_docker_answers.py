@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import docker.errors
 import pytest
@@ -14,8 +15,15 @@ from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUna
 from podtui.runtime.docker.errors import Refused, meaning, translated
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
-from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
+from podtui.runtime.docker.usage import (
+    KernelFiles,
+    Usage,
+    from_answer,
+    interfaces_of,
+    parse_net_dev,
+)
 from podtui.runtime.protocol import (
+    InterfaceStats,
     LogLine,
 )
 

@@ -126,6 +126,16 @@ async def test_near_and_far_count_alike(docker_bench: Bench, proxy: EngineProxy)
                     break
                 await asyncio.sleep(0.05)
         assert told.cpu >= near.cpu
+        (here,), (there,) = (
+            await docker_bench.runtime.sandbox_stats(),
+            await far.sandbox_stats(),
+        )
+        assert here.interfaces is not None
+        assert there.interfaces is not None
+        assert [one.name for one in here.interfaces] == [one.name for one in there.interfaces]
+        assert [one.received for one in here.interfaces] <= [
+            one.received for one in there.interfaces
+        ]
     finally:
         await far.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
@@ -26,6 +26,7 @@ from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import Sessions
+from podtui.runtime.docker.stats import Stats
 from podtui.runtime.docker.volumes import Volumes
 from podtui.runtime.docker.watching import Watching
 from podtui.runtime.protocol import (
@@ -46,6 +47,7 @@ from podtui.runtime.protocol import (
     RuntimeEvent,
     RuntimeSnapshot,
     SandboxConfig,
+    SandboxStats,
     SandboxStatus,
     Started,
 )
@@ -73,6 +75,7 @@ class DockerRuntime:
         self._carriers = Carriers(self._connection, self._root)
         self._host_files = HostFiles(self._connection, self._carriers)
         self._watching = Watching(self._connection, self._ownership, self._root, clock)
+        self._stats = Stats(self._connection, self._root, clock)
         self._volumes = Volumes(self._connection, self._sandboxes, self._carriers, self._watching)
         self._containers = Containers(
             self._connection,
@@ -252,7 +255,13 @@ class DockerRuntime:
         return self._logs.read(container_id, options)
 
     async def stats(self) -> tuple[ContainerStats, ...]:
-        return await self._watching.stats()
+        return await self._stats.containers()
+
+    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+        return await self._stats.sandboxes()
+
+    async def layer_sizes(self) -> Mapping[str, int]:
+        return await self._stats.layers()
 
     def events(self) -> AsyncIterator[RuntimeEvent]:
         return self._watching.events()

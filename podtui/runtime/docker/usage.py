@@ -1,4 +1,4 @@
-"""CPU and memory counters of containers: from the API's answer, or from cgroup files.
+"""Counters of containers and sandboxes: from the API's answer, or from the kernel's files.
 
 The files are the fast path for an engine on this machine; a container whose files are not where
 they are expected is asked for over the API.
@@ -6,47 +6,142 @@ they are expected is asked for over the API.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podtui.runtime.docker.client import mapping
+from podtui.runtime.protocol import InterfaceStats
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
+PROC: Final = Path("/proc")
+_BLOCK_FILES: Final = (
+    "blkio.throttle.io_service_bytes_recursive",
+    "blkio.bfq.io_service_bytes_recursive",
+    "blkio.throttle.io_service_bytes",
+)
+_LOOPBACK: Final = "lo"
+
+Disk = tuple[int, int]
+"""Bytes read and written since the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes."""
+    """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes, ``disk`` None where
+    nobody counts it."""
 
     cpu: int
     memory: int
+    disk: Disk | None = None
 
 
-def from_answer(stats: Mapping[str, Any]) -> Usage:
+# --- from the API
+
+
+def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
     """From ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
     cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
     memory: Mapping[str, Any] = mapping(stats, "memory_stats")
     detail: Mapping[str, Any] = mapping(memory, "stats")
     inactive = detail.get("total_inactive_file", detail.get("inactive_file", 0))
     used = int(memory.get("usage") or 0)
-    return Usage(int(cpu.get("total_usage") or 0), max(0, used - int(inactive or 0)))
+    return Usage(
+        int(cpu.get("total_usage") or 0),
+        max(0, used - int(inactive or 0)),
+        _disk_of(mapping(stats, "blkio_stats"), cgroup_version),
+    )
 
 
-class CgroupFiles:
-    """Reads the counters of an engine's containers on this machine."""
+def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
+    """cgroup v1 without an entry has used no disk or has none counted: nobody can tell."""
+    name = "io_service_bytes_recursive"
+    entries = cast("list[dict[str, Any]]", told.get(name) or [])
+    if name not in told or (cgroup_version == 1 and not entries):
+        return None
+    sums = {"read": 0, "write": 0}
+    for entry in entries:
+        word = str(entry.get("op", "")).lower()
+        if word in sums:
+            sums[word] += int(entry.get("value") or 0)
+    return sums["read"], sums["write"]
 
-    def __init__(self, version: int, driver: str, engine: str, top: Path = CGROUPS) -> None:
-        self._top = top
+
+def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None:
+    """The interfaces of an answer; None where it tells of no network."""
+    found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
+    if found is None:
+        return None
+    return tuple(
+        InterfaceStats(
+            name=name,
+            received=int(one.get("rx_bytes") or 0),
+            sent=int(one.get("tx_bytes") or 0),
+            receive_errors=int(one.get("rx_errors") or 0),
+            send_errors=int(one.get("tx_errors") or 0),
+        )
+        for name, one in sorted(found.items())
+        if name != _LOOPBACK
+    )
+
+
+# --- from files
+
+
+def parse_net_dev(text: str) -> tuple[InterfaceStats, ...]:
+    """From ``/proc/PID/net/dev``. Raises ValueError, IndexError for what is none."""
+    found: list[InterfaceStats] = []
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if (name := name.strip()) != _LOOPBACK:
+            found.append(
+                InterfaceStats(
+                    name=name,
+                    received=int(fields[0]),
+                    sent=int(fields[8]),
+                    receive_errors=int(fields[2]),
+                    send_errors=int(fields[10]),
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def parse_blkio(text: str) -> Disk | None:
+    """From a file of cgroup v1, ``MAJOR:MINOR Read BYTES`` a line; None where no disk is named."""
+    lines = [words for line in text.splitlines() if len(words := line.split()) == 3]
+    return (_sum(lines, "Read"), _sum(lines, "Write")) if lines else None
+
+
+def _sum(lines: Iterable[list[str]], word: str) -> int:
+    return sum(int(words[2]) for words in lines if words[1] == word)
+
+
+def parse_io_stat(text: str) -> Disk:
+    """From ``io.stat`` of cgroup v2: ``MAJOR:MINOR rbytes=… wbytes=… …`` a line."""
+    pairs = [word.partition("=") for line in text.splitlines() for word in line.split()[1:]]
+    read = sum(int(value) for key, _, value in pairs if key == "rbytes")
+    return read, sum(int(value) for key, _, value in pairs if key == "wbytes")
+
+
+class KernelFiles:
+    """Reads the counters of an engine's containers on this machine. Everything blocks for a
+    fraction of a millisecond."""
+
+    def __init__(
+        self, version: int, driver: str, engine: str, top: Path = CGROUPS, proc: Path = PROC
+    ) -> None:
+        self._top, self._proc = str(top), str(proc)
         self._version = version
         if engine == "podman":
             groups = ("machine.slice/libpod-{id}.scope", "libpod_parent/libpod-{id}")
         else:
             groups = ("system.slice/docker-{id}.scope", "docker/{id}")
         self._groups = groups if driver == "systemd" else groups[::-1]
+        self._block_file = "" if version == 2 else self._counting_file()
 
-    def read(self, container_id: str) -> Usage | None:
+    def usage(self, container_id: str) -> Usage | None:
         """None where the files are not to be read."""
         for group in self._groups:
             name = group.format(id=container_id)
@@ -56,19 +151,84 @@ class CgroupFiles:
                 continue
         return None
 
+    def interfaces(self, sandbox_id: str) -> tuple[InterfaceStats, ...] | None:
+        """Of the network that its first process is in; None where that is not to be read."""
+        for group in self._groups:
+            name = group.format(id=sandbox_id)
+            try:
+                for pid in self._processes(name):
+                    return parse_net_dev(_read(f"{self._proc}/{pid}/net/dev"))
+            except (OSError, ValueError, IndexError):
+                continue
+        return None
+
     def _modern(self, group: str) -> Usage:
-        folder = self._top / group
-        cpu = _table((folder / "cpu.stat").read_text())["usage_usec"] * 1000
-        used = int((folder / "memory.current").read_text())
-        inactive = _table((folder / "memory.stat").read_text()).get("inactive_file", 0)
-        return Usage(cpu, max(0, used - inactive))
+        folder = f"{self._top}/{group}"
+        cpu = _table(_read(f"{folder}/cpu.stat"))["usage_usec"] * 1000
+        used = int(_read(f"{folder}/memory.current"))
+        inactive = _table(_read(f"{folder}/memory.stat")).get("inactive_file", 0)
+        try:
+            disk: Disk | None = parse_io_stat(_read(f"{folder}/io.stat"))
+        except OSError:
+            # Without this controller the processes know.
+            disk = self._of_processes(group)
+        return Usage(cpu, max(0, used - inactive), disk)
 
     def _split(self, group: str) -> Usage:
-        cpu = int((self._top / "cpuacct" / group / "cpuacct.usage").read_text())
-        memory = self._top / "memory" / group
-        used = int((memory / "memory.usage_in_bytes").read_text())
-        inactive = _table((memory / "memory.stat").read_text()).get("total_inactive_file", 0)
-        return Usage(cpu, max(0, used - inactive))
+        cpu = int(_read(f"{self._top}/cpuacct/{group}/cpuacct.usage"))
+        memory = f"{self._top}/memory/{group}"
+        used = int(_read(f"{memory}/memory.usage_in_bytes"))
+        inactive = _table(_read(f"{memory}/memory.stat")).get("total_inactive_file", 0)
+        if self._block_file:
+            file = f"{self._top}/blkio/{group}/{self._block_file}"
+            disk: Disk | None = parse_blkio(_read(file)) or (0, 0)
+        else:
+            disk = self._of_processes(group)
+        return Usage(cpu, max(0, used - inactive), disk)
+
+    def _counting_file(self) -> str:
+        """Which file of cgroup v1 has disks counted; empty for none, as on kernels that count only
+        where there are limits."""
+        for name in _BLOCK_FILES:
+            try:
+                if parse_blkio(_read(f"{self._top}/blkio/{name}")) is not None:
+                    return name
+            except (OSError, ValueError):
+                continue
+        return ""
+
+    def _processes(self, group: str) -> list[str]:
+        """The ids of a group's processes as they are from here, the oldest first as a rule."""
+        folder = "" if self._version == 2 else "/cpuacct"
+        found = _read(f"{self._top}{folder}/{group}/cgroup.procs").split()
+        return [pid for pid in found if pid != "0"]
+
+    def _of_processes(self, group: str) -> Disk | None:
+        """What its processes caused, together with those that they outlived: a process takes over
+        the counters of the children that it buries."""
+        read = written = 0
+        try:
+            for pid in self._processes(group):
+                told = self._io_of(pid)
+                read += told[0]
+                written += told[1]
+        except (OSError, ValueError, KeyError):
+            return None
+        return read, written
+
+    def _io_of(self, pid: str) -> Disk:
+        try:
+            told = _read(f"{self._proc}/{pid}/io")
+        except (FileNotFoundError, ProcessLookupError):
+            # It has ended since: whoever buries it has its counters.
+            return 0, 0
+        table = dict(line.split(": ") for line in told.splitlines())
+        return int(table["read_bytes"]), int(table["write_bytes"])
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read()
 
 
 def _table(text: str) -> dict[str, int]:

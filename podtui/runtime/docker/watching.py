@@ -1,4 +1,4 @@
-"""Looking inside: commands in a container, its usage, and the engine's events."""
+"""Looking inside: commands in a container, and the engine's events."""
 
 from __future__ import annotations
 
@@ -10,22 +10,15 @@ from typing import Any, Final
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.runtime.docker.client import label_filter, labelled, mapping
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.client import mapping
+from podtui.runtime.docker.errors import Refused, meant
 from podtui.runtime.docker.execs import create_exec, exec_exit, kill_exec
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
-from podtui.runtime.docker.usage import CgroupFiles, Usage, from_answer
 from podtui.runtime.docker.wire import objects, pieces
-from podtui.runtime.protocol import (
-    ContainerStats,
-    ExecResult,
-    RuntimeEvent,
-)
+from podtui.runtime.protocol import ExecResult, RuntimeEvent
 
-_CALL_SECONDS: Final = 30.0
-_STATS_AT_ONCE: Final = 8
 _EXIT_CODE_TRIES: Final = 50
 _EXIT_CODE_PAUSE: Final = 0.02
 _EVENTS: Final = ("create", "start", "die", "oom", "destroy", "pause", "unpause")
@@ -84,72 +77,6 @@ class Watching:
                 return code
             await self._clock.sleep(_EXIT_CODE_PAUSE)
         raise EngineError("the engine does not tell the command's exit code")
-
-    # --- usage
-
-    async def stats(self) -> tuple[ContainerStats, ...]:
-        link = self._connection.link
-        wanted = {
-            names.ROOT_LABEL: self._root,
-            names.DOCKER_TYPE: names.DOCKER_TYPE_CONTAINER,
-        }
-        labels = label_filter(wanted)
-        with meant():
-            found_running = await link.calls.run(
-                lambda client: client.containers(filters={"label": labels})
-            )
-        running = labelled(found_running, wanted)
-        ids = [str(entry["Id"]) for entry in running]
-        found = await self._usages(link, ids)
-        now = self._clock.now()
-        return tuple(
-            ContainerStats(
-                id=identity,
-                name=entry["Labels"].get(names.CONTAINER_NAME, ""),
-                pod_uid=entry["Labels"].get(names.POD_UID, ""),
-                timestamp=now,
-                cpu=usage.cpu,
-                memory=usage.memory,
-            )
-            for identity, entry in zip(ids, running, strict=True)
-            if (usage := found.get(identity)) is not None
-        )
-
-    async def _usages(self, link: Link, ids: Sequence[str]) -> dict[str, Usage]:
-        found: dict[str, Usage] = {}
-        if link.info.local:
-            files = CgroupFiles(link.info.cgroup_version, link.info.cgroup_driver, link.info.name)
-            for identity in ids:
-                if (usage := files.read(identity)) is not None:
-                    found[identity] = usage
-        slots = asyncio.Semaphore(_STATS_AT_ONCE)
-
-        async def ask(identity: str) -> None:
-            async with slots:
-                usage = await self._asked(link, identity)
-            if usage is not None:
-                found[identity] = usage
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for identity in ids:
-                    if identity not in found:
-                        group.create_task(ask(identity), name=f"stats {identity[:12]}")
-        except* EngineError as errors:
-            raise errors.exceptions[0] from errors
-        return found
-
-    async def _asked(self, link: Link, container_id: str) -> Usage | None:
-        """None when it has ended meanwhile."""
-        path = f"/containers/{container_id}/stats"
-        query = {"stream": "0", "one-shot": "1"}
-        try:
-            answer = await link.wire.send("GET", path, query=query, total=_CALL_SECONDS)
-        except Refused as error:
-            if error.status in (404, 409):
-                return None
-            raise meaning(error) from error
-        return from_answer(answer) if answer else None
 
     # --- events
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from datetime import datetime
 from typing import Final, Literal
 
 from podtui.clock import Clock
@@ -27,6 +25,7 @@ from podtui.runtime.memory.images import IMAGE_FILES, invent, progress_of, refus
 from podtui.runtime.memory.process import Process, rfc3339
 from podtui.runtime.memory.program import exec_actor
 from podtui.runtime.memory.sessions import AttachSession, ExecSession, SimulatedServer
+from podtui.runtime.memory.stats import container_stats, layer_size, sandbox_stats
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerStats,
@@ -44,13 +43,13 @@ from podtui.runtime.protocol import (
     RuntimeEvent,
     RuntimeSnapshot,
     SandboxConfig,
+    SandboxStats,
     SandboxStatus,
     Started,
 )
 from podtui.runtime.sessions import Duplex, Session
 
 ExecBehave = Callable[[ContainerConfig, tuple[str, ...]], Behaviour | None]
-MEBIBYTE: Final = 1 << 20
 _FOREVER: Final = 1e9
 _CLOSED: Final = "the connection to the simulated engine was closed"
 
@@ -417,11 +416,31 @@ class MemoryRuntime:
         await self._enter("stats")
         now, mono = self._clock.now(), self._clock.monotonic()
         return tuple(
-            _stats(cell, now, mono - cell.started_mono)
+            container_stats(cell, now, mono - cell.started_mono)
             for pod in self.engine.pods(self._root, None)
             for cell in pod.containers.values()
             if cell.running
         )
+
+    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+        await self._enter("sandbox_stats")
+        now = self._clock.now()
+        return tuple(
+            sandbox_stats(sandbox, now)
+            for pod in self.engine.pods(self._root, None)
+            for sandbox in pod.sandboxes.values()
+            if sandbox.ready
+        )
+
+    async def layer_sizes(self) -> Mapping[str, int]:
+        await self._enter("layer_sizes")
+        mono = self._clock.monotonic()
+        return {
+            cell.record.id: layer_size(cell, mono - cell.started_mono)
+            for pod in self.engine.pods(self._root, None)
+            for cell in pod.containers.values()
+            if cell.running
+        }
 
     async def events(self) -> AsyncIterator[RuntimeEvent]:
         queue = self.engine.subscribe(self._root)
@@ -474,20 +493,3 @@ def _within(line: LogLine, options: LogOptions) -> bool:
     if options.since is not None and line.timestamp < rfc3339(options.since):
         return False
     return options.until is None or line.timestamp <= rfc3339(options.until)
-
-
-def _stats(cell: ContainerCell, now: datetime, elapsed: float) -> ContainerStats:
-    """Plausible, and the same for the same container and time: 0.1 to 5 % of a core."""
-    seed = zlib.crc32(cell.record.id.encode())
-    rate = 1_000_000 + seed % 49_000_000
-    ceiling = cell.config.resources.memory or 256 * MEBIBYTE
-    memory = min(ceiling * 3 // 4, 2 * MEBIBYTE + seed % (30 * MEBIBYTE))
-    wobble = (seed + int(elapsed)) % 64 * 4096
-    return ContainerStats(
-        id=cell.record.id,
-        name=cell.record.name,
-        pod_uid=cell.record.pod_uid,
-        timestamp=now,
-        cpu=int(max(elapsed, 0.0) * rate),
-        memory=max(4096, memory - wobble),
-    )
