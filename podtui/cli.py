@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podtui import __version__, talk_cli
+from podtui import __version__, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ COMMANDS: Final = (
     "doctor",
     "config",
     *talk_cli.COMMANDS,
+    *web_cli.COMMANDS,
 )
 _FLAGS: Final = {
     "root_dir": "rootDir",
@@ -55,30 +56,38 @@ def _common_options() -> argparse.ArgumentParser:
     return common
 
 
+def _screen_options() -> argparse.ArgumentParser:
+    """What the screen knows beside the common ones; `_screen_arguments` passes them on."""
+    options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = options.add_argument_group("options of the screen")
+    group.add_argument("--theme", metavar="NAME", help="the colours to begin with")
+    group.add_argument(
+        "--readonly", action="store_const", const="true", help="let the screen change nothing"
+    )
+    return options
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; ``podtui [PATH]`` without a command is the screen."""
     parser = argparse.ArgumentParser(
         prog="podtui",
-        parents=[_common_options()],
+        parents=[_common_options(), _screen_options()],
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
         " engine and shows what becomes of them.",
         epilog="Without a command: open the screen, and start the agent if none runs."
         " 'podtui COMMAND --help' tells more of a command.",
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
-    parser.add_argument("--theme", metavar="NAME", help="the colours to begin with")
-    parser.add_argument(
-        "--readonly", action="store_const", const="true", help="let the screen change nothing"
-    )
     parser.set_defaults(run=_screen, config=None, theme=None, **dict.fromkeys(_FLAGS))
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
     )
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], help_: str) -> Any:
-        command = commands.add_parser(
-            name, parents=[_common_options()], help=help_, description=help_
-        )
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], help_: str, *, screen: bool = False
+    ) -> Any:
+        parents = [_common_options()] + ([_screen_options()] if screen else [])
+        command = commands.add_parser(name, parents=parents, help=help_, description=help_)
         command.set_defaults(run=run)
         return command
 
@@ -97,6 +106,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
     talk_cli.add_to(add, _settings)
+    web = add("web", _web, "show the screen in a browser on this machine", screen=True)
+    web_cli.add_options(web)
     return parser
 
 
@@ -169,11 +180,21 @@ def _agent_arguments(settings: Settings, config: Path | None) -> list[str]:
     return arguments
 
 
+def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list[str]:
+    """The command line that gives another process this screen."""
+    arguments = _agent_arguments(settings, namespace.config)
+    if namespace.theme is not None:
+        arguments.append(f"--theme={namespace.theme}")
+    if settings.readOnly:
+        arguments.append("--readonly")
+    return arguments
+
+
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
     from podtui.agent import control
-    from podtui.agent.lock import is_held, read_agent
+    from podtui.agent.lock import is_held
 
     resolved = _resolved(namespace)
     settings = resolved.settings
@@ -183,18 +204,35 @@ def _screen(namespace: argparse.Namespace) -> int:
     from podtui.tui.run import run_tui
 
     status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
-    record = read_agent(settings.lock_path)
-    if record is None:
+    if not _tell_agent(namespace, settings):
         if child is not None and child.poll() not in (None, 0):
             print(control.tail(settings.agent_log_path), file=sys.stderr)
         print("No agent runs.", file=sys.stderr)
-        return status
+    return status
+
+
+def _tell_agent(namespace: argparse.Namespace, settings: Settings) -> bool:
+    """Say that the agent goes on, and how to stop it; False where none runs."""
+    from podtui.agent.lock import read_agent
+
+    record = read_agent(settings.lock_path)
+    if record is None:
+        return False
     root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
     print(f"The agent (process {record.pid}) goes on supervising {record.staticPodPath}.")
     print(f"  podtui{root}         look again")
     print(f"  podtui stop{root}    stop the agent, leave its containers running")
     print(f"  podtui down{root}    stop the agent and remove its containers")
-    return status
+    return True
+
+
+def _web(namespace: argparse.Namespace) -> int:
+    if namespace.path is not None:
+        namespace.static_pod_path = namespace.path
+    settings = _settings(namespace)
+    web_cli.serve(namespace, settings, _screen_arguments(namespace, settings))
+    _tell_agent(namespace, settings)
+    return OK
 
 
 def _agent(namespace: argparse.Namespace) -> int:

@@ -1,0 +1,129 @@
+"""One tab: a WebSocket joined to a program on a terminal, until either end goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import ClientConnectionResetError, WSMsgType, web
+
+from podtui.web.terminal import Terminal
+from podtui.web.window import Window
+from podtui.web.wire import BadMessage, Ended, Refused, Size, Taken, decode, encode
+
+SIZE_SECONDS: Final = 10.0
+SEND_SECONDS: Final = 30.0
+LAST_SECONDS: Final = 1.0
+"""How long the program's last words are waited for where something else holds its terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What each tab runs: words of a command line, no shell between."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+
+
+async def run_session(socket: web.WebSocketResponse, program: Program, stop: asyncio.Event) -> None:
+    """Run ``program`` for the page at the other end until it ends, the page goes, the page says
+    what is not of the protocol, or ``stop`` is set; afterwards nothing of it is left."""
+    try:
+        async with asyncio.timeout(SIZE_SECONDS):
+            first = await _message(socket)
+    except TimeoutError:
+        return
+    if not isinstance(first, Size):
+        return
+    try:
+        terminal = await Terminal.start(
+            program.words, columns=first.columns, rows=first.rows, environment=program.environment
+        )
+    except OSError as error:
+        await _say(socket, Refused(f"podtui cannot be started: {error.strerror}"))
+        return
+    window = Window()
+    try:
+        ended = await _join(socket, terminal, window, stop)
+    finally:
+        status = await terminal.end()
+    if ended:
+        await _say(socket, Ended(_words(status)))
+
+
+async def _join(
+    socket: web.WebSocketResponse, terminal: Terminal, window: Window, stop: asyncio.Event
+) -> bool:
+    """Carry bytes both ways until something ends; True where it was the program."""
+    async with asyncio.TaskGroup() as tasks:
+        shows = tasks.create_task(_show(socket, terminal, window), name="web show")
+        takes = tasks.create_task(_take(socket, terminal, window), name="web take")
+        ends = tasks.create_task(terminal.wait(), name="web program")
+        stops = tasks.create_task(stop.wait(), name="web stop")
+        jobs = (shows, takes, ends, stops)
+        await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+        if ends.done() and not shows.done():
+            await asyncio.wait([shows], timeout=LAST_SECONDS)
+        for job in jobs:
+            job.cancel()
+    if ends.done() and not ends.cancelled():
+        return True
+    return shows.done() and not shows.cancelled() and shows.result()
+
+
+async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Window) -> bool:
+    """What the program writes, to the page; True at the program's end, False where the page has
+    gone."""
+    while data := await terminal.read():
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await socket.send_bytes(data)
+        except (ClientConnectionResetError, TimeoutError):
+            return False
+        window.sent(len(data))
+        await window.room()
+    return True
+
+
+async def _take(socket: web.WebSocketResponse, terminal: Terminal, window: Window) -> None:
+    """What the page sends, to the program, until the page goes or says nonsense."""
+    while (message := await _message(socket)) is not None:
+        match message:
+            case bytes():
+                try:
+                    await terminal.write(message)
+                except (TimeoutError, OSError):
+                    return
+            case Size():
+                terminal.resize(message.columns, message.rows)
+            case Taken():
+                window.taken(message.bytes)
+
+
+async def _message(socket: web.WebSocketResponse) -> bytes | Size | Taken | None:
+    """What the page says next; None where it has gone or breaks the protocol."""
+    message = await socket.receive()
+    if message.type is WSMsgType.BINARY:
+        return message.data
+    if message.type is WSMsgType.TEXT:
+        try:
+            return decode(message.data)
+        except BadMessage:
+            return None
+    return None
+
+
+async def _say(socket: web.WebSocketResponse, message: Ended | Refused) -> None:
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            await socket.send_str(encode(message))
+    except (ClientConnectionResetError, TimeoutError):
+        # Nobody is there to be told.
+        return
+
+
+def _words(status: int) -> str:
+    how = "" if status == 0 else f" with status {status}"
+    return f"podtui has ended{how}. Enter starts it again."

@@ -1,0 +1,190 @@
+// A terminal in the page, joined to one podtui by a WebSocket.
+//
+// Page to server: binary, what was typed; text, {"kind": "size", columns, rows} and
+// {"kind": "taken", bytes}, how much has been drawn since the beginning.
+// Server to page: binary, what to draw; text, {"kind": "ended" | "refused", text}.
+
+import { Terminal } from "./xterm.mjs";
+import { FitAddon } from "./addon-fit.mjs";
+import { Unicode11Addon } from "./addon-unicode11.mjs";
+import { WebglAddon } from "./addon-webgl.mjs";
+
+const FONT = '"podtui mono"';
+const FONT_SIZE = 15;
+const TELL_EACH = 32 * 1024; // bytes drawn between two words about it
+const PIECE = 16 * 1024; // characters of one message; the server refuses long ones
+const TITLE = document.title;
+
+const place = document.getElementById("terminal");
+const notice = document.getElementById("notice");
+const encoder = new TextEncoder();
+const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+
+const terminal = new Terminal({
+  allowProposedApi: true, // for the widths of Unicode 11
+  cursorBlink: false,
+  fontFamily: `${FONT}, "DejaVu Sans Mono", Menlo, Consolas, monospace`,
+  fontSize: FONT_SIZE,
+  lineHeight: 1,
+  macOptionIsMeta: true,
+  scrollback: 0,
+  theme: { background: "#0f141b", foreground: "#cdd6e1" },
+});
+const fit = new FitAddon();
+let socket = null;
+let noticeTimer = 0;
+
+function say(text, seconds = 0) {
+  clearTimeout(noticeTimer);
+  notice.textContent = text;
+  notice.hidden = !text;
+  if (seconds) noticeTimer = setTimeout(() => say(""), seconds * 1000);
+}
+
+function open() {
+  return socket !== null && socket.readyState === WebSocket.OPEN;
+}
+
+function tell(message) {
+  if (open()) socket.send(JSON.stringify(message));
+}
+
+function tellSize() {
+  tell({ kind: "size", columns: terminal.cols, rows: terminal.rows });
+}
+
+function type(data) {
+  if (!open()) return;
+  for (let at = 0; at < data.length; ) {
+    let end = Math.min(at + PIECE, data.length);
+    // Both halves of one character go together.
+    if (end < data.length && /[\uD800-\uDBFF]/.test(data[end - 1])) end -= 1;
+    socket.send(encoder.encode(data.slice(at, end)));
+    at = end;
+  }
+}
+
+// Draws what one connection brings, and tells how far it is.
+function painter() {
+  let drawn = 0;
+  let told = 0;
+  return (bytes) => terminal.write(bytes, () => {
+    drawn += bytes.length;
+    if (drawn - told >= TELL_EACH) {
+      told = drawn;
+      tell({ kind: "taken", bytes: drawn });
+    }
+  });
+}
+
+function connect() {
+  say("");
+  terminal.reset();
+  const draw = painter();
+  let last = "The connection is lost. If 'podtui web' still runs, Enter tries again; else start it"
+    + " and open the link that it prints.";
+  const mine = new WebSocket(new URL("terminal", location.href.replace(/^http/, "ws")));
+  mine.binaryType = "arraybuffer";
+  socket = mine;
+  mine.addEventListener("open", () => {
+    fit.fit();
+    tellSize();
+    terminal.focus();
+  });
+  mine.addEventListener("message", (event) => {
+    if (typeof event.data === "string") {
+      last = JSON.parse(event.data).text;
+    } else {
+      draw(new Uint8Array(event.data));
+    }
+  });
+  mine.addEventListener("close", () => {
+    if (socket === mine) say(last);
+  });
+}
+
+function copy(text) {
+  navigator.clipboard.writeText(text).catch(() => {
+    say("The browser did not allow podtui to copy.", 4);
+  });
+}
+
+// What podtui copies: OSC 52. That the clipboard be read is not heeded.
+function onCopy(data) {
+  const text = data.slice(data.indexOf(";") + 1);
+  if (text === "?") return true;
+  try {
+    copy(new TextDecoder().decode(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0))));
+  } catch (error) {
+    console.warn("podtui: cannot be copied:", error.message);
+  }
+  return true;
+}
+
+// Who looks elsewhere sees it at the tab.
+function call(text) {
+  if (document.hidden) document.title = text ? `● ${text}` : `● ${TITLE}`;
+}
+
+function onKey(event) {
+  if (event.type !== "keydown") return true;
+  if (!open()) {
+    if (event.key === "Enter" && (socket === null || socket.readyState === WebSocket.CLOSED)) {
+      connect();
+    }
+    return false;
+  }
+  if (mac || !event.ctrlKey || event.altKey) return true;
+  const key = event.key.toLowerCase();
+  if (key === "v") return false; // the browser's own: it pastes
+  if (key === "c" && event.shiftKey) {
+    if (terminal.hasSelection()) copy(terminal.getSelection());
+    event.preventDefault();
+    return false;
+  }
+  return true;
+}
+
+// Beyond the last whole cell the page has the colour of the screen's corner.
+function paintMargin() {
+  const line = terminal.buffer.active.getLine(terminal.rows - 1);
+  const cell = line && line.getCell(0);
+  const colour = cell && cell.isBgRGB() ? `#${cell.getBgColor().toString(16).padStart(6, "0")}` : "";
+  if (document.body.style.backgroundColor !== colour) document.body.style.backgroundColor = colour;
+}
+
+async function start() {
+  await Promise.all([400, 700].map((weight) => document.fonts.load(`${weight} ${FONT_SIZE}px ${FONT}`)));
+  terminal.loadAddon(fit);
+  terminal.loadAddon(new Unicode11Addon());
+  terminal.unicode.activeVersion = "11";
+  terminal.parser.registerOscHandler(52, onCopy);
+  terminal.parser.registerOscHandler(9, (text) => {
+    call(text);
+    return true;
+  });
+  terminal.attachCustomKeyEventHandler(onKey);
+  terminal.open(place);
+  try {
+    const webgl = new WebglAddon();
+    webgl.onContextLoss(() => webgl.dispose());
+    terminal.loadAddon(webgl);
+  } catch (error) {
+    console.info("podtui: drawn without WebGL:", error.message);
+  }
+  terminal.onData(type);
+  // Reports of the mouse may hold bytes that are no text.
+  terminal.onBinary((data) => {
+    if (open()) socket.send(Uint8Array.from(data, (sign) => sign.charCodeAt(0) & 255));
+  });
+  terminal.onResize(tellSize);
+  terminal.onBell(() => call(""));
+  terminal.onRender(paintMargin);
+  new ResizeObserver(() => fit.fit()).observe(place);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) document.title = TITLE;
+  });
+  connect();
+}
+
+start();

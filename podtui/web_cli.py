@@ -1,0 +1,60 @@
+"""The words of ``podtui web``; what it does is in `podtui.web`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from podtui.settings import Settings
+
+COMMANDS: Final = ("web",)
+DEFAULT_PORT: Final = 7638
+"""PODT on the keys of a telephone."""
+
+
+def add_options(web: Any) -> None:
+    """``web`` is the command's parser."""
+    web.description = (
+        "Show the screen in a browser on this machine. Prints a link with a token; each tab is a"
+        " podtui of its own, which ends with the tab."
+    )
+    web.add_argument("path", metavar="STATIC_POD_PATH", nargs="?", help="the folder of manifests")
+    web.add_argument(
+        "--port", metavar="PORT", type=_port, default=DEFAULT_PORT,
+        help=f"where to listen; 0 is any free one (default: {DEFAULT_PORT})",
+    )  # fmt: skip
+    web.add_argument(
+        "--host", metavar="ADDRESS", default="127.0.0.1", help="127.0.0.1 or ::1, and no other"
+    )
+    web.add_argument("--open", action="store_true", help="open a browser as well")
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) < 65536:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port")
+
+
+def serve(namespace: argparse.Namespace, settings: Settings, arguments: Sequence[str]) -> None:
+    """Serve until an interrupt. ``arguments`` are those of each tab's ``podtui``. Raises
+    `podtui.errors.UsageError` and `podtui.web.run.WebFailed`."""
+    from podtui.web.access import loopback_host
+    from podtui.web.run import WebOptions, run_web
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    run_web(
+        WebOptions(
+            host=loopback_host(namespace.host),
+            port=namespace.port,
+            folder=settings.rootDir,
+            arguments=arguments,
+            title=f"podtui {settings.nodeName}",
+            readonly=settings.readOnly,
+            open_browser=namespace.open,
+        ),
+        say,
+    )
