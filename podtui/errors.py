@@ -64,13 +64,17 @@ class AgentUnavailable(PodtuiError):
 class ApiError(PodtuiError):
     """Raised by clients for a ``Status`` other than success.
 
-    ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` Kubernetes' word.
+    ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` Kubernetes' word;
+    ``retry_after`` are the seconds that the server wants to be left alone, None where it says none.
     """
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.retry_after = retry_after
 
 
 class LogError(PodtuiError):

@@ -1,10 +1,12 @@
-"""HTTP to one agent: requests, streams, and what their failures mean."""
+"""HTTP to one agent or API server: requests, streams, and what their failures mean."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 
@@ -13,8 +15,23 @@ from podtui.errors import AgentUnavailable, ApiError
 
 ANSWER_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
-_READ_BUFFER = 256 * 1024
+READ_BUFFER = 256 * 1024
 _UPGRADE_SECONDS = 30.0
+
+Params = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """``total`` and ``silence`` are seconds, for all of the answer and between its pieces."""
+
+    method: str
+    path: str
+    params: Params | None = None
+    body: bytes | AsyncIterable[bytes] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    total: float | None = None
+    silence: float | None = None
 
 
 class Connection:
@@ -22,6 +39,13 @@ class Connection:
 
     ``headers`` go with every request (a token); ``connector`` makes what carries them.
     """
+
+    peer = "the agent"
+    """Who is at the other end, in words."""
+    answer_seconds = ANSWER_SECONDS
+    """How long a whole answer may take that is no stream."""
+    subprotocols: tuple[str, ...] = ()
+    """Further ones to offer where a WebSocket is asked for, less wanted ones."""
 
     def __init__(
         self,
@@ -35,20 +59,32 @@ class Connection:
         self._session: aiohttp.ClientSession | None = None
         self.closed = False
 
-    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+    async def get(
+        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = ""
+    ) -> bytes:
         """Raises `AgentUnavailable` and `podtui.errors.ApiError`, as all here do."""
-        async with self.stream("GET", path, params, total=ANSWER_SECONDS) as response:
+        async with self.stream(
+            "GET", path, params, accept=accept, total=self.answer_seconds
+        ) as response:
+            return await response.read()
+
+    async def delete(self, path: str, body: bytes) -> bytes:
+        async with self.stream(
+            "DELETE", path, body=body, content_type="application/json", total=self.answer_seconds
+        ) as response:
             return await response.read()
 
     async def post(
         self, path: str, params: Mapping[str, str] | None = None, *, body: bytes | None = None
     ) -> bytes:
-        async with self.stream("POST", path, params, body=body, total=ANSWER_SECONDS) as response:
+        async with self.stream(
+            "POST", path, params, body=body, total=self.answer_seconds
+        ) as response:
             return await response.read()
 
     async def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         async with self.stream(
-            "PATCH", path, body=body, content_type=content_type, total=ANSWER_SECONDS
+            "PATCH", path, body=body, content_type=content_type, total=self.answer_seconds
         ) as response:
             return await response.read()
 
@@ -57,31 +93,63 @@ class Connection:
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
+        params: Params | None = None,
         *,
         body: bytes | AsyncIterable[bytes] | None = None,
         content_type: str = "application/octet-stream",
+        accept: str = "",
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """An answer to read within ``total`` seconds, never silent for ``silence`` seconds."""
-        timeout = aiohttp.ClientTimeout(
-            total=total, sock_connect=CONNECT_SECONDS, sock_read=silence
+        headers = {"Content-Type": content_type} if body is not None else {}
+        if accept:
+            headers["Accept"] = accept
+        request = Request(
+            method=method,
+            path=path,
+            params=params,
+            body=body,
+            headers=headers,
+            total=total,
+            silence=silence,
         )
         try:
-            async with self._open().request(
-                method,
-                path,
-                params=params,
-                data=body,
-                headers={"Content-Type": content_type} if body is not None else None,
-                timeout=timeout,
-            ) as response:
-                if response.status >= 400:
-                    raise refusal(response.status, response.reason or "", await response.read())
-                yield response
+            async with AsyncExitStack() as stack:
+                yield await self._answer(stack, request)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AgentUnavailable(_words(error)) from error
+            raise AgentUnavailable(self._words(error)) from error
+
+    async def _answer(self, stack: AsyncExitStack, request: Request) -> aiohttp.ClientResponse:
+        """An answer that lives as long as ``stack``. Raises `ApiError` for one that refuses."""
+        return await self._send(stack, self._open(), request)
+
+    async def _send(
+        self,
+        stack: AsyncExitStack,
+        session: aiohttp.ClientSession,
+        request: Request,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> aiohttp.ClientResponse:
+        response = await stack.enter_async_context(
+            session.request(
+                request.method,
+                request.path,
+                params=request.params,
+                data=request.body,
+                headers={**request.headers, **(headers or {})},
+                timeout=aiohttp.ClientTimeout(
+                    total=request.total, sock_connect=CONNECT_SECONDS, sock_read=request.silence
+                ),
+                allow_redirects=False,
+                **options,
+            )
+        )
+        if response.status >= 300:
+            body = await response.read()
+            raise refusal(response.status, response.reason or "", body, response.headers)
+        return response
 
     @asynccontextmanager
     async def socket(
@@ -90,24 +158,25 @@ class Connection:
         """A WebSocket, open while the block lasts, whose errors stay as they are."""
         try:
             async with asyncio.timeout(_UPGRADE_SECONDS):
-                socket = await self._open().ws_connect(
-                    path,
-                    params=params,
-                    protocols=(protocol,),
-                )
+                socket = await self._upgrade(path, params, (protocol, *self.subprotocols))
         except aiohttp.WSServerHandshakeError as error:
             # The library throws the answer away: ask again for the words in it.
             await self._refused(path, params)
             raise ApiError(error.status, "BadRequest", f"no WebSocket: {error.message}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AgentUnavailable(_words(error)) from error
+            raise AgentUnavailable(self._words(error)) from error
         try:
             yield socket
         finally:
             await socket.close()
 
+    async def _upgrade(
+        self, path: str, params: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        return await self._open().ws_connect(path, params=params, protocols=protocols)
+
     async def _refused(self, path: str, params: Sequence[tuple[str, str]]) -> None:
-        async with self.stream("GET", path, params, total=ANSWER_SECONDS):
+        async with self.stream("GET", path, params, total=self.answer_seconds):
             return
 
     async def close(self) -> None:
@@ -124,12 +193,15 @@ class Connection:
                 self._base_url,
                 connector=self._connector(),
                 headers={"Accept": "application/json", **self._headers},
-                read_bufsize=_READ_BUFFER,
+                read_bufsize=READ_BUFFER,
             )
         return self._session
 
+    def _words(self, error: Exception) -> str:
+        return agent_words(error)
 
-def _words(error: Exception) -> str:
+
+def agent_words(error: Exception) -> str:
     """For a user: aiohttp's own texts carry addresses and class names."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError):

@@ -2,12 +2,13 @@
 
 A watch that ends in peace goes on from the last version seen. One whose version is too old begins
 again with a list. A connection that breaks is told once (`Lost`), then tried again ever less often,
-and the list that follows replaces all that was known.
+and the list that follows replaces all that was known. Long lists come in pages; a server that asks
+to be left alone for a time (``Retry-After``) is.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,10 @@ from podtui.errors import AgentUnavailable, ApiError
 
 FIRST_DELAY = 0.2
 LAST_DELAY = 5.0
+REFUSED_DELAY = 30.0
+"""After a refusal: what one may not see now one may hardly see a second later."""
+LONGEST_DELAY = 120.0
+MOST_PAGES = 10_000
 SILENCE_SECONDS = 150.0
 """More than three of the server's bookmarks missing: the connection is dead."""
 COALESCE_SECONDS = 0.04
@@ -56,13 +61,30 @@ class _Batch:
 
 
 class Following:
-    """One `podtui.client.protocol.Client.follow`."""
+    """One `podtui.client.protocol.Client.follow`.
 
-    def __init__(self, connection: Connection, kind: Kind, namespace: str, clock: Clock) -> None:
+    ``namespace`` is asked for before each list. Lists come in pages of ``page`` objects, whole
+    for 0. ``watch_seconds`` is how long a watch is to last, 0 for one that lasts as long as the
+    server likes and whose bookmarks show that it is alive.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: Kind,
+        namespace: Callable[[], Awaitable[str]],
+        clock: Clock,
+        *,
+        page: int = 0,
+        watch_seconds: int = 0,
+    ) -> None:
         self._connection = connection
         self._kind = kind
-        self._path = kind.collection(namespace)
+        self._namespace = namespace
+        self._path = ""
         self._clock = clock
+        self._page = page
+        self._watch_seconds = watch_seconds
         self._version = ""
         self._delay = FIRST_DELAY
 
@@ -85,14 +107,34 @@ class Following:
                 expired = isinstance(error, ApiError) and error.code == 410
                 if not expired and not lost:
                     lost = True
-                    yield Lost(str(error))
-            await self._clock.sleep(self._delay)
+                    yield Lost(str(error), is_refused(error))
+                await self._clock.sleep(wait_after(error, self._delay))
+            else:
+                await self._clock.sleep(self._delay)
             self._delay = min(self._delay * 2, LAST_DELAY)
 
     async def _list(self) -> Synced:
-        listing = _LISTS.decode(await self._connection.get(self._path))
+        self._path = self._kind.collection(await self._namespace())
+        found: list[Any] = []
+        params = {"limit": str(self._page)} if self._page else {}
+        for _ in range(MOST_PAGES):
+            try:
+                body = await self._connection.get(self._path, params)
+            except ApiError as error:
+                if error.code != 410 or "continue" not in params:
+                    raise
+                # The pages outlived what the server keeps: all at once, then, as kubectl does.
+                found, params = [], {}
+                continue
+            listing = _LISTS.decode(body)
+            found += [self._kind.decode(item) for item in listing.items or ()]
+            if not listing.metadata.continue_:
+                break
+            params = {"limit": str(self._page), "continue": listing.metadata.continue_}
+        else:
+            raise ApiError(500, "InternalError", f"{self._path}: a list without end")
         self._version = listing.metadata.resourceVersion
-        return Synced(tuple([self._kind.decoder.decode(item) for item in listing.items]))
+        return Synced(tuple(found))
 
     async def _watch(self) -> AsyncGenerator[Delta]:
         params = {
@@ -100,10 +142,13 @@ class Following:
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
         }
+        silence = SILENCE_SECONDS
+        if self._watch_seconds:
+            # API servers send no bookmarks for events, which have no cache there.
+            params["timeoutSeconds"] = str(self._watch_seconds)
+            silence += self._watch_seconds
         splitter = LineSplitter(MAX_EVENT)
-        async with self._connection.stream(
-            "GET", self._path, params, silence=SILENCE_SECONDS
-        ) as response:
+        async with self._connection.stream("GET", self._path, params, silence=silence) as response:
             self._delay = FIRST_DELAY
             while chunk := await response.content.readany():
                 batch = _Batch()
@@ -118,10 +163,25 @@ class Following:
         event = _EVENTS.decode(line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object)
-            raise ApiError(status.get("code", 500), status.get("reason", ""), status["message"])
+            raise ApiError(
+                status.get("code", 500), status.get("reason", ""), status.get("message", "")
+            )
         if event.type == "BOOKMARK":
             self._version = _VERSIONS.decode(event.object).metadata.resourceVersion
             return
-        item = self._kind.decoder.decode(event.object)
+        item = self._kind.decode(event.object)
         self._version = item.metadata.resourceVersion
         batch.add(item, removed=event.type == "DELETED")
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether the server is there and does not give this kind: it is forbidden, or not known."""
+    return isinstance(error, ApiError) and error.code in (403, 404, 405)
+
+
+def wait_after(error: Exception, delay: float) -> float:
+    """Seconds until the next try, at least ``delay``."""
+    if is_refused(error):
+        return REFUSED_DELAY
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return min(LONGEST_DELAY, max(delay, asked or 0.0))

@@ -54,6 +54,7 @@ class Forward:
         listener: socket.socket,
     ) -> None:
         self._connection = connection
+        self._peer = connection.peer
         self._path = pod_path(namespace, pod, "portforward")
         self._listener = listener
         self.remote_port = port
@@ -145,7 +146,7 @@ class Forward:
                         if fin and said:
                             return said.decode(errors="replace")
                     case Reset():
-                        return "the agent gave the connection up"
+                        return f"{self._peer} gave the connection up"
                     case _:
                         pass
-        return said.decode(errors="replace") or "the agent closed the connection"
+        return said.decode(errors="replace") or f"{self._peer} closed the connection"

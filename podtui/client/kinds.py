@@ -20,7 +20,7 @@ Object = Pod | Node | Event | Manifest | Timeline
 class ObjectList(msgspec.Struct, frozen=True):
     """A list of any kind."""
 
-    items: tuple[msgspec.Raw, ...]
+    items: tuple[msgspec.Raw, ...] | None
     metadata: ListMeta = ListMeta()
 
 
@@ -43,6 +43,17 @@ class Kind:
     plural: str
     namespaced: bool
     decoder: msgspec.json.Decoder[Any]
+
+    def decode(self, item: msgspec.Raw | bytes) -> Any:
+        """An object without the records of who manages which field, which nobody here reads and
+        which are the larger part of many an object. Raises `msgspec.MsgspecError`."""
+        found = self.decoder.decode(item)
+        meta = found.metadata
+        if not meta.managedFields:
+            return found
+        return msgspec.structs.replace(
+            found, metadata=msgspec.structs.replace(meta, managedFields=())
+        )
 
     def collection(self, namespace: str) -> str:
         if namespace and self.namespaced:

@@ -39,9 +39,11 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The agent does not answer; what was known is stale until the next `Synced`."""
+    """The agent does not answer; what was known is stale until the next `Synced`. ``refused``: it
+    answers, but does not give this kind to this user; the others are not touched by it."""
 
     reason: str
+    refused: bool = False
 
 
 Delta = Synced | Changed | Removed | Lost
@@ -82,6 +84,10 @@ class Client(Talking, Protocol):
 
     async def node_metrics(self) -> NodeMetrics | None: ...
 
+    async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
+        """Usage of each node; empty where nobody measures it."""
+        ...
+
     async def insight(self, namespace: str, pod: str) -> PodInsight:
         """How its probes stand and what it used. Raises `ApiError` 404 where there is none."""
         ...
@@ -112,6 +118,11 @@ class Client(Talking, Protocol):
     async def plan(self, name: str, text: bytes | None) -> Plan:
         """What would happen if the file of the folder called ``name`` held ``text``, or were not
         there. Raises `ApiError` 400 for a name that would not be read."""
+        ...
+
+    async def delete_pod(self, pod: Pod) -> None:
+        """Have an API server end a pod, this one and not one that followed it. Raises `ApiError`
+        404 without it, 409 for a successor, 403 and 405 where it may not be."""
         ...
 
     async def what_if(self, manifest: bytes) -> WhatIf:

@@ -20,10 +20,9 @@ _PIECE: Final = 64 * 1024
 _STREAMS: Final = {channels.STDOUT: "stdout", channels.STDERR: "stderr"}
 
 
-def pod_path(namespace: str, pod: str, subresource: str) -> str:
-    return (
-        f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/{subresource}"
-    )
+def pod_path(namespace: str, pod: str, subresource: str = "") -> str:
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
 
 
 @asynccontextmanager
@@ -35,7 +34,7 @@ async def exec_session(
     params += _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "exec")
     async with connection.socket(path, params, channels.V5) as socket:
-        yield SocketSession(socket)
+        yield SocketSession(socket, connection.peer)
 
 
 @asynccontextmanager
@@ -46,7 +45,7 @@ async def attach_session(
     params = _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "attach")
     async with connection.socket(path, params, channels.V5) as socket:
-        yield SocketSession(socket)
+        yield SocketSession(socket, connection.peer)
 
 
 def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, str]]:
@@ -63,8 +62,9 @@ def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, st
 class SocketSession:
     """`podtui.client.talking.RemoteSession` over an open WebSocket."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, peer: str = "the agent") -> None:
         self._socket = socket
+        self._peer = peer
         self._status: Status | None = None
         self._input_ended = False
 
@@ -74,11 +74,11 @@ class SocketSession:
                 continue
             channel, data = message.data[0], message.data[1:]
             if channel == channels.ERROR:
-                self._status = _decoded(data)
+                self._status = _decoded(data, self._peer)
                 return
             if data and channel in _STREAMS:
                 yield "stderr" if channel == channels.STDERR else "stdout", data
-        raise AgentUnavailable("the agent closed the connection")
+        raise AgentUnavailable(f"{self._peer} closed the connection")
 
     async def write(self, data: bytes) -> None:
         for at in range(0, len(data), _PIECE):
@@ -87,7 +87,9 @@ class SocketSession:
     async def end_input(self) -> None:
         if not self._input_ended:
             self._input_ended = True
-            await self._send(channels.CLOSE, bytes([channels.STDIN]))
+            # The older protocol has no word for it.
+            if self._socket.protocol != channels.V4:
+                await self._send(channels.CLOSE, bytes([channels.STDIN]))
 
     async def resize(self, columns: int, rows: int) -> None:
         size = msgspec.json.encode({"Width": columns, "Height": rows})
@@ -95,7 +97,7 @@ class SocketSession:
 
     def exit_code(self) -> int:
         if self._status is None:
-            raise AgentUnavailable("the agent has not told how the command ended")
+            raise AgentUnavailable(f"{self._peer} has not told how the command ended")
         return exit_code(self._status)
 
     async def _send(self, channel: int, data: bytes) -> None:
@@ -116,8 +118,8 @@ def exit_code(status: Status) -> int:
     raise ApiError(status.code or 500, status.reason or "Unknown", status.message)
 
 
-def _decoded(data: bytes) -> Status:
+def _decoded(data: bytes, peer: str) -> Status:
     try:
         return msgspec.json.decode(data, type=Status)
     except msgspec.DecodeError as error:
-        raise ApiError(500, "InternalError", "the agent's last word is no Status") from error
+        raise ApiError(500, "InternalError", f"the last word of {peer} is no Status") from error

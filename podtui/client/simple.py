@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,15 @@ def get_bytes(
     return body
 
 
-def refusal(code: int, reason: str, body: bytes) -> ApiError:
-    """The error for an answer of 400 or more: the ``Status`` where there is one."""
+def refusal(
+    code: int, reason: str, body: bytes, headers: Mapping[str, str] | None = None
+) -> ApiError:
+    """The error for an answer that is none: the ``Status`` where there is one."""
+    wait = (headers or {}).get("Retry-After", "")
+    after = float(wait) if wait.isascii() and wait.isdigit() else None
     try:
         status = json.loads(body)
-        return ApiError(code, str(status["reason"]), str(status["message"]))
-    except (ValueError, KeyError, TypeError):
+        return ApiError(code, str(status["reason"]), str(status["message"]), after)
+    except (ValueError, KeyError, TypeError, RecursionError):
         text = body[:500].decode(errors="replace").strip()
-        return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}")
+        return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}", after)

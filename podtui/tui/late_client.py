@@ -61,6 +61,9 @@ class LateClient:
     async def node_metrics(self) -> NodeMetrics | None:
         return await (await self._made()).node_metrics()
 
+    async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
+        return await (await self._made()).nodes_metrics()
+
     async def insight(self, namespace: str, pod: str) -> PodInsight:
         return await (await self._made()).insight(namespace, pod)
 
@@ -78,6 +81,9 @@ class LateClient:
 
     async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
         return await (await self._made()).debug(namespace, pod, container)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        await (await self._made()).delete_pod(pod)
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         return await (await self._made()).plan(name, text)

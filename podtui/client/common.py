@@ -1,0 +1,188 @@
+"""What every server of Kubernetes' API has, an agent as well as a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.names import METRICS_GROUP_VERSION
+from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.client.connection import Connection
+from podtui.client.copying import Copying
+from podtui.client.following import Following
+from podtui.client.forward import Forward, listen
+from podtui.client.kinds import kind_of
+from podtui.client.lines import LineSplitter
+from podtui.client.protocol import Delta, LogQuery, T
+from podtui.client.remote import attach_session, exec_session, pod_path
+from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
+from podtui.clock import Clock, SystemClock
+from podtui.errors import ApiError
+
+MAX_LINE = 1024 * 1024
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+_METRICS = f"/apis/{METRICS_GROUP_VERSION}"
+_Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
+
+
+class ApiClient:
+    """The part of `podtui.client.protocol.Client` that is Kubernetes' own. Belongs to one event
+    loop."""
+
+    page = 0
+    """Objects in each piece of a list, 0 for lists that come whole."""
+    watch_seconds = 0
+    """How long a watch is to last, 0 for as long as the server likes."""
+
+    def __init__(self, target: str, connection: Connection, clock: Clock | None = None) -> None:
+        self._target = target
+        self._connection = connection
+        self._clock = clock or SystemClock()
+
+    async def ask(self, path: str, accept: str = "application/json") -> bytes:
+        """What is at a path, as it is. Raises `podtui.errors.AgentUnavailable` and
+        `podtui.errors.ApiError`."""
+        return await self._connection.get(path, accept=accept)
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
+        async def where() -> str:
+            return namespace or await self._scope()
+
+        return Following(
+            self._connection,
+            kind_of(kind),
+            where,
+            self._clock,
+            page=self.page,
+            watch_seconds=self.watch_seconds,
+        ).run()
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        where = kind_of(kind)
+        path = f"{where.collection(namespace)}/{quote(name, safe='')}"
+        return where.decode(await self._connection.get(path))
+
+    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
+        """See `Client.logs`. A line longer than 1 MiB comes in pieces."""
+        splitter = LineSplitter(MAX_LINE)
+        async with self._connection.stream(
+            "GET", pod_path(namespace, pod, "log"), _log_params(query)
+        ) as response:
+            while chunk := await response.content.readany():
+                if lines := splitter.feed(chunk):
+                    yield lines
+        if lines := splitter.finish():
+            yield lines
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await self._metrics(await self._collection(_METRICS, "pods"), PodMetrics)
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        found = await self.nodes_metrics()
+        return found[0] if found else None
+
+    async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
+        """See `Client.nodes_metrics`."""
+        return await self._metrics(f"{_METRICS}/nodes", NodeMetrics)
+
+    async def version(self) -> str:
+        """The other side's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
+        document: dict[str, Any] = msgspec.json.decode(await self._connection.get("/version"))
+        return str(document.get("gitVersion", ""))
+
+    async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
+        """See `Client.debug`."""
+        path = pod_path(namespace, pod, "ephemeralcontainers")
+        body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
+        answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
+        return msgspec.json.decode(answer, type=Pod)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        """See `Client.delete_pod`."""
+        meta = pod.metadata
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": meta.uid},
+        }
+        await self._connection.delete(
+            pod_path(meta.namespace, meta.name), msgspec.json.encode(options)
+        )
+
+    # --- talking with pods
+
+    def exec(
+        self, namespace: str, pod: str, query: ExecQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return exec_session(self._connection, namespace, pod, query)
+
+    def attach(
+        self, namespace: str, pod: str, query: AttachQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return attach_session(self._connection, namespace, pod, query)
+
+    async def port_forward(
+        self, namespace: str, pod: str, port: int, *, local_port: int = 0
+    ) -> PortForward:
+        return Forward(self._connection, namespace, pod, port, listen(local_port))
+
+    async def copy_from(
+        self, namespace: str, pod: str, container: str, path: str, destination: Path
+    ) -> Copied:
+        copying = self._copying(namespace, pod, container)
+        return await copying.out(path, destination)
+
+    async def copy_to(
+        self, namespace: str, pod: str, container: str, source: Path, path: str
+    ) -> Copied:
+        copying = self._copying(namespace, pod, container)
+        return await copying.into(source, path)
+
+    def _copying(self, namespace: str, pod: str, container: str) -> Copying:
+        return Copying(self._connection, namespace, pod, container)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    # --- where things are
+
+    async def _scope(self) -> str:
+        """The namespace to look into, empty for all."""
+        return ""
+
+    async def _collection(self, root: str, plural: str) -> str:
+        namespace = await self._scope()
+        return f"{root}/namespaces/{quote(namespace)}/{plural}" if namespace else f"{root}/{plural}"
+
+    async def _metrics(self, path: str, kind: type[_Metrics]) -> tuple[_Metrics, ...]:
+        try:
+            body = await self._connection.get(path)
+        except ApiError as error:
+            if error.code in (403, 404, 503):
+                # There are none, or not for us.
+                return ()
+            raise
+        document = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(document["items"], type=tuple[kind, ...])
+
+
+def _log_params(query: LogQuery) -> dict[str, str]:
+    wishes = {
+        "container": query.container,
+        "follow": "true" if query.follow else "",
+        "previous": "true" if query.previous else "",
+        "timestamps": "true" if query.timestamps else "",
+        "tailLines": "" if query.tail is None else str(query.tail),
+        "sinceSeconds": "" if query.since_seconds is None else str(query.since_seconds),
+    }
+    return {name: value for name, value in wishes.items() if value}

@@ -1,0 +1,26 @@
+"""Which cluster is meant, and who one is there: kubeconfig files, merged as kubectl does it."""
+
+from podtui.kubeconfig.loading import choose, load
+from podtui.kubeconfig.types import (
+    Cluster,
+    Context,
+    ExecPlugin,
+    Impersonation,
+    Kubeconfig,
+    KubeconfigError,
+    Target,
+    User,
+)
+
+__all__ = [
+    "Cluster",
+    "Context",
+    "ExecPlugin",
+    "Impersonation",
+    "Kubeconfig",
+    "KubeconfigError",
+    "Target",
+    "User",
+    "choose",
+    "load",
+]

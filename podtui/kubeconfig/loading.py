@@ -1,0 +1,173 @@
+"""Which files there are, how they become one, and what belongs to a context.
+
+kubectl's rules (client-go, ``clientcmd``): ``--kubeconfig`` is the only file where it is given and
+must be there; else the list in ``KUBECONFIG``, of which missing files are passed over; else
+``~/.kube/config``. Of two entries of a name the first file's is taken, whole; so is the first
+``current-context``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from podtui.kubeconfig.reader import read
+from podtui.kubeconfig.types import Cluster, Context, Kubeconfig, KubeconfigError, Target, User
+
+EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
+_MOST_NAMED: Final = 20
+
+
+def paths(explicit: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files to read, the most important first."""
+    if explicit is not None:
+        return (explicit,)
+    listed = environ.get("KUBECONFIG", "")
+    if listed:
+        return tuple(Path(text) for text in dict.fromkeys(listed.split(os.pathsep)) if text)
+    return (Path(environ.get("HOME") or Path.home()) / ".kube" / "config",)
+
+
+def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
+    """All files as one. Raises `KubeconfigError` for a broken one, and where there is none."""
+    wanted = paths(explicit, environ)
+    found: list[Kubeconfig] = []
+    for path in wanted:
+        try:
+            found.append(read(path))
+        except FileNotFoundError:
+            if explicit is not None:
+                raise KubeconfigError(f"{path}: no such file") from None
+    if not found:
+        names = ", ".join(map(str, wanted)) or "KUBECONFIG names no file"
+        raise KubeconfigError(f"there is no kubeconfig: {names}")
+    return merge(found)
+
+
+def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
+    """Several as one; what an earlier one says counts."""
+    clusters: dict[str, Cluster] = {}
+    users: dict[str, User] = {}
+    contexts: dict[str, Context] = {}
+    for config in reversed(configs):
+        clusters |= config.clusters
+        users |= config.users
+        contexts |= config.contexts
+    return Kubeconfig(
+        files=tuple(file for config in configs for file in config.files),
+        current=next((config.current for config in configs if config.current), ""),
+        clusters=clusters,
+        users=users,
+        contexts=contexts,
+    )
+
+
+def choose(config: Kubeconfig, name: str | None = None) -> Target:
+    """A context, the current one where none is named, with its cluster and user. Raises
+    `KubeconfigError` with what is missing, or what contradicts itself."""
+    files = ", ".join(map(str, config.files))
+    wanted = name or config.current
+    if not wanted:
+        raise KubeconfigError(
+            f"{files}: there is no current context; say --context: {_names(config.contexts)}"
+        )
+    context = config.contexts.get(wanted)
+    if context is None:
+        raise KubeconfigError(
+            f"{files}: there is no context {wanted!r}; there are: {_names(config.contexts)}"
+        )
+    cluster = config.clusters.get(context.cluster)
+    if cluster is None:
+        raise KubeconfigError(
+            f"{context.place}: context {wanted!r}: there is no cluster {context.cluster!r};"
+            f" there are: {_names(config.clusters)}"
+        )
+    # A context without a user is one that nobody has to be.
+    user = config.users.get(context.user) if context.user else User(name="")
+    if user is None:
+        raise KubeconfigError(
+            f"{context.place}: context {wanted!r}: there is no user {context.user!r};"
+            f" there are: {_names(config.users)}"
+        )
+    for place, problem in (*cluster_problems(cluster), *user_problems(user)):
+        raise KubeconfigError(f"{place}: {problem}")
+    return Target(context=context, cluster=cluster, user=user)
+
+
+def _names(entries: Iterable[str]) -> str:
+    names = sorted(entries)
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
+    """(place, words) for what makes a cluster unusable."""
+    said: list[str] = []
+    if not cluster.server:
+        said.append("has no server")
+    else:
+        parts = urlsplit(cluster.server)
+        if parts.scheme not in ("https", "http") or not parts.hostname:
+            said.append("its server is no URL such as https://host:6443")
+        elif parts.username or parts.password or parts.query or parts.fragment:
+            said.append("its server's URL holds more than scheme, host, port and path")
+    if cluster.ca_file and cluster.ca_data:
+        said.append("has both certificate-authority and certificate-authority-data")
+    if cluster.insecure and (cluster.ca_file or cluster.ca_data):
+        said.append("has both insecure-skip-tls-verify and a certificate authority")
+    if cluster.proxy_url:
+        parts = urlsplit(cluster.proxy_url)
+        if parts.scheme.startswith("socks"):
+            said.append(f"its proxy-url is {parts.scheme}; podtui knows http and https proxies")
+        elif parts.scheme not in ("http", "https") or not parts.hostname:
+            said.append("its proxy-url is no URL such as http://host:3128")
+    return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in said]
+
+
+def user_problems(user: User) -> list[tuple[str, str]]:
+    """(place, words) for what makes a user unusable."""
+    said: list[str] = []
+    if user.auth_provider:
+        said.append(
+            f"has the auth-provider {user.auth_provider!r}, which Kubernetes has given up;"
+            " use its exec plugin"
+        )
+    if user.token and (user.username or user.password):
+        said.append("has both a token and a password")
+    if (user.cert_file or user.cert_data) and not (user.key_file or user.key_data):
+        said.append("has a client certificate without client-key or client-key-data")
+    for one, both in (
+        ("client-certificate", user.cert_file and user.cert_data),
+        ("client-key", user.key_file and user.key_data),
+    ):
+        if both:
+            said.append(f"has both {one} and {one}-data")
+    who = user.impersonation
+    if (who.uid or who.groups or who.extra) and not who.user:
+        said.append("has as-uid, as-groups or as-user-extra without as")
+    if user.exec is not None:
+        said += _plugin_problems(user)
+    return [(user.place, f"user {user.name!r} {words}") for words in said]
+
+
+def _plugin_problems(user: User) -> list[str]:
+    plugin = user.exec
+    assert plugin is not None
+    said: list[str] = []
+    if not plugin.command:
+        said.append("has an exec plugin without a command")
+    if plugin.api_version not in EXEC_VERSIONS:
+        said.append(
+            f"has an exec plugin of {plugin.api_version or 'no apiVersion'}; podtui knows "
+            + " and ".join(EXEC_VERSIONS)
+        )
+    elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
+        said.append("has an exec plugin without interactiveMode, which v1 wants")
+    if plugin.interactive_mode and plugin.interactive_mode not in INTERACTIVE_MODES:
+        said.append(f"has an exec plugin whose interactiveMode is {plugin.interactive_mode!r}")
+    return said
