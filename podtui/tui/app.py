@@ -23,12 +23,10 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
+from podtui.tui import later
 from podtui.tui.actions.actions import Actions
-from podtui.tui.aliases_screen import AliasesScreen
 from podtui.tui.arrangement import PANES
 from podtui.tui.commands import COMMANDS, completions, parse_command
-from podtui.tui.help_screen import HelpScreen
-from podtui.tui.key_lines import key_lines
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Changes, Link, Model
@@ -136,6 +134,7 @@ class PodtuiApp(App[None]):
 
     def _start(self) -> None:
         self.run_worker(self._follow_all(), name="follow", group="follow")
+        self.run_worker(asyncio.to_thread(later.load), name="later", group="later")
         if self._theme_dirs:
             self.run_worker(self._watch_themes(), name="themes", group="themes")
 
@@ -223,6 +222,9 @@ class PodtuiApp(App[None]):
         return self._folder_path
 
     def action_help(self) -> None:
+        from podtui.tui.help_screen import HelpScreen
+        from podtui.tui.key_lines import key_lines
+
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))
 
     def action_command(self) -> None:
@@ -242,6 +244,8 @@ class PodtuiApp(App[None]):
         self.notify(path, title="Saved", markup=False)
 
     def action_aliases(self) -> None:
+        from podtui.tui.aliases_screen import AliasesScreen
+
         self.push_screen(AliasesScreen(COMMANDS))
 
     def action_theme(self, name: str) -> None:

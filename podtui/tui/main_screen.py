@@ -23,9 +23,7 @@ from podtui.tui.layout import Body
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
 from podtui.tui.node_pane import NodePane
-from podtui.tui.node_screen import NodeScreen
 from podtui.tui.pane import Pane
-from podtui.tui.pod_screen import PodScreen
 from podtui.tui.pods_pane import PodsPane
 from podtui.tui.prompt import Prompt
 from podtui.tui.prompted_screen import PromptedScreen
@@ -33,9 +31,7 @@ from podtui.tui.rows import pod_key
 from podtui.tui.screen_memory import ScreenMemory, memory_of, recalled_view
 from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
-from podtui.tui.text_screens import EventScreen, ManifestScreen
 from podtui.tui.view_history import Place, ViewHistory
-from podtui.tui.why_screen import WhyScreen
 
 REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is written down."""
@@ -267,6 +263,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active_table is not None:
             self.filter_table(place.filter)
         if place.pod and self.pods.table.select(place.pod):
+            from podtui.tui.pod_screen import PodScreen
+
             self.podtui.push_screen(PodScreen(place.pod, "overview"))
 
     # --- what is remembered
@@ -314,15 +312,22 @@ class MainScreen(ActingScreen, PromptedScreen):
         else:
             event = self.events.event
             if event is not None:
+                from podtui.tui.text_screens import EventScreen
+
                 self.podtui.push_screen(EventScreen(event))
 
     def action_open_node(self, tab: str, wish: str = "") -> None:
         """Open the node in full; ``wish`` is what to ask it first."""
+        from podtui.tui.node_screen import NodeScreen
+
         if self.active != "node":
             self.action_pane("node")
         self.podtui.push_screen(NodeScreen(tab, wish))
 
     def action_open(self, tab: str) -> None:
+        from podtui.tui.pod_screen import PodScreen
+        from podtui.tui.text_screens import ManifestScreen
+
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
             self._history.visit(self._place(pod_key(pod)))
@@ -331,6 +336,8 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.podtui.push_screen(ManifestScreen(manifest.metadata.name))
 
     def action_why(self) -> None:
+        from podtui.tui.why_screen import WhyScreen
+
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
             self.podtui.push_screen(WhyScreen(pod))

