@@ -110,6 +110,7 @@ def test_departure_7_does_not_exist_when_strict() -> None:
     assert found.message.startswith('Unsupported value: "Secret"')
 
 
+@pytest.mark.compares("secrets")
 def test_the_text_of_a_secret_is_not_kept() -> None:
     assert read(SECRET).text == ""
     assert "hunter2" not in repr(read(SECRET.replace("stringData", "data")).diagnostics)
