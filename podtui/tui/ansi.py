@@ -13,23 +13,20 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 
+from podtui.terminal_text import (
+    CONTROL,
+    LONGEST,
+    NO_LETTER,
+    TAB,
+    cut_words,
+    picture,
+    settled,
+)
+
 NO_STYLE: Final = Style.null()
-MAX_SHOWN: Final = 16 * 1024
+MAX_SHOWN: Final = LONGEST
 """Characters of one line that are drawn; the buffer keeps the rest."""
 
-_SGR: Final = r"\x1b\[([0-9;:]*)m"
-_CONTROL: Final = re.compile(
-    _SGR
-    + r"|\x1b\[[0-?]*[ -/]*[@-~]?"  # other CSI
-    + r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS, SOS, PM, APC up to their end
-    + r"|\x1b[ -/]*[0-~]?"  # other escapes
-    + r"|\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d\x9e\x9f].*?(?:\x07|\x9c|$)"  # the same in C1
-    + r"|[\x00-\x1f\x7f-\x9f]"
-    + r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c\ufeff\u2028\u2029]"
-    # Joiners, selectors and what else takes no cell: no two terminals agree on what they join.
-    + r"|[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f]"
-    + r"|[\ufff9-\ufffb\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
-)
 _PLAIN: Final = re.compile(rb"[\x20-\x7e]*")
 _COLORS: Final = (
     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white",
@@ -45,23 +42,28 @@ def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
     """Segments of one line; their text never contains a control character."""
     text = line[: MAX_SHOWN * 4].decode(errors="replace")
     cut = len(text) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
-    text = text[:MAX_SHOWN].expandtabs(8)
+    text = text[:MAX_SHOWN].expandtabs(TAB)
     segments: list[Segment] = []
     style = base
-    position = 0
-    for match in _CONTROL.finditer(text):
-        if match.start() > position:
-            segments.append(Segment(text[position : match.start()], style))
+    position, marks = 0, NO_LETTER
+
+    def add(piece: str) -> None:
+        nonlocal marks
+        piece, marks = settled(piece, marks)
+        if piece:
+            segments.append(Segment(piece, style))
+
+    for match in CONTROL.finditer(text):
+        add(text[position : match.start()])
         position = match.end()
         sgr = match.group(1)
         if sgr is not None:
             style = apply_sgr(style, sgr, base)
-        elif len(match.group()) == 1 and ord(match.group()) < 0x20 and match.group() != "\x1b":
-            segments.append(Segment(chr(0x2400 + ord(match.group())), style))
-    if position < len(text):
-        segments.append(Segment(text[position:], style))
+        else:
+            add(picture(match.group()))
+    add(text[position:])
     if cut:
-        segments.append(Segment(f" … ({len(line):,} bytes, cut)", base + Style(reverse=True)))
+        segments.append(Segment(cut_words(len(line)), base + Style(reverse=True)))
     return segments
 
 
@@ -75,7 +77,7 @@ def colours_only(line: bytes) -> bytes:
     if is_plain(line):
         return line
     text = line.decode(errors="replace").replace("\0", "").replace("\t", "\0")
-    kept = _CONTROL.sub(lambda m: m[0] if m[1] is not None else "\t" * (m[0] == "\0"), text)
+    kept = CONTROL.sub(lambda m: m[0] if m[1] is not None else "\t" * (m[0] == "\0"), text)
     return (kept + "\x1b[0m" * ("\x1b" in kept)).encode()
 
 

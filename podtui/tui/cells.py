@@ -217,31 +217,55 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
     used = start = 0
     for span in line:
         for word in _words(span.text):
-            if used > start and used + width_of(word.rstrip()) > width:
+            if used > start and not _fits(word, width - used):
                 rows.append([Span(margin)] if margin else [])
                 used = start = len(margin)
-            while used + width_of(word.rstrip()) > width:
-                head = _prefix(word, width - used)
+            while not _fits(word, width - used):
+                head = prefix(word, width - used)
                 rows[-1].append(Span(head, span.tone))
                 word = word[len(head) :]
                 rows.append([Span(margin)] if margin else [])
                 used = start = len(margin)
             if used + width_of(word) > width:
-                word = word.rstrip()
+                word = word.rstrip(" ")
             if word:
                 rows[-1].append(Span(word, span.tone))
                 used += width_of(word)
     return [tuple(row) for row in rows]
 
 
-def _prefix(text: str, room: int) -> str:
-    """As much as fits; a character at least, so that there is an end."""
+def prefix(text: str, room: int) -> str:
+    """As much of a text as fits into ``room`` cells, a letter with all of its marks; one letter at
+    least, so that there is an end."""
     used = 0
     for position, character in enumerate(text):
         used += width_of(character)
-        if used > room:
-            return text[: max(1, position)]
+        if used > room and position:
+            return text[:position]
     return text
+
+
+def suffix(text: str, room: int) -> str:
+    """As much of the end of a text as fits into ``room`` cells; no mark without its letter."""
+    used, start = 0, len(text)
+    for position in range(len(text) - 1, -1, -1):
+        cells = width_of(text[position])
+        used += cells
+        if used > room:
+            break
+        if cells:
+            start = position
+    return text[start:]
+
+
+def _fits(word: str, room: int) -> bool:
+    """Whether a word fits, without the blanks behind it; looks no further than it must."""
+    used = 0
+    for character in word.rstrip(" "):
+        used += width_of(character)
+        if used > room:
+            return False
+    return True
 
 
 def _words(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Final
 
 from podtui.api.v1 import Node
-from podtui.tui.cells import Line, Span, line_width, sized, width_of
+from podtui.tui.cells import Line, Span, line_width, sized, suffix, width_of
 from podtui.tui.format import cores, percent, size
 from podtui.tui.model import Link, Model
 from podtui.tui.node_pane import node_state
@@ -210,4 +210,4 @@ def from_end(text: str, width: int) -> str:
     """The end of a path, which tells more than its beginning."""
     if width_of(text) <= width:
         return text
-    return "…" + text[len(text) - width + 1 :] if width > 1 else ""
+    return "…" + suffix(text, width - 1) if width > 1 else ""

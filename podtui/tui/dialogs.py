@@ -19,6 +19,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from podtui.tui.cells import Line, Span, line_width, wrap
+from podtui.tui.sanitize import literal
 from podtui.tui.tones import COMPONENTS, LinesView, Toned
 
 CANCEL = "cancel"
@@ -144,7 +145,7 @@ class Dialog(ModalScreen[str]):
         self.box = Vertical(self.view, self.buttons)
 
     def compose(self) -> ComposeResult:
-        self.box.border_title = f" {self._title} "
+        self.box.border_title = literal(f" {self._title} ")
         yield self.box
 
     def on_mount(self) -> None:
@@ -235,7 +236,7 @@ class Ask(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         box = Vertical(self.view, self.input, self.wrong)
-        box.border_title = f" {self._title} "
+        box.border_title = literal(f" {self._title} ")
         box.border_subtitle = " enter goes on · esc cancels "
         yield box
 

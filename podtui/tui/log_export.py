@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tempfile
 from array import array
@@ -19,6 +20,9 @@ from podtui.tui.log_time import rfc3339
 
 MOST_COPIED: Final = 100_000
 """Bytes: terminals drop a clipboard sequence that is longer."""
+MOST_NAMED: Final = 120
+"""Characters of names in the name of a file, which may have 255 bytes."""
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,12 @@ def _write(file: IO[bytes], lines: Iterable[bytes]) -> int:
 
 
 def file_name(names: Sequence[str], stamp: str, *, filtered: bool) -> str:
-    """``web-n1-app-20261121-070809.log``; of several logs, how many."""
+    """``web-n1-app-20261121-070809.log``; of several logs, how many. Whatever the names are, it is
+    a file of the folder one is in, which no shell and no terminal takes for something else."""
     first = names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more"
     part = "-filtered" if filtered else ""
-    return f"{first}{part}-{stamp}.log".replace("/", "_").replace("\0", "")
+    safe = _UNSAFE.sub("_", first).lstrip(".-_")[:MOST_NAMED]
+    return f"{safe or 'log'}{part}-{stamp}.log"
 
 
 def clipboard_text(lines: Sequence[bytes]) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtui.api.images import NodeImage
 from podtui.tui.cells import Span
 from podtui.tui.node_tables import IMAGE_COLUMNS, image_row, image_summary
-from podtui.tui.sanitize import clean
+from podtui.tui.sanitize import clean, literal
 from podtui.tui.table import Table
 
 
@@ -25,4 +25,4 @@ class NodeImages(Table):
         """What was shown stays."""
         self.empty = ((Span(clean(problem), "error"),),)
         if len(self.set):
-            self.border_subtitle = f"not up to date: {clean(problem)}"
+            self.border_subtitle = literal(f"not up to date: {problem}")

@@ -19,7 +19,8 @@ _ENVIRONMENT: Final = ("KIND", "NAME", "NAMESPACE", "REASON", "TEXT")
 def osc9(text: str, environ: Mapping[str, str]) -> str:
     """The sequence by which a terminal shows a notification, through tmux where that is between us
     and the terminal (its option ``allow-passthrough`` must be on)."""
-    sequence = f"\x1b]9;{clean(text)[:LONGEST]}\x07"
+    # Some terminals read a number and a semicolon as an order: a progress bar, even a program.
+    sequence = f"\x1b]9;{clean(text)[:LONGEST].replace(';', ',')}\x07"
     if environ.get("TMUX"):
         return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
     return sequence

@@ -8,6 +8,7 @@ from textual.markup import escape
 
 from podtui.tui.cells import Span
 from podtui.tui.model import Link, Model
+from podtui.tui.sanitize import clean
 
 
 class Pane(Vertical):
@@ -84,7 +85,7 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
         return (
             (Span("✖ the agent did not start", "error"),),
             (),
-            *((Span(line, "soft"),) for line in last),
+            *((Span(clean(line), "soft"),) for line in last),
             (),
             (Span("'podtui doctor' looks for the cause", "muted"),),
         )
@@ -92,6 +93,6 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
         return ((Span("◔ starting the agent…", "init"),),)
     return (
         (Span("✖ the agent does not answer", "error"),),
-        (Span(model.lost_reason, "soft"),),
+        (Span(clean(model.lost_reason), "soft"),),
         (Span("trying again; what you saw last stays on the screen", "muted"),),
     )

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from podtui.tui.cells import Line, Span, wrap
+from podtui.tui.sanitize import literal
 from podtui.tui.tones import LinesView
 
 INDENT = 4
@@ -50,7 +51,7 @@ class Picker(ModalScreen[int | None]):
         self.view = LinesView(id="picker")
 
     def compose(self) -> ComposeResult:
-        self.view.border_title = f" {self._title} "
+        self.view.border_title = literal(f" {self._title} ")
         self.view.border_subtitle = " enter takes · esc cancels "
         yield self.view
 

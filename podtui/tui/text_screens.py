@@ -16,7 +16,7 @@ from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
 from podtui.tui.prompt import Prompt, Purpose
 from podtui.tui.rows import event_count, event_object, manifest_message, place_of
-from podtui.tui.sanitize import clean, clean_lines
+from podtui.tui.sanitize import clean, clean_lines, literal
 from podtui.tui.text_view import Mark, TextView
 from podtui.tui.tones import LinesView
 
@@ -89,7 +89,7 @@ class ManifestScreen(ActingScreen, BackScreen):
         self._shown = manifest
         view = self.query_one(TextView)
         show_manifest(view, manifest)
-        view.border_title = f"{clean(manifest.spec.path)}"
+        view.border_title = literal(manifest.spec.path)
         errors = sum(d.severity is Severity.ERROR for d in manifest.status.diagnostics)
         self.query_one("#header", Bar).show(
             (
@@ -147,7 +147,7 @@ class EventScreen(BackScreen):
 
     def on_resize(self) -> None:
         view = self.query_one(LinesView)
-        view.border_title = f"Event · {event_object(self._event)}"
+        view.border_title = literal(f"Event · {event_object(self._event)}")
         view.show(event_lines(self._event, max(20, self.size.width - 8)))
 
 

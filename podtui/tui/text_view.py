@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -17,10 +16,14 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from podtui.tui.ansi import plain_text
+from podtui.terminal_text import LONGEST
+from podtui.tui.cells import Span, width_of, wrap
 from podtui.tui.log_filter import compile_search, spans_of
+from podtui.tui.sanitize import clean
 from podtui.tui.scrolled_text import ScrolledText, characters, restyle
 
+LEAST: Final = 20
+"""Cells that a remark has at least."""
 _KEY: Final = re.compile(r"^(\s*(?:- )*)([\w./$-]+|\"[^\"]*\"|'[^']*')(:)(?=\s|$)")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?$|true$|false$|null$|~$")
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
@@ -241,12 +244,19 @@ def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
         by_line.setdefault(max(1, min(mark.line, len(lines) or 1)), []).append(mark)
     rows: list[Row] = []
     for number, line in enumerate(lines or [""], start=1):
-        rows.append(Row(number, plain_text(line.encode()), ""))
+        rows.append(Row(number, clean(line), ""))
         for mark in by_line.get(number, ()):
-            indent = " " * max(0, mark.column - 1)
-            said = plain_text(mark.text.encode())
-            room = max(20, width - len(indent) - 2)
-            parts = wrap(said, room) if width > 0 else [said]
-            for index, part in enumerate(parts or [""]):
-                rows.append(Row(0, f"{indent}{' ' if index else '^'} {part}", mark.severity))
+            rows += [Row(0, text, mark.severity) for text in _remark(mark, line, width)]
     return rows
+
+
+def _remark(mark: Mark, line: str, width: int) -> list[str]:
+    """A remark below its place in the line, as near as there is room for it."""
+    before = max(0, mark.column - 1)
+    place = width_of(clean(line[:before])) + max(0, before - len(line))
+    place = min(place, max(0, width - LEAST - 2) if width > 0 else LONGEST)
+    said = clean(mark.text)
+    room = max(LEAST, width - place - 2)
+    parts = wrap((Span(said),), room) if width > 0 else [(Span(said),)]
+    texts = ["".join(span.text for span in part).rstrip() for part in parts]
+    return [f"{' ' * place}{' ' if n else '^'} {text}" for n, text in enumerate(texts)]

@@ -92,4 +92,4 @@ def test_pagers(pager: str, command: list[str]) -> None:
 
 def test_file_names() -> None:
     assert file_name(["web-app"], "S", filtered=False) == "web-app-S.log"
-    assert file_name(["../a/b", "c"], "S", filtered=True) == ".._a_b-and-1-more-filtered-S.log"
+    assert file_name(["../a/b", "c"], "S", filtered=True) == "a_b-and-1-more-filtered-S.log"

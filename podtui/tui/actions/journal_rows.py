@@ -9,7 +9,7 @@ from typing import Final
 from podtui.api.engine_calls import EngineCall
 from podtui.tui.cells import Cell, Column, Kind, Row
 from podtui.tui.format import epoch
-from podtui.tui.sanitize import clean
+from podtui.tui.sanitize import clean, shell_line
 
 COLUMNS: Final = (
     Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE),
@@ -33,7 +33,7 @@ class Deed:
 
 
 def deed_row(number: int, deed: Deed) -> Row:
-    line, pod = clean(deed.line), clean(deed.pod)
+    line, pod = shell_line(deed.line), clean(deed.pod)
     cells = (
         Cell("", "muted", deed.moment),
         Cell("you", "name"),
@@ -52,7 +52,7 @@ def call_row(call: EngineCall) -> Row:
     moment = epoch(call.time)
     pod = clean(call.pod) + (f"/{clean(call.container)}" if call.container else "")
     times = f" ×{call.count:,}" if call.count > 1 else ""
-    line = clean(call.line)
+    line = shell_line(call.line)
     shown = f"{line}  # {clean(call.error)}" if call.error else line
     took = f"{call.seconds:.1f}s" if call.seconds >= 0.05 else ""
     glyph, tone = ("✗ ", "error") if call.error else ("", "muted")

@@ -13,6 +13,7 @@ from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Column, Line, Row, Span
 from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
+from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
 
 SECONDS = 1.0
@@ -62,7 +63,7 @@ class ListScreen(BackScreen):
         try:
             rows = list(await self.rows())
         except PodtuiError as error:
-            self.head((Span(f" ▲ {error} ", "warning"),))
+            self.head((Span(f" ▲ {clean(str(error))} ", "warning"),))
             return
         self.table.replace(rows)
         self.head(self.summary(len(rows)))

@@ -1,0 +1,136 @@
+"""Text from outside, made fit for a terminal: names, messages, logs, files.
+
+Escape sequences and control characters never reach the terminal, nor do marks that turn the
+direction of text. What is left takes as many cells on every terminal: signs that join with their
+neighbours, or that terminals do not agree about, are replaced or left out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Final
+
+LONGEST: Final = 16 * 1024
+"""Characters of one line that are shown."""
+MOST_MARKS: Final = 4
+"""Marks on one letter; no language has more, and a pile of them covers the lines above."""
+NO_LETTER: Final = -1
+"""In place of a number of marks: there is nothing yet that a mark could stand on."""
+UNKNOWN: Final = "\ufffd"
+TAB: Final = 8
+
+SGR: Final = r"\x1b\[([0-9;:]*)m"
+CONTROL: Final = re.compile(
+    SGR
+    + r"|\x1b\[[0-?]*[ -/]*[@-~]?"  # other CSI
+    + r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS, SOS, PM, APC up to their end
+    + r"|\x1b[ -/]*[0-~]?"  # other escapes
+    + r"|\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d\x9e\x9f].*?(?:\x07|\x9c|$)"  # the same in C1
+    + r"|[\x00-\x1f\x7f-\x9f]"
+    + r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c\ufeff\u2028\u2029]"
+    # Joiners, selectors and what else takes no cell: no two terminals agree on what they join.
+    + r"|[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u206f\ufe00-\ufe0f]"
+    + r"|[\ufff0-\ufffb\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
+)
+"""Every control sequence; the first group is what a sequence of colours (SGR) says."""
+
+_FILLERS: Final = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+"""Letters that are drawn as nothing."""
+_CONTESTED: Final = (
+    (0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x1D300, 0x1D356), (0x1D360, 0x1D376),
+)  # fmt: skip
+"""One cell up to Unicode 15, two since, or the other way round."""
+_FLAGS: Final = (0x1F1E6, 0x1F1FF)
+"""Letters of which two make a flag, on some terminals."""
+_JAMO: Final = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF))
+"""Korean vowels and finals that stand in the cells of the consonant before."""
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line of at most `LONGEST` characters; what is cut off is told."""
+    if len(text) <= LONGEST and text.isascii() and text.isprintable():
+        return text
+    head = " ".join(text[: LONGEST + 1].splitlines()).expandtabs(TAB)
+    shown, _ = settled(CONTROL.sub(_picture, head.encode(errors="replace").decode()))
+    if len(text) <= LONGEST and len(shown) <= LONGEST:
+        return shown
+    more = cut_words(len(text.encode(errors="replace")))
+    return shown[: LONGEST - len(more)] + more
+
+
+def lines(text: str) -> str:
+    """`one_line` for each line of a text; a line feed alone ends a line."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def cut_words(size: int) -> str:
+    """What stands at the end of a line of ``size`` bytes that was cut."""
+    return f" … ({size:,} bytes, cut)"
+
+
+def picture(control: str) -> str:
+    """What is shown for a match of `CONTROL`: a single control character as its sign."""
+    single = len(control) == 1 and control < " " and control != "\x1b"
+    return chr(0x2400 + ord(control)) if single else ""
+
+
+def _picture(match: re.Match[str]) -> str:
+    return picture(match.group())
+
+
+def settled(text: str, marks: int = NO_LETTER) -> tuple[str, int]:
+    """A text without control sequences, each of its letters as wide as every terminal draws it.
+
+    ``marks`` is how many there are on the letter that stands before it; that is also given back,
+    for what comes after.
+    """
+    if text.isascii():
+        return text, 0 if text else marks
+    kinds = set(text)
+    instead = {ord(c): new for c in kinds if (new := _instead(c)) != c}
+    if instead:
+        text = text.translate(instead)
+    if not any(map(_is_mark, kinds)):
+        return text, 0 if text else marks
+    kept: list[str] = []
+    for character in text:
+        if not _is_mark(character):
+            marks = 0
+        elif marks >= MOST_MARKS:
+            continue
+        else:
+            if marks == NO_LETTER:
+                kept.append("◌")
+            marks = max(marks, 0) + 1
+        kept.append(character)
+    return "".join(kept), marks
+
+
+@lru_cache(maxsize=8192)
+def _instead(character: str) -> str:
+    """What is shown in place of a character."""
+    code = ord(character)
+    if code < 0x300:
+        return character
+    if _FLAGS[0] <= code <= _FLAGS[1]:
+        return chr(ord("A") + code - _FLAGS[0])
+    category = unicodedata.category(character)
+    if category == "Cf" or character in _FILLERS:
+        return ""
+    # A mark that takes a cell of its own takes none in newer terminals; what Unicode does not know
+    # yet is as wide as each terminal guesses.
+    contested = category in ("Mc", "Cn", "Cs") or _within(code, _CONTESTED)
+    return UNKNOWN if contested else character
+
+
+@lru_cache(maxsize=8192)
+def _is_mark(character: str) -> bool:
+    """Whether it is drawn on the letter before."""
+    category = unicodedata.category(character)
+    return category in ("Mn", "Me") or _within(ord(character), _JAMO)
+
+
+def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
