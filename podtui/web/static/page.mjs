@@ -33,6 +33,7 @@ const terminal = new Terminal({
 const fit = new FitAddon();
 let socket = null;
 let noticeTimer = 0;
+let margin = "";
 
 function say(text, seconds = 0) {
   clearTimeout(noticeTimer);
@@ -145,12 +146,15 @@ function onKey(event) {
   return true;
 }
 
-// Beyond the last whole cell the page has the colour of the screen's corner.
+// Beyond the last whole cell the page has the colour of the screen's edge; lines of status have
+// colours of their own, so the middle is asked.
 function paintMargin() {
-  const line = terminal.buffer.active.getLine(terminal.rows - 1);
-  const cell = line && line.getCell(0);
+  const line = terminal.buffer.active.getLine(Math.floor(terminal.rows / 2));
+  const cell = line && line.getCell(terminal.cols - 1);
   const colour = cell && cell.isBgRGB() ? `#${cell.getBgColor().toString(16).padStart(6, "0")}` : "";
-  if (document.body.style.backgroundColor !== colour) document.body.style.backgroundColor = colour;
+  if (colour === margin) return;
+  margin = colour;
+  document.body.style.backgroundColor = colour;
 }
 
 async function start() {

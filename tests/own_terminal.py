@@ -1,0 +1,17 @@
+"""Command lines of programs that make the terminal they are started on their own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+_OWN: Final = (
+    "import fcntl, os, sys, termios;"
+    " fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+
+def owning(*words: str) -> list[str]:
+    """As `podtui.web.child` does, for any program: so it is hung up and told of sizes."""
+    return [sys.executable, "-S", "-c", _OWN, *words]

@@ -1,0 +1,160 @@
+"""Programs on terminals of their own: what they are told, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from own_terminal import owning
+
+from podtui.web import terminal as module
+from podtui.web.terminal import Terminal, terminal_environment
+
+CHILD = [sys.executable, "-m", "podtui.web.child"]
+ENVIRONMENT = {"PATH": os.environ["PATH"], "TERM": "xterm"}
+
+
+@asynccontextmanager
+async def started(*words: str, columns: int = 80, rows: int = 24) -> AsyncIterator[Terminal]:
+    terminal = await Terminal.start(
+        owning(*words), columns=columns, rows=rows, environment=ENVIRONMENT
+    )
+    try:
+        yield terminal
+    finally:
+        await terminal.end()
+
+
+async def shown(terminal: Terminal, word: bytes) -> bytes:
+    """What was written until ``word`` came."""
+    seen = b""
+    async with asyncio.timeout(20):
+        while word not in seen:
+            data = await terminal.read()
+            assert data, f"ended before {word!r}: {seen!r}"
+            seen += data
+    return seen
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def test_a_program_has_a_terminal_of_the_size_asked_for() -> None:
+    async with started("sh", "-c", "stty size; read x; stty size", columns=100, rows=30) as one:
+        assert b"30 100" in await shown(one, b"100")
+        one.resize(132, 43)
+        await one.write(b"\n")
+        assert b"43 132" in await shown(one, b"132")
+        async with asyncio.timeout(20):
+            while await one.read():
+                pass
+            assert await one.wait() == 0
+
+
+async def test_large_input_arrives_whole() -> None:
+    text = b"0123456789abcde\n" * 4096
+    async with started("sh", "-c", "stty -echo raw; echo go; head -c 65536 | sha256sum") as one:
+        await shown(one, b"go")
+        await one.write(text)
+        seen = await shown(one, b" -")
+    assert hashlib.sha256(text).hexdigest().encode() in seen
+
+
+async def test_a_program_that_reads_nothing_does_not_hold_us(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "WRITE_SECONDS", 0.2)
+    async with started("sh", "-c", "stty raw -echo; echo go; sleep 60") as one:
+        await shown(one, b"go")
+        with pytest.raises(TimeoutError):
+            await one.write(b"x" * 1_000_000)
+
+
+async def test_the_end_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANG_UP_SECONDS", 3600.0)
+    async with started("sleep", "60") as one:
+        pid = one.pid
+        assert alive(pid)
+    assert not alive(pid)
+
+
+async def test_who_ignores_a_hang_up_is_killed_and_so_is_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HANG_UP_SECONDS", 0.2)
+    script = "trap '' HUP; sleep 61 & echo child=$!.; setsid sleep 62 & sleep 60; sleep 60"
+    async with started("sh", "-c", script) as one:
+        seen = await shown(one, b".")
+        child = int(seen.split(b"child=")[1].split(b".")[0])
+        assert alive(child)
+    assert not alive(one.pid)
+    assert not alive(child)
+
+
+async def test_what_made_a_session_of_its_own_is_left_alone() -> None:
+    """As the agent is, which `podtui` starts and leaves running."""
+    script = "setsid sh -c 'echo own=$$.; exec sleep 60' & sleep 60"
+    async with started("sh", "-c", script) as one:
+        own = int((await shown(one, b".")).split(b"own=")[1].split(b".")[0])
+    try:
+        assert alive(own)
+    finally:
+        os.kill(own, signal.SIGKILL)
+
+
+async def test_the_end_tells_the_status_and_may_be_repeated() -> None:
+    async with started("sh", "-c", "exit 7") as one:
+        assert await one.wait() == 7
+        assert await one.end() == 7
+        assert await one.end() == 7
+
+
+async def test_a_program_that_is_not_there_is_an_error_and_leaves_nothing_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="nothing-of-this-name"):
+        await Terminal.start(["/nothing-of-this-name"], columns=1, rows=1, environment={})
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_the_child_owns_its_terminal_and_is_podtui(tmp_path: Path) -> None:
+    """Only a terminal of its own hangs it up, tells it of sizes and lets keys interrupt it."""
+    environment = {**ENVIRONMENT, "HOME": str(tmp_path)}
+    one = await Terminal.start(
+        [*CHILD, "--version"], columns=80, rows=24, environment=environment
+    )  # fmt: skip
+    try:
+        assert b"podtui " in await shown(one, b"\n")
+        assert os.getsid(one.pid) == one.pid
+        async with asyncio.timeout(20):
+            assert await one.wait() == 0
+    finally:
+        await one.end()
+
+
+def test_the_page_is_the_terminal_not_the_one_we_were_started_in() -> None:
+    found = terminal_environment(
+        {"TERM": "screen", "TMUX": "/tmp/x", "COLUMNS": "10", "PAGER": "most", "EDITOR": "nano"},
+        readonly=False,
+    )
+    assert found == {
+        "TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": "podtui-web",
+        "PAGER": "most", "EDITOR": "nano",
+    }  # fmt: skip
+
+
+def test_who_only_looks_gets_a_pager_that_starts_nothing() -> None:
+    found = terminal_environment({"PAGER": "vim", "LESSOPEN": "|x"}, readonly=True)
+    assert found["PAGER"] == "less"
+    assert found["LESSSECURE"] == "1"
