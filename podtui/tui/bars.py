@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 from rich.style import Style
 from textual import events
@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from podtui.tui.cells import Line, Span, line_width
 from podtui.tui.key_names import UNBOUND
-from podtui.tui.tones import COMPONENTS, Toned
+from podtui.tui.tones import Toned
 
 ALWAYS: Final = frozenset({"app.help", "help", "app.quit", "quit", "app.command", "command"})
 """Actions whose keys are named at the right end whatever has the focus."""
@@ -24,7 +24,6 @@ class Bar(Toned):
     """One row: ``left`` from the left, ``right`` from the right, the right one first to be cut
     where both do not fit."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
     DEFAULT_CSS = "Bar { height: 1; width: 1fr; background: $surface; }"
 
     def __init__(self, *, id: str) -> None:

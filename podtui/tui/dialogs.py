@@ -20,7 +20,7 @@ from textual.widgets import Input
 
 from podtui.tui.cells import Line, Span, line_width, wrap
 from podtui.tui.sanitize import literal
-from podtui.tui.tones import COMPONENTS, LinesView, Toned
+from podtui.tui.tones import LinesView, Toned
 
 CANCEL = "cancel"
 WIDEST = 96
@@ -44,7 +44,6 @@ class Buttons(Toned):
     """The options on one line, or each on its own where they are too long for that; the chosen one
     in brackets."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
     DEFAULT_CSS = "Buttons { height: 1; background: $background; }"
     chosen: reactive[int] = reactive(0)
 

@@ -7,7 +7,6 @@ under it. Ages run on while nothing else changes (`Table.tick`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -23,14 +22,13 @@ from podtui.tui.filters import Filter
 from podtui.tui.marks import Marks
 from podtui.tui.row_set import RowSet
 from podtui.tui.table_lines import ages_of, gutter, row_line, title_spans
-from podtui.tui.tones import COMPONENTS, Toned
+from podtui.tui.tones import Toned
 
 
 class RowTable(Toned, ScrollView, can_focus=True):
     """Rows, cursor and drawing; `podtui.tui.table.Table` adds the keys. The first line holds the
     columns' titles and never scrolls."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
     now: reactive[float] = reactive(0.0, repaint=False)
     empty: reactive[tuple[tuple[Span, ...], ...]] = reactive(())
     """Lines to show in the middle when there is no row."""

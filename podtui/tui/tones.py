@@ -1,76 +1,121 @@
-"""How each tone looks: component classes that the style sheet fills from the theme.
+"""How each tone looks: a few of the theme's variables and a weight.
 
 A widget that draws by the line asks `Toned.tone` for a style; styles are kept until the theme
-changes.
+changes. Component classes of the style sheet would say the same, but Textual works each of them
+out for each widget whenever one of its classes, the focus or the screen changes: three hundred of
+them before the first picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from podtui.tui.cells import Span
 
-# Tones whose colour is a variable of the theme, and what it is where the theme says nothing.
-VARIABLES: Final = {
-    "running": "$success",
-    "unready": "$warning",
-    "pending": "$warning",
-    "init": "$accent",
-    "error": "$error",
-    "terminating": "$secondary",
-    "completed": "$text-muted",
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``color`` and ``background`` are variables of the theme; ``text`` is a style in Rich's words.
+    What is empty is left as it is where the tone is drawn."""
+
+    color: str = ""
+    background: str = ""
+    text: str = ""
+
+
+LOOKS: Final = {
+    "running": Look("phase-running"),
+    "unready": Look("phase-unready"),
+    "pending": Look("phase-pending"),
+    "init": Look("phase-init"),
+    "error": Look("phase-error"),
+    "terminating": Look("phase-terminating"),
+    "completed": Look("phase-completed"),
+    "name": Look("foreground", text="bold"),
+    "soft": Look("tone-soft"),
+    "muted": Look("tone-muted"),
+    "key": Look("tone-key"),
+    "reason": Look("tone-reason"),
+    "heading": Look("tone-heading", text="bold"),
+    "sorted": Look("primary", text="bold"),
+    "good": Look("success"),
+    "warning": Look("warning"),
+    "bar-one": Look("bar-one"),
+    "bar-two": Look("bar-two"),
+    "bar-chosen": Look("bar-chosen"),
+    "bar-used": Look("bar-used", text="bold"),
+    "bar-free": Look("bar-free"),
+    "brand": Look("background", "primary", "bold"),
+    "simulated": Look("simulated-foreground", "simulated-background", "bold"),
+    "tab": Look("tone-muted"),
+    "tab-active": Look("background", "primary", "bold"),
+    "hint-key": Look("primary", text="bold"),
+    "cursor": Look(background="cursor-background"),
+    "cursor-blurred": Look(background="cursor-blurred"),
 }
-TONES: Final = (
-    *VARIABLES,
-    "name",
-    "soft",
-    "muted",
-    "key",
-    "reason",
-    "heading",
-    "good",
-    "warning",
-    "bar-one",
-    "bar-two",
-    "bar-chosen",
-    "bar-used",
-    "bar-free",
-    "brand",
-    "simulated",
-    "tab",
-    "tab-active",
-    "hint-key",
-    "sorted",
-    "cursor",
-    "cursor-blurred",
-)
-COMPONENTS: Final = frozenset(f"tone--{tone}" for tone in TONES)
+TONES: Final = tuple(LOOKS)
+# Where colours are few or none, what they would say is said by weight and by turning it around.
+_FEW: Final = {
+    "cursor": Look(background="cursor-background", text="reverse"),
+    "cursor-blurred": Look(background="cursor-blurred", text="underline"),
+    "brand": Look("foreground", "background", "bold reverse"),
+    "tab-active": Look("foreground", "background", "bold reverse"),
+}
+_NONE: Final = {
+    "simulated": Look("simulated-foreground", "simulated-background", "bold reverse"),
+    "error": Look("phase-error", text="bold"),
+    "warning": Look("warning", text="bold"),
+}
+
+
+def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool) -> Style:
+    """The style of a tone with a theme's variables. ``few``: the terminal's own sixteen colours;
+    ``none``: no colours at all. Raises KeyError for a tone or a variable that is not there."""
+    look = LOOKS[tone]
+    if few:
+        look = _FEW.get(tone, look)
+    if none:
+        look = _NONE.get(tone, look)
+
+    def color(name: str) -> Color | None:
+        found = Color.parse(variables[name]) if name else None
+        return found if found is not None and found.a > 0 else None
+
+    front, back = color(look.color), color(look.background)
+    return Style(
+        color=front.rich_color if front is not None else None,
+        bgcolor=back.rich_color if back is not None else None,
+    ) + Style.parse(look.text)
 
 
 class Toned(Widget):
     """Mixed into widgets that draw spans."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
-
     _styles_by_tone: dict[str, Style] | None = None
+    _variables: Mapping[str, str] | None = None
+    """Those that the styles were made of."""
 
     def tone(self, name: str) -> Style:
         """The style of a tone, without background unless the tone has one of its own."""
         cache = self._styles_by_tone
         if cache is None:
             cache = self._styles_by_tone = {}
+            self._variables = self.app.theme_variables
         found = cache.get(name)
         if found is None:
+            app = self.app
             found = (
-                self.get_component_rich_style(f"tone--{name}", partial=True)
+                tone_style(name, app.theme_variables, few=app.native_ansi_color, none=app.no_color)
                 if name
                 else Style.null()
             )
@@ -78,7 +123,9 @@ class Toned(Widget):
         return found
 
     def notify_style_update(self) -> None:
-        self._styles_by_tone = None
+        if self._styles_by_tone is not None and self._variables is not self.app.theme_variables:
+            self._styles_by_tone = None
+            self.refresh()
         super().notify_style_update()
 
     def segments(self, spans: Iterable[Span], base: Style) -> list[Segment]:
@@ -99,7 +146,6 @@ class LinesView(Toned, ScrollView, can_focus=True):
         Binding("ctrl+b", "page_up", "Page up", show=False, id="lines.page-up",
                 tooltip="A page up"),
     ]  # fmt: skip
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
