@@ -7,9 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := busybox:1.36
 MARKS := .cache/marks
+# The compiled tests are kept, whatever the environment says: to rewrite all anew takes seconds.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit integration e2e proof docs bench conformance lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit screens integration e2e proof docs bench conformance lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -42,7 +44,8 @@ run: setup ## Open podtui on the samples, engine and all
 	exec $(BIN)/podtui --engine "$$engine" static_pods
 
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
-	@scripts/with_engine.sh $(MAKE) --no-print-directory check unit integration e2e proof
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
+	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e proof
 
 check: lint types ## Lint, format, types, import directions
 
@@ -56,21 +59,26 @@ lint: dev
 types: dev
 	$(BIN)/pyright
 
-unit: dev ## Tests that need no engine
-	$(BIN)/pytest -m "not engine and not e2e" -n auto --marks-report=$(MARKS)/unit.json
+unit: dev ## Tests that need neither engine nor screen: quick enough for each save
+	$(PYTEST) -m "not engine and not e2e and not screen" -n auto --dist worksteal --marks-report=$(MARKS)/unit.json
+
+screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
+	$(PYTEST) -m "screen and not engine and not e2e" -n auto --dist worksteal --marks-report=$(MARKS)/screens.json
 
 integration: dev ## Tests on the real engine
-	$(BIN)/pytest -m "engine and not e2e" --marks-report=$(MARKS)/engine.json
+	$(PYTEST) -m "engine and not e2e" --marks-report=$(MARKS)/engine.json
 
 e2e: dev ## The real program in tmux
-	$(BIN)/pytest -m e2e --marks-report=$(MARKS)/e2e.json
+	$(PYTEST) -m e2e --marks-report=$(MARKS)/e2e.json
 
-proof: dev ## After the tests: each acceptance case and pod field is proved, as the documents say
-	$(BIN)/python scripts/coverage_docs.py --check $(MARKS)/unit.json $(MARKS)/engine.json $(MARKS)/e2e.json
+proof: dev ## After the tests: each case, pod field and row of the comparison is proved, as the documents say
+	$(BIN)/python scripts/coverage_docs.py --check $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
+	$(BIN)/python scripts/comparison_docs.py --check $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
 
 docs: dev ## Run the tests and write the documents that come from them
-	@scripts/with_engine.sh $(MAKE) --no-print-directory unit integration e2e
-	$(BIN)/python scripts/coverage_docs.py $(MARKS)/unit.json $(MARKS)/engine.json $(MARKS)/e2e.json
+	@scripts/with_engine.sh $(MAKE) --no-print-directory unit screens integration e2e
+	$(BIN)/python scripts/coverage_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
+	$(BIN)/python scripts/comparison_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
 
 bench: dev ## The figures, as ratios to a floor measured in the same run
 	@$(PYTHON) scripts/engine.py peer

@@ -14,7 +14,9 @@ HERE = str(Path(__file__).parent)
 if HERE not in sys.path:
     sys.path.append(HERE)
 
+import quick_start  # noqa: E402 - needs the path above
 from marks_report import MarksReport, note_marks  # noqa: E402 - needs the path above
+from screen_mark import ScreenMarks  # noqa: E402 - needs the path above
 from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
 
 
@@ -37,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(quick_start, "podtui-quick-start")
+    config.pluginmanager.register(ScreenMarks(), "podtui-screen-marks")
     report: Path | None = config.getoption("--marks-report")
     if report is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(MarksReport(report.absolute()), "podtui-marks-report")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import (
     box,
@@ -456,7 +457,7 @@ def situations(draw):
 
 
 @given(situations())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_actions_are_consistent_whatever_is_observed(situation):
     pod, observed = situation
     actions = act(pod, observed)
@@ -480,7 +481,7 @@ def test_actions_are_consistent_whatever_is_observed(situation):
 
 
 @given(pods(), st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_no_regular_container_starts_before_init_is_done(pod, data):
     observed = seen(sandboxes=())
     for step in range(25):
@@ -509,7 +510,7 @@ def test_no_regular_container_starts_before_init_is_done(pod, data):
 
 
 @given(situations())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_carrying_out_the_actions_comes_to_rest(situation):
     pod, observed = situation
     plain = {one.name for one in pod.spec.initContainers if one.restartPolicy != "Always"}

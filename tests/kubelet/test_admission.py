@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
@@ -448,7 +449,7 @@ AMOUNT = st.integers(min_value=0, max_value=1500)
 @given(
     st.lists(st.tuples(AMOUNT, AMOUNT, st.sampled_from([None, 1, 5]), st.booleans()), max_size=12)
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_admission_never_gives_away_more_than_there_is(wanted):
     view = node(cpu=2000, memory=2000 * MI, pods=5)
     active = []
@@ -481,7 +482,7 @@ STEP = st.tuples(
 
 
 @given(st.lists(STEP, max_size=20))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_remembered_requests_change_no_verdict(steps):
     view = node(cpu=2000, memory=2000 * MI, pods=3)
     counted = AdmittedPods()

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from kubelet_world import World, container, pod
 from virtual_time import run_virtual
@@ -180,9 +181,7 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.compares("drift")
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+@examples(60, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=25))
 def test_any_order_of_events_converges(script: list[tuple[tuple[Any, ...], float]]) -> None:
     run_virtual(play(script), timeout=30.0)

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import (
     at,
@@ -386,7 +387,7 @@ ONE = st.sampled_from([up, down, created, unknown])
     st.sampled_from(["Always", "OnFailure", "Never"]),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_terminal_phase_stays(phase, makers, policy, terminal):
     pod = make_pod(ctr("a"), ctr("b"), restartPolicy=policy)
     containers = [make(name) for make, name in zip(makers, "ab", strict=False)]

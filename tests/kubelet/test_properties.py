@@ -10,7 +10,8 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from kubelet_world import World, container, pod, with_env
 from virtual_time import run_virtual
@@ -195,9 +196,7 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
             raise AssertionError(step)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+@examples(40, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=20))
 def test_order_and_counts_hold_whatever_happens(
     script: list[tuple[tuple[Any, ...], float]],

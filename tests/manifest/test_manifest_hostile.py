@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from examples import examples
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from manifests import NODE, names, pod_text, put, watch
 
@@ -175,8 +176,8 @@ def check(result: ReadResult, data: bytes) -> None:
     json.dumps(result.text)
 
 
-@settings(
-    max_examples=500,
+@examples(
+    500,
     deadline=5000,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],

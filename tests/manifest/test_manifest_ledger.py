@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from manifests import NODE, pod_text
 
@@ -185,7 +186,7 @@ def same_objects(before: Folder, after: Folder) -> None:
 
 
 @given(st.lists(steps, max_size=40), st.booleans(), st.sets(st.sampled_from(NAMES)))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_a_ledger_is_what_all_its_files_come_to(
     history: list[Any], strict: bool, ran: set[str]
 ) -> None:

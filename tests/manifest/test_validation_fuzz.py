@@ -8,7 +8,8 @@ from types import UnionType
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from validation_cases import built
 
@@ -68,7 +69,7 @@ def hints(kind: type) -> dict[str, Any]:
     return _HINTS[kind]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_no_pod_makes_the_rules_raise(seed: int) -> None:
     pod = msgspec.convert(made(Pod, random.Random(seed)), Pod)
@@ -80,7 +81,7 @@ def test_no_pod_makes_the_rules_raise(seed: int) -> None:
     assert all(error.type == FORBIDDEN for error in validate_static(pod))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.text())
 def test_any_text_as_a_name(text: str) -> None:
     paths = ("metadata.name", "spec.hostname", "spec.containers[0].name", "spec.nodeName")

@@ -7,7 +7,8 @@ import contextlib
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import VirtualClock, run_virtual
 
@@ -155,7 +156,7 @@ class Machine:
         assert {stats.id for stats in await self.runtime.stats()} == running
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(kinds, histories)
 def test_the_books_stay_right(names: list[str], script: list[tuple[Any, ...]]) -> None:
     async def body() -> None:
@@ -178,7 +179,7 @@ def test_the_books_stay_right(names: list[str], script: list[tuple[Any, ...]]) -
     run_virtual(body())
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(kinds, histories)
 def test_events_tell_the_whole_story(names: list[str], script: list[tuple[Any, ...]]) -> None:
     """Every start is followed by a die before the destroy, when no event is lost."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from cause_cases import CAUSES
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from why_world import one, spec
 
@@ -195,7 +196,7 @@ STATUS = st.builds(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     text=st.sampled_from(MANIFESTS),
     status=STATUS,
