@@ -16,7 +16,9 @@ from podtui.tui.cells import Line, Span, line_width
 from podtui.tui.key_names import UNBOUND
 from podtui.tui.tones import Toned
 
-ALWAYS: Final = frozenset({"app.help", "help", "app.quit", "quit", "app.command", "command"})
+ALWAYS: Final = frozenset(
+    {"app.help", "help", "app.quit", "quit", "app.command", "command", "back", "menu"}
+)
 """Actions whose keys are named at the right end whatever has the focus."""
 
 
@@ -91,6 +93,8 @@ class Hints(Bar):
         self.show(tuple(spans), tuple(right))
 
     def on_click(self, event: events.Click) -> None:
+        if event.button != 1:
+            return
         for left, right, key in self._keys:
             if left <= event.x < right:
                 self.app.simulate_key(key)  # pyright: ignore[reportUnknownMemberType]
@@ -103,6 +107,7 @@ class KeyHint:
     shown: str
     words: str
     action: str
+    id: str
 
     @property
     def spans(self) -> Line:
@@ -110,7 +115,8 @@ class KeyHint:
 
 
 def key_hints(screen: Screen[Any]) -> list[KeyHint]:
-    """Every binding that wants to be seen, the nearest to the focus first."""
+    """Every binding that wants to be seen: what the screen puts first, then the nearest to the
+    focus."""
     seen: set[str] = set()
     found: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
@@ -121,7 +127,12 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
             seen.add(binding.action)
             found.append(
                 KeyHint(
-                    binding.key, app.get_key_display(binding), binding.description, binding.action
+                    binding.key,
+                    app.get_key_display(binding),
+                    binding.description,
+                    binding.action,
+                    binding.id or "",
                 )
             )
-    return found
+    first: frozenset[str] = getattr(screen, "FIRST_HINTS", frozenset())
+    return sorted(found, key=lambda hint: hint.id not in first)

@@ -41,6 +41,7 @@ GROUPS: Final = {
     "forwards": "Port-forwards",
     "dialog": "Answering a question",
     "picker": "Choosing one",
+    "menu": "The menu",
     "ask": "Giving a name",
     "prompt": "While typing",
     "log-prompt": "While typing for a log",

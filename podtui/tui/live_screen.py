@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
@@ -12,11 +13,17 @@ from podtui.tui.model import Changes
 if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
 
+RIGHT = 3
+"""The mouse button that opens the menu."""
+
 
 class LiveScreen(Screen[None]):
     """Base of our full screens."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
+
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset()
+    """Ids of the bindings that the line of keys names before all others: what one comes for."""
 
     opened = False
     """Whether its widgets are there: what is published before is shown when it opens."""
@@ -41,6 +48,15 @@ class LiveScreen(Screen[None]):
     def podtui(self) -> PodtuiApp:
         """The app, by its own type."""
         return cast("PodtuiApp", cast("Any", self).app)
+
+    @property
+    def menu_title(self) -> str:
+        """What the menu is called: the thing that it is about."""
+        return "Menu"
+
+    async def on_click(self, event: events.Click) -> None:
+        if event.button == RIGHT:
+            await self.run_action("app.menu")
 
     def publish(self, changes: Changes, now: float) -> None:
         """Show what changed; ``changes`` may be empty when only time went on."""

@@ -129,6 +129,8 @@ class LogView(LogCanvas):
         return self._row_of(sequence) + rows - 1
 
     def on_click(self, event: events.Click) -> None:
+        if event.button != 1:
+            return
         at = self._line_at(round(self.scroll_y) + event.y)
         if at is not None:
             self.follow = False

@@ -82,6 +82,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     ]  # fmt: skip
     DEFAULT_CSS = "MainScreen { layout: vertical; background: $background; }"
     AUTO_FOCUS = "#pods-table"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"main.why"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -367,6 +368,8 @@ class MainScreen(ActingScreen, PromptedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom" and parameters == (False,):
             return self.is_mounted and self.body.view.zoomed
+        if action == "why":
+            return self.opened and bool(self.pods.pod or self.pods.manifest)
         return super().check_action(action, parameters)
 
     def action_refresh_all(self) -> None:

@@ -58,6 +58,8 @@ class TabBar(Bar):
         self.show(tuple(spans))
 
     async def on_click(self, event: events.Click) -> None:
+        if event.button != 1:
+            return
         for left, right, tab in self._places:
             if left <= event.x < right:
                 await self.screen.run_action(f"tab('{tab}')")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod
-from podtui.tui.cells import Line, Row, Span, wrap
+from podtui.tui.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.column_choice import ColumnChoice
 from podtui.tui.format import plural
 from podtui.tui.model import Changes, Model
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 WHY_LINES = 2
 """Rows that the explanation takes where the pane is not low."""
-LOW = 14
+LOW = 8
+MORE: Final = (Span("  X ", "hint-key"), Span("tells all", "muted"))
+"""Behind an explanation that is too long for its rows."""
 
 
 class PodsPane(TablePane):
@@ -163,11 +166,15 @@ class PodsPane(TablePane):
         height = 1 if self.has_class("-low") else WHY_LINES
         rows = wrap(line, width)
         if len(rows) > height:
-            rows[height - 1 :] = [(*rows[height - 1][:-1], *_cut(rows[height - 1]))]
+            rows[height - 1 :] = [(*_cut(rows[height - 1], width - line_width(MORE)), *MORE)]
         self.why.show(list(rows))
 
     def on_table_marks_changed(self) -> None:
         self.recount()
+
+    async def on_click(self, event: events.Click) -> None:
+        if event.widget is self.why and event.button == 1:
+            await self.run_action("screen.why")
 
     def recount(self) -> None:
         table = self.table
@@ -214,9 +221,12 @@ class PodsPane(TablePane):
 _WRONG = frozenset({ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE})
 
 
-def _cut(row: Sequence[Span]) -> Line:
-    """The last span of a row with an ellipsis at its end."""
-    if not row:
-        return ()
-    last = row[-1]
-    return (Span(last.text.rstrip()[: max(0, len(last.text) - 2)] + "…", last.tone),)
+def _cut(row: Sequence[Span], room: int) -> Line:
+    """As much of a row as there is room for, with an ellipsis at its end."""
+    kept: list[Span] = []
+    room -= 1
+    for span in row:
+        text = span.text if width_of(span.text) <= room else sized(span.text, room)[:-1]
+        kept.append(Span(text, span.tone))
+        room -= width_of(text)
+    return (*kept[:-1], Span(kept[-1].text.rstrip() + "…", kept[-1].tone)) if kept else ()

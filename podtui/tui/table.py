@@ -138,18 +138,23 @@ class Table(RowTable):
         self.notify(text, title=f"Copied {self.columns[index].title}", timeout=2, markup=False)
 
     def on_click(self, event: events.Click) -> None:
-        event.stop()
         offset = event.get_content_offset(self)
+        left = event.button == 1
+        if left:
+            # The other buttons are the screen's: they choose the row, and it opens its menu.
+            event.stop()
         if offset is None or not len(self.set):
             return
         if offset.y == 0:
+            if not left:
+                return
             column = self._column_at(offset.x)
             if column is not None:
                 self.sort_by(column.key)
             return
         position = round(self.scroll_y) + offset.y - 1
         if position < len(self.set):
-            again = self.set.order[position] == self.cursor_key and event.chain > 1
+            again = left and self.set.order[position] == self.cursor_key and event.chain > 1
             self.move_to(position)
             if again:
                 self.action_open()

@@ -42,6 +42,7 @@ class WhyScreen(ActingScreen, BackScreen):
         border-title-color: $pane-title-focus; background: $background; }
     """
     AUTO_FOCUS = "#why-text"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply", "why.next"})
 
     def __init__(self, pod: Pod | None, file: str = "") -> None:
         super().__init__()

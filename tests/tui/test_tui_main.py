@@ -111,7 +111,7 @@ async def test_a_lost_agent_is_told_and_what_was_seen_stays() -> None:
         client.lose("the agent closed the connection")
         await wait_for(pilot, lambda: "lost" in bar_text(app, "status"), "the loss")
         assert "the agent closed the connection" in bar_text(app, "status")
-        assert any("web-n1" in line for line in table_text(app))
+        assert any("counter-n1" in line for line in table_text(app))
 
 
 async def test_a_change_is_shown_in_its_row_and_the_cursor_stays() -> None:

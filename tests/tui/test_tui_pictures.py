@@ -63,6 +63,7 @@ SCREENS = {
     "help-ids": ("question_mark", "i"),
     "commands": ("ctrl+a",),
     "columns": ("W",),
+    "menu": ("m",),
 }
 
 

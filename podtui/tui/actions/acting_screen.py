@@ -74,6 +74,13 @@ class ActingScreen(LiveScreen):
         found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 
+    @property
+    def menu_title(self) -> str:
+        pods = self.chosen_pods()
+        if len(pods) == 1:
+            return pod_label(pods[0])
+        return f"{len(pods)} pods" if pods else super().menu_title
+
     def clear_marks(self) -> None:
         """What the marks were for is done."""
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Severity = Literal["information", "warning", "error"]
 MOST_DEEDS = 500
+UNDO_SECONDS = 10.0
+"""How long it is told that a deed can be undone; the key does it later, too."""
 READ_ONLY = "podtui runs read-only: nothing is changed"
 
 
@@ -92,6 +94,11 @@ class Actions:
 
     def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
         self.app.notify(clean(text), title=title, severity=severity, markup=False)
+
+    def tell_undo(self, title: str) -> None:
+        """Tell of a deed that can be undone, by its key or by a click on what is told."""
+        self.app.notify("u or [@click=app.undo]a click here[/] brings it back.",
+                        title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
 
     async def ask(self, dialog: Screen[str]) -> str:
         """The answer to a dialog."""

@@ -33,7 +33,7 @@ async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> b
     finally:
         if thrown:
             actions.thrown.append(tuple(thrown))
-    actions.tell("u brings it back.", title=f"{_files(manifests)} moved to the trash")
+    actions.tell_undo(f"{_files(manifests)} moved to the trash")
     return True
 
 
