@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,7 +136,7 @@ class Connection:
         stack: AsyncExitStack,
         session: aiohttp.ClientSession,
         request: Request,
-        headers: Mapping[str, str] | None = None,
+        headers: Iterable[tuple[str, str]] = (),
         **options: Any,
     ) -> aiohttp.ClientResponse:
         response = await stack.enter_async_context(
@@ -138,7 +145,7 @@ class Connection:
                 request.path,
                 params=request.params,
                 data=request.body,
-                headers={**request.headers, **(headers or {})},
+                headers=[*request.headers.items(), *headers],
                 timeout=aiohttp.ClientTimeout(
                     total=request.total, sock_connect=CONNECT_SECONDS, sock_read=request.silence
                 ),

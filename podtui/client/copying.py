@@ -1,7 +1,8 @@
 """Files between this machine and containers.
 
 By ``tar`` in the container, which sees its mounts as its processes do. Where there is none, or the
-container does not run, by the agent's own endpoint, which has the engine do it.
+container does not run, by the agent's own endpoint, which has the engine do it; a cluster has no
+such thing.
 """
 
 from __future__ import annotations
@@ -25,15 +26,27 @@ from podtui.errors import ApiError, PodtuiError
 _PIECE: Final = 256 * 1024
 _MISSING: Final = (126, 127)
 """What a command ends with that is not there."""
+_MISSING_WORDS: Final = ("container not found", "executable file not found")
+"""What servers say of a container that does not run, and container runtimes of no such command."""
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
 
 
 class Copying:
-    """For one container, empty for the only one of its pod."""
+    """For one container, empty for the only one of its pod. ``endpoint``: the server has one for
+    files."""
 
-    def __init__(self, connection: Connection, namespace: str, pod: str, container: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        pod: str,
+        container: str,
+        *,
+        endpoint: bool = True,
+    ) -> None:
         self._connection = connection
+        self._endpoint = endpoint
         self._namespace = namespace
         self._pod = pod
         self._container = container
@@ -95,6 +108,7 @@ class Copying:
         code, _, _ = await self._run(("test", "-d", path), None, None)
         if code not in _MISSING:
             return code == 0
+        self._need_endpoint()
         try:
             async with self._connection.stream("GET", self._files, self._params(f"{path}/.")):
                 return True
@@ -124,14 +138,22 @@ class Copying:
                         feeding.cancel()
                 code = session.exit_code()
         except ApiError as error:
-            if error.code == 500 and "container not found" in str(error):
+            if error.code == 500 and any(words in str(error) for words in _MISSING_WORDS):
                 return _MISSING[1], str(error), 0
             raise
         return code, complaint.decode(errors="replace").strip(), size
 
     # --- by the agent's endpoint
 
+    def _need_endpoint(self) -> None:
+        if not self._endpoint:
+            raise PodtuiError(
+                "the container does not run, or has no tar and test: from a cluster, files are"
+                " copied by these alone"
+            )
+
     async def _fetch(self, path: str, spool: IO[bytes]) -> None:
+        self._need_endpoint()
         async with self._connection.stream(
             "GET", self._files, self._params(path), silence=_SILENT_SECONDS
         ) as response:
@@ -139,6 +161,7 @@ class Copying:
                 await asyncio.to_thread(spool.write, piece)
 
     async def _send(self, directory: str, spool: IO[bytes]) -> None:
+        self._need_endpoint()
         async with self._connection.stream(
             "PUT",
             self._files,

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage
-from podtui.api.insight import PodInsight, ProbeRun, Timeline
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.v1 import EphemeralContainer, Event, Node, Pod
@@ -88,8 +88,15 @@ class Client(Talking, Protocol):
         """Usage of each node; empty where nobody measures it."""
         ...
 
-    async def insight(self, namespace: str, pod: str) -> PodInsight:
-        """How its probes stand and what it used. Raises `ApiError` 404 where there is none."""
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        """How it started, how its probes stand, what it used. None: nothing new in all the time
+        that was waited. Raises `ApiError` 404 where there is no such pod."""
+        ...
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        """What the node used; None as for pods. Raises `ApiError` 404 where nobody tells."""
         ...
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:

@@ -11,12 +11,12 @@ import msgspec
 
 from podtui.api.engine_calls import EngineCall, EngineCallList
 from podtui.api.images import NodeImage, NodeImageList
-from podtui.api.insight import PodInsight, ProbeRun
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
 from podtui.client.common import ApiClient
-from podtui.client.connection import Connection
+from podtui.client.connection import ANSWER_SECONDS, Connection
 from podtui.clock import Clock
 
 
@@ -29,9 +29,29 @@ class UnixClient(ApiClient):
         connection = Connection("http://podtui", connector)
         super().__init__(f"unix:{socket_path}", connection, clock)
 
-    async def insight(self, namespace: str, pod: str) -> PodInsight:
-        body = await self._connection.get(f"{_pod_path(namespace, pod)}/insight")
-        return msgspec.json.decode(body, type=PodInsight)
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        """See `Client.insight`."""
+        body = await self._waited(f"{_pod_path(namespace, pod)}/insight", query)
+        return msgspec.json.decode(body, type=PodInsight) if body else None
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        """See `Client.node_insight`."""
+        body = await self._waited(f"/apis/{GROUP_VERSION}/nodeinsight", query)
+        return msgspec.json.decode(body, type=NodeInsight) if body else None
+
+    async def _waited(self, path: str, query: InsightQuery) -> bytes:
+        """Empty where there was nothing new."""
+        params = {
+            "part": query.part.value,
+            "span": f"{query.span:g}",
+            "seen": query.seen,
+            "wait": f"{query.wait:g}",
+        }
+        total = query.wait + ANSWER_SECONDS
+        async with self._connection.stream("GET", path, params, total=total) as response:
+            return await response.read()
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         query = urlencode({"container": container, "probe": probe})

@@ -1,0 +1,110 @@
+"""The client of a cluster: its API server, as a kubeconfig's context names it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NoReturn
+
+from podtui.api.engine_calls import EngineCall
+from podtui.api.images import NodeImage
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.plan import Plan
+from podtui.api.what_if import WhatIf
+from podtui.client.cluster_connection import ClusterConnection
+from podtui.client.common import ApiClient
+from podtui.client.copying import Copying
+from podtui.client.credentials import Credentials
+from podtui.clock import Clock, SystemClock
+from podtui.errors import ApiError
+from podtui.kubeconfig.types import Target
+
+PAGE: Final = 500
+"""kubectl's ``--chunk-size``."""
+WATCH_SECONDS: Final = 420
+"""Within what client-go's reflectors take, five to ten minutes."""
+
+
+class ClusterClient(ApiClient):
+    """`podtui.client.protocol.Client` for a cluster. What an agent alone has is refused with
+    `ApiError` 404. Belongs to one event loop.
+
+    ``namespace`` is the one to look into, empty for all. None: all, where one may list the pods of
+    all, else the context's.
+    """
+
+    page = PAGE
+    watch_seconds = WATCH_SECONDS
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        namespace: str | None = None,
+        interactive: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.credentials = Credentials(target, clock, interactive=interactive)
+        connection = ClusterConnection(target.cluster, self.credentials, clock)
+        super().__init__(target.cluster.server, connection, clock)
+        self._wanted = target
+        self._namespace = namespace
+        self._scoping = asyncio.Lock()
+
+    async def _scope(self) -> str:
+        async with self._scoping:
+            if self._namespace is None:
+                self._namespace = await self._widest()
+            return self._namespace
+
+    async def _widest(self) -> str:
+        try:
+            await self._connection.get("/api/v1/pods", {"limit": "1"})
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            return self._wanted.namespace
+        return ""
+
+    @property
+    def namespace(self) -> str | None:
+        """The one that is looked into, empty for all; None while that is not known."""
+        return self._namespace
+
+    def _copying(self, namespace: str, pod: str, container: str) -> Copying:
+        return Copying(self._connection, namespace, pod, container, endpoint=False)
+
+    # --- what clusters do not have
+
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        _absent("insights into pods")
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        _absent("a history of the node")
+
+    async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
+        _absent("probes to run by hand")
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        _absent("pods to admit afresh")
+
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        _absent("restarts; delete the pod, and its owner makes another")
+
+    async def plan(self, name: str, text: bytes | None) -> Plan:
+        _absent("manifest files")
+
+    async def what_if(self, manifest: bytes) -> WhatIf:
+        _absent("questions of what would fit")
+
+    async def images(self) -> tuple[NodeImage, ...]:
+        _absent("list of images")
+
+    async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
+        _absent("journal of engine calls")
+
+
+def _absent(what: str) -> NoReturn:
+    raise ApiError(404, "NotFound", f"a cluster has no {what}")

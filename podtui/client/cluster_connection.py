@@ -1,0 +1,241 @@
+"""HTTP to the API server of a cluster: TLS, credentials, proxies, and when to leave it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import urllib.request
+from collections.abc import AsyncIterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from podtui.api import channels
+from podtui.client.connection import READ_BUFFER, Connection, Request
+from podtui.client.credentials import Credentials, Identity
+from podtui.client.tls import tls_context
+from podtui.clock import Clock
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.kubeconfig.types import Cluster
+
+ANSWER_SECONDS: Final = 32.0
+"""client-go's for discovery; a page of 500 pods from afar wants some of it."""
+TRIES: Final = 5
+LONGEST_WAIT: Final = 10.0
+"""Of a server that wants to be left alone; who waits longer is told."""
+UPGRADE_WORDS: Final = (
+    "; exec and attach want Kubernetes 1.30 or newer, port-forward 1.31, and no proxy between that"
+    " keeps WebSockets away"
+)
+
+
+class ClusterConnection(Connection):
+    """To one cluster. The session is made anew when the certificate one shows becomes another."""
+
+    peer = "the API server"
+    answer_seconds = ANSWER_SECONDS
+    subprotocols = (channels.V4,)
+
+    def __init__(self, cluster: Cluster, credentials: Credentials, clock: Clock) -> None:
+        parts = urlsplit(cluster.server)
+        super().__init__(f"{parts.scheme}://{parts.netloc}", aiohttp.TCPConnector)
+        self._cluster = cluster
+        self._where = parts.netloc
+        self._prefix = parts.path.rstrip("/")
+        self._credentials = credentials
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._shown: tuple[bytes, bytes] | None = None
+        self._proxy = proxy_for(cluster)
+
+    async def _ready(self, identity: Identity) -> aiohttp.ClientSession:
+        shown = (identity.certificate, identity.key)
+        async with self._lock:
+            if self.closed:
+                raise AgentUnavailable("the client is closed")
+            if self._session is not None and self._shown != shown:
+                await self._session.close()
+                self._session = None
+            if self._session is None:
+                tls: Any = True
+                if self._cluster.is_secure:
+                    tls = await asyncio.to_thread(tls_context, self._cluster, identity)
+                # The pool must not bound how many streams a screen may hold open.
+                connector = aiohttp.TCPConnector(ssl=tls, limit=0, socket_factory=_kept_alive)
+                self._session = aiohttp.ClientSession(
+                    self._base_url,
+                    connector=connector,
+                    headers={"Accept": "application/json", "User-Agent": "podtui"},
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    read_bufsize=READ_BUFFER,
+                    max_line_size=64 * 1024,
+                    max_field_size=64 * 1024,
+                )
+                self._shown = shown
+            return self._session
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._cluster.tls_server_name:
+            found["server_hostname"] = self._cluster.tls_server_name
+        if self._proxy:
+            found["proxy"] = self._proxy
+        return found
+
+    async def _answer(self, stack: AsyncExitStack, request: Request) -> aiohttp.ClientResponse:
+        identity = await self._credentials.identity()
+        renewed = False
+        for attempt in range(1, TRIES + 1):
+            try:
+                return await self._sent(stack, identity, request)
+            except ApiError as error:
+                again = not isinstance(request.body, AsyncIterable)
+                if error.code == 401 and again and not renewed:
+                    renewed = True
+                    fresh = await self._credentials.renew(identity)
+                    if fresh is None:
+                        raise
+                    identity = fresh
+                    continue
+                if not again or attempt == TRIES or not _wants_rest(error):
+                    raise
+                await self._clock.sleep(error.retry_after or 1.0)
+        raise AssertionError("the last try returns or raises")
+
+    async def _sent(
+        self, stack: AsyncExitStack, identity: Identity, request: Request
+    ) -> aiohttp.ClientResponse:
+        session = await self._ready(identity)
+        moved = _moved(request, self._prefix)
+        async with AsyncExitStack() as trying:
+            response = await self._send(trying, session, moved, identity.headers, **self._options)
+            stack.push_async_exit(trying.pop_all())
+            return response
+
+    async def _upgrade(
+        self, path: str, params: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        identity = await self._credentials.identity()
+        for last in (False, True):
+            session = await self._ready(identity)
+            try:
+                upgraded = await _connect(
+                    session,
+                    self._prefix + path,
+                    params=params,
+                    protocols=protocols,
+                    headers=identity.headers,
+                    **self._options,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                fresh = await self._credentials.renew(identity) if error.status == 401 else None
+                if fresh is None or last:
+                    raise
+                identity = fresh
+                continue
+            if upgraded.protocol is None:
+                await upgraded.close()
+                raise ApiError(
+                    400, "BadRequest", f"{self.peer} speaks none of the protocols{UPGRADE_WORDS}"
+                )
+            return upgraded
+        raise AssertionError("the last try returns or raises")
+
+    async def _refused(self, path: str, params: Sequence[tuple[str, str]]) -> None:
+        try:
+            await super()._refused(path, params)
+        except ApiError as error:
+            if error.code in (401, 403, 404):
+                raise
+            raise ApiError(error.code, error.reason, f"{error}{UPGRADE_WORDS}") from error
+
+    def _words(self, error: Exception) -> str:
+        return cluster_words(error, self._where)
+
+
+async def _connect(
+    session: aiohttp.ClientSession, path: str, **options: Any
+) -> aiohttp.ClientWebSocketResponse:
+    return cast("aiohttp.ClientWebSocketResponse", await session.ws_connect(path, **options))
+
+
+def _wants_rest(error: ApiError) -> bool:
+    """client-go's rule: 429 or 5xx, and a Retry-After that one can wait for."""
+    busy = error.code == 429 or error.code >= 500
+    return busy and error.retry_after is not None and error.retry_after <= LONGEST_WAIT
+
+
+def _moved(request: Request, prefix: str) -> Request:
+    if not prefix:
+        return request
+    return Request(
+        method=request.method,
+        path=prefix + request.path,
+        params=request.params,
+        body=request.body,
+        headers=request.headers,
+        total=request.total,
+        silence=request.silence,
+    )
+
+
+def proxy_for(cluster: Cluster, environ_proxies: Mapping[str, str] | None = None) -> str:
+    """The cluster's own proxy, else the environment's (``HTTPS_PROXY``, ``NO_PROXY``); empty for
+    none."""
+    if cluster.proxy_url:
+        return cluster.proxy_url
+    parts = urlsplit(cluster.server)
+    proxies = (
+        urllib.request.getproxies_environment() if environ_proxies is None else environ_proxies
+    )
+    bypasses: Any = cast("Any", urllib.request).proxy_bypass_environment
+    host = parts.hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1"):
+        return ""
+    if bypasses(host, dict(proxies)):
+        return ""
+    found = proxies.get(parts.scheme, "")
+    return found if found.startswith(("http://", "https://")) else ""
+
+
+def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
+    """A watch may be silent for minutes: the kernel finds out whether anybody is there."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made
+
+
+def cluster_words(error: Exception, where: str) -> str:
+    """For a user: what failed on the way to ``where``, without addresses of objects and classes."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
+        return f"{where}: its certificate is not trusted: {reason}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"{where}: the proxy refused: {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"{where}: its proxy cannot be reached"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        tls = cast("ssl.SSLError", cast("Any", error).os_error)
+        return f"{where}: TLS failed: {tls.reason or tls.strerror}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"{where}: there is no such host"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, ConnectionRefusedError):
+        return f"{where}: nobody listens there"
+    if isinstance(cause, TimeoutError):
+        return f"{where} does not answer"
+    if isinstance(
+        cause, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionError
+    ):
+        return f"{where} closed the connection"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{where}: {cause.strerror}"
+    return f"{where}: {cause or type(cause).__name__}"

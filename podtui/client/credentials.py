@@ -1,0 +1,169 @@
+"""Who one is to an API server: the headers that say so, and the certificate for TLS.
+
+As client-go has it: a token or password goes before an exec plugin, a token file is read again
+now and then, and nothing of all that is sent where the server speaks no TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from podtui.client.exec_plugin import Credential, run_plugin
+from podtui.clock import Clock
+from podtui.errors import PodtuiError
+from podtui.kubeconfig.types import Impersonation, Target
+
+TOKEN_SECONDS: Final = 60.0
+"""How old what was read of a token file may be."""
+MAX_TOKEN: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """``number`` grows with each new one. ``certificate`` and ``key`` are PEM, empty for none."""
+
+    number: int
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+
+
+class Credentials:
+    """Of one user to one cluster. ``interactive``: a plugin may ask on this terminal, until
+    `leave_terminal`. All here raise `podtui.errors.PodtuiError` with no secret in it."""
+
+    def __init__(self, target: Target, clock: Clock, *, interactive: bool = False) -> None:
+        self._target = target
+        self._clock = clock
+        self._interactive = interactive
+        self._lock = asyncio.Lock()
+        self._identity: Identity | None = None
+        self._expires: datetime | None = None
+        self._read_at = 0.0
+
+    def leave_terminal(self) -> None:
+        """The terminal is something else's from now on."""
+        self._interactive = False
+
+    async def identity(self) -> Identity:
+        """Who one is now."""
+        async with self._lock:
+            if self._identity is None or self._is_stale():
+                self._identity = await self._made()
+            return self._identity
+
+    async def renew(self, used: Identity) -> Identity | None:
+        """Who one is instead, after the server did not know ``used``; None where nothing can
+        change."""
+        async with self._lock:
+            if self._identity is not None and self._identity.number > used.number:
+                return self._identity
+            if not (self._has_plugin or self._has_token_file):
+                return None
+            fresh = await self._made()
+            self._identity = fresh
+            return None if fresh.headers == used.headers and fresh.key == used.key else fresh
+
+    @property
+    def _has_plugin(self) -> bool:
+        user = self._target.user
+        given = user.token or user.token_file or user.username or user.password
+        return user.exec is not None and not given and self._target.cluster.is_secure
+
+    @property
+    def _has_token_file(self) -> bool:
+        return self._target.user.token_file is not None and self._target.cluster.is_secure
+
+    def _is_stale(self) -> bool:
+        if self._expires is not None and self._clock.now() > self._expires:
+            return True
+        return self._has_token_file and self._clock.monotonic() - self._read_at > TOKEN_SECONDS
+
+    async def _made(self) -> Identity:
+        user, cluster = self._target.user, self._target.cluster
+        number = self._identity.number + 1 if self._identity is not None else 1
+        if not cluster.is_secure:
+            return Identity(number, impersonation_headers(user.impersonation))
+        headers: list[tuple[str, str]] = []
+        certificate, key = await asyncio.to_thread(_pair, self._target)
+        if user.token or user.token_file:
+            headers.append(("Authorization", f"Bearer {await self._token()}"))
+        elif user.username or user.password:
+            both = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+            headers.append(("Authorization", f"Basic {both}"))
+        elif user.exec is not None:
+            found = await self._asked()
+            if found.token:
+                headers.append(("Authorization", f"Bearer {_header(found.token)}"))
+            if found.certificate:
+                certificate, key = found.certificate, found.key
+        headers += impersonation_headers(user.impersonation)
+        return Identity(number, tuple(headers), certificate, key)
+
+    async def _asked(self) -> Credential:
+        found = await run_plugin(self._target, interactive=self._interactive)
+        self._expires = found.expires
+        return found
+
+    async def _token(self) -> str:
+        user = self._target.user
+        if user.token_file is None:
+            return _header(user.token)
+        try:
+            text = await asyncio.to_thread(_read, user.token_file, "tokenFile", user.name)
+        except PodtuiError:
+            if not user.token:
+                raise
+            text = user.token
+        self._read_at = self._clock.monotonic()
+        if not text.strip():
+            raise PodtuiError(f"user {user.name!r}: {user.token_file} is empty")
+        return _header(text.strip())
+
+
+def impersonation_headers(who: Impersonation) -> tuple[tuple[str, str], ...]:
+    """As client-go writes them; none where nobody is to be impersonated."""
+    if not who.user:
+        return ()
+    found = [("Impersonate-User", _header(who.user))]
+    if who.uid:
+        found.append(("Impersonate-Uid", _header(who.uid)))
+    found += (("Impersonate-Group", _header(group)) for group in who.groups)
+    for name, values in who.extra.items():
+        header = f"Impersonate-Extra-{quote(name, safe='!#$&+^_`|')}"
+        found += ((header, _header(value)) for value in values)
+    return tuple(found)
+
+
+def _header(text: str) -> str:
+    """Raises `PodtuiError` for what would be more than one header."""
+    if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
+        raise PodtuiError("a credential holds control characters: it is broken")
+    return text
+
+
+def _pair(target: Target) -> tuple[bytes, bytes]:
+    """Client certificate and key, empty for none. Blocks."""
+    user = target.user
+    certificate, key = user.cert_data, user.key_data
+    if not certificate and user.cert_file is not None:
+        certificate = _read(user.cert_file, "client-certificate", user.name).encode()
+    if certificate and not key and user.key_file is not None:
+        key = _read(user.key_file, "client-key", user.name).encode()
+    return (certificate, key) if certificate else (b"", b"")
+
+
+def _read(path: Path, field_: str, user: str) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_TOKEN).decode()
+    except OSError as error:
+        raise PodtuiError(f"user {user!r}: {field_}: {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise PodtuiError(f"user {user!r}: {field_}: {path}: not UTF-8") from None

@@ -1,0 +1,136 @@
+"""Sessions with pods through an API server over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cluster_server import Authority, FakeCluster, Moods, listen_tls
+from contract.bench import until
+from session_world import SessionWorld, docker, memory, session_world
+
+from podtui.client.cluster import ClusterClient
+from podtui.client.talking import ExecQuery
+from podtui.errors import ApiError, PodtuiError
+from podtui.kubeconfig import choose, load
+
+NS = "default"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
+    async with session_world(memory(), tmp_path / "s.sock") as it:
+        await it.put(c="sleep 300")
+        yield it
+
+
+@pytest.fixture
+async def client(world: SessionWorld, tmp_path: Path) -> AsyncIterator[ClusterClient]:
+    made = await connected(world, tmp_path)
+    yield made
+    await made.close()
+
+
+async def connected(world: SessionWorld, folder: Path) -> ClusterClient:
+    authority = Authority()
+    server = await listen_tls(world.served, authority, folder)
+    straw = FakeCluster(server, authority, Moods(), world.served, folder)
+    return ClusterClient(choose(load(straw.kubeconfig(straw.certificate()), {})))
+
+
+async def test_exec(client: ClusterClient) -> None:
+    query = ExecQuery(command=("sh", "-c", "cat; echo bad >&2; exit 7"), stdin=True)
+    found = {"stdout": b"", "stderr": b""}
+    async with asyncio.timeout(30), client.exec(NS, "web", query) as session:
+        await session.write(b"given\n")
+        await session.end_input()
+        async for stream, data in session.output():
+            found[stream] += data
+    assert found == {"stdout": b"given\n", "stderr": b"bad\n"}
+    assert session.exit_code() == 7
+
+
+async def test_a_refused_session_has_the_server_s_words(client: ClusterClient) -> None:
+    with pytest.raises(ApiError) as caught:
+        async with client.exec(NS, "nobody", ExecQuery(command=("true",))):
+            pass
+    assert (caught.value.code, str(caught.value)) == (404, 'pod "nobody" does not exist')
+
+
+async def test_port_forward(client: ClusterClient, world: SessionWorld) -> None:
+    await world.put(h="httpd -p 8080 -h /etc; sleep 300")
+    forward = await client.port_forward(NS, "web", 8080)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        task = group.create_task(forward.run())
+
+        async def answered() -> bool:
+            reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+            writer.write(b"GET /hostname HTTP/1.0\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            return answer.startswith(b"HTTP/1.")
+
+        await until(answered)
+        task.cancel()
+    assert forward.problem == ""
+
+
+@pytest.mark.engine
+async def test_files_go_by_tar(tmp_path: Path, engine_url: str) -> None:
+    async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
+        await world.put(c="sleep 300")
+        client = await connected(world, tmp_path)
+        source = tmp_path / "given.txt"
+        source.write_text("content")
+        assert (await client.copy_to(NS, "web", "c", source, "/tmp/there.txt")).files == 1
+        assert (await client.copy_from(NS, "web", "c", "/tmp/there.txt", tmp_path)).files == 1
+        assert (tmp_path / "there.txt").read_text() == "content"
+        await client.close()
+
+
+async def test_without_tar_files_cannot_go(
+    client: ClusterClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from podtui.client.copying import Copying
+
+    async def missing(*_: object) -> tuple[int, str, int]:
+        return 127, "", 0
+
+    monkeypatch.setattr(Copying, "_run", missing)
+    with pytest.raises(PodtuiError, match="has no tar and test"):
+        await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
+    with pytest.raises(PodtuiError, match="has no tar and test"):
+        await client.copy_to(NS, "web", "c", tmp_path, "/tmp")
+
+
+@pytest.mark.parametrize(("code", "hint"), [(400, True), (403, False)])
+async def test_a_server_that_knows_no_websockets_is_explained(
+    tmp_path: Path, code: int, hint: bool
+) -> None:
+    async def old(request: web.Request) -> web.Response:
+        return web.json_response(
+            {"kind": "Status", "reason": "X", "message": "Upgrade request required"}, status=code
+        )
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", old)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    straw = FakeCluster(
+        f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), Moods(), None, tmp_path
+    )  # type: ignore[arg-type]
+    path = straw.kubeconfig({}, **{"certificate-authority-data": None})
+    client = ClusterClient(choose(load(path, {})))
+    with pytest.raises(ApiError) as caught:
+        async with client.exec(NS, "web", ExecQuery(command=("true",))):
+            pass
+    assert str(caught.value).startswith("Upgrade request required")
+    assert ("1.30 or newer" in str(caught.value)) is hint
+    await client.close()
+    await runner.cleanup()
