@@ -111,8 +111,8 @@ def comparison_document(comparison: Comparison, found: Mapping[str, Sequence[Pro
     counts = Counter(row.answer for row in comparison.rows)
     lines = ["# k9s, lazydocker, podman and podtui, row by row", "", comparison.head.strip(), ""]
     lines.append(
-        f"{len(comparison.rows)} rows: podtui has {counts['yes']}, has {counts['partly']} partly "
-        f"and has not {counts['no']}."
+        f"Of {len(comparison.rows)} rows podtui has {counts['yes']} wholly, "
+        f"{counts['partly']} partly, {counts['no']} not at all."
     )
     for title, rows in comparison.sections:
         lines += ["", f"## {title}", "", HEAD, "|" + "---|" * (len(PEERS) + 3)]

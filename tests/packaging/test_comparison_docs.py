@@ -91,7 +91,7 @@ def test_the_document_has_each_row_with_its_tests() -> None:
     links = ", ".join(f"[test_{n}](../tests/test_x.py)" for n in range(3))
     assert f"| A \\| b | yes | – | ? | **partly**: `x\\|y` | {links} and 2 more |" in lines
     assert "| B | yes | yes | yes | **no**: another program | – |" in lines
-    assert "2 rows: podtui has 0, has 1 partly and has not 1." in lines
+    assert "Of 2 rows podtui has 0 wholly, 1 partly, 1 not at all." in lines
     assert (lines[2], lines[-1]) == ("Head.", "Tail.")
 
 
