@@ -7,6 +7,7 @@ screen nor the engine's library.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -193,19 +194,25 @@ def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
-    from podtui.agent import control
+    # `run_tui` takes up the search for garbage again when there is a picture. Until then all that
+    # is made is kept, and looking through it is a tenth of the start.
+    gc.disable()
     from podtui.agent.lock import is_held
 
     resolved = _resolved(namespace)
     settings = resolved.settings
     child = None
     if not is_held(settings.lock_path):
+        from podtui.agent import control
+
         child = control.start_background(settings, _agent_arguments(settings, namespace.config))
     from podtui.tui.run import run_tui
 
     status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
     if not _tell_agent(namespace, settings):
         if child is not None and child.poll() not in (None, 0):
+            from podtui.agent import control
+
             print(control.tail(settings.agent_log_path), file=sys.stderr)
         print("No agent runs.", file=sys.stderr)
     return status

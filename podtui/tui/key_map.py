@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from podtui.tui.key_names import SUGGESTIONS, UNBOUND, KeyNameError, key_list, shown_key
-from podtui.tui.key_registry import Scope
+
+if TYPE_CHECKING:
+    from podtui.tui.key_registry import Scope
 
 Keys = Mapping[str, tuple[str, ...]]
 

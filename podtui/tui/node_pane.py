@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,11 +10,12 @@ from textual.binding import Binding, BindingType
 from podtui.api.v1 import Node
 from podtui.tui.cells import Span
 from podtui.tui.model import Changes, Model
-from podtui.tui.node_gauges import Ask, ask_of, gauges, rejections
-from podtui.tui.node_lines import node_lines
 from podtui.tui.pane import Pane, waiting_text
 from podtui.tui.sanitize import clean
 from podtui.tui.tones import LinesView
+
+if TYPE_CHECKING:
+    from podtui.tui.node_gauges import Ask
 
 PAUSE: Final = 0.5
 """Seconds between two drawings."""
@@ -69,6 +70,8 @@ class NodePane(Pane):
             self._draw()
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
+        from podtui.tui.node_gauges import ask_of
+
         for key in changes.pods:
             pod = self._model.pods.get(key)
             if pod is None:
@@ -93,6 +96,9 @@ class NodePane(Pane):
                 list(waiting) or [(Span("The node has not reported itself yet.", "muted"),)]
             )
             return
+        from podtui.tui.node_gauges import gauges, rejections
+        from podtui.tui.node_lines import node_lines
+
         found = gauges(node, self._asks.values(), self._model.usage, self._model.node_use)
         refused = rejections(self._asks.values(), found)
         self.view.show(

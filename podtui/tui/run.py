@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections.abc import Callable, Mapping, MutableMapping
@@ -48,6 +49,7 @@ def run_tui(
         readonly=settings.readOnly,
         check_agent=lambda: start_error(agent, settings.agent_log_path),
         memory=remembered(os.environ),
+        on_painted=collect_garbage,
         preferences=preferences_of(resolved, theme=forced),
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
@@ -55,6 +57,13 @@ def run_tui(
     )
     app.run()
     return app.return_code or 0
+
+
+def collect_garbage() -> None:
+    """Look for garbage from now on, but not among what there is: that stays to the end, and a look
+    through all of it would hold up a key."""
+    gc.freeze()
+    gc.enable()
 
 
 def theme_for_terminal(environ: MutableMapping[str, str]) -> str:

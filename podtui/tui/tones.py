@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -105,25 +105,26 @@ class Toned(Widget):
     _variables: Mapping[str, str] | None = None
     """Those that the styles were made of."""
 
+    @property
+    def _theme_variables(self) -> Mapping[str, str]:
+        return cast("Any", self).app.theme_variables
+
     def tone(self, name: str) -> Style:
         """The style of a tone, without background unless the tone has one of its own."""
         cache = self._styles_by_tone
         if cache is None:
-            cache = self._styles_by_tone = {}
-            self._variables = self.app.theme_variables
+            cache = self._styles_by_tone = {"": Style.null()}
+            self._variables = self._theme_variables
         found = cache.get(name)
         if found is None:
-            app = self.app
-            found = (
-                tone_style(name, app.theme_variables, few=app.native_ansi_color, none=app.no_color)
-                if name
-                else Style.null()
+            app = cast("Any", self).app
+            found = cache[name] = tone_style(
+                name, self._theme_variables, few=app.native_ansi_color, none=app.no_color
             )
-            cache[name] = found
         return found
 
     def notify_style_update(self) -> None:
-        if self._styles_by_tone is not None and self._variables is not self.app.theme_variables:
+        if self._styles_by_tone is not None and self._variables is not self._theme_variables:
             self._styles_by_tone = None
             self.refresh()
         super().notify_style_update()
