@@ -54,6 +54,8 @@ class PodtuiApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "command", "Command", key_display=":", id="app.command"),
+        Binding("m,f10", "menu", "Menu", id="app.menu",
+                tooltip="What can be done here, to choose from; so does the right mouse button"),
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
         Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
                 tooltip="The commands after : and their short names"),
@@ -230,6 +232,23 @@ class PodtuiApp(App[None]):
         from podtui.tui.key_lines import key_lines
 
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))
+
+    def action_undo(self) -> None:
+        from podtui.tui.actions.deleting import undo_delete
+
+        self.actions.start("Undo", lambda: undo_delete(self.actions))
+
+    def action_menu(self) -> None:
+        from podtui.tui.menu import Choice, Menu, choices
+
+        def take(choice: Choice | None) -> None:
+            if choice is not None:
+                # Once the menu is gone: what is done may open a screen itself.
+                self.call_later(self.run_action, choice.action, choice.owner)
+
+        screen = self.screen
+        if isinstance(screen, LiveScreen):
+            self.push_screen(Menu(screen.menu_title, choices(screen)), take)
 
     def action_command(self) -> None:
         while len(self.screen_stack) > 1:
