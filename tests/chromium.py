@@ -23,7 +23,7 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-
 FLAGS: Final = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--remote-debugging-port=0",
+    "--disable-dev-shm-usage", "--disable-3d-apis", "--remote-debugging-port=0",
 )  # fmt: skip
 INSTALL_SECONDS: Final = 420
 CALL_SECONDS: Final = 30.0
@@ -117,13 +117,17 @@ class Page:
             width=width, height=height, deviceScaleFactor=scale, mobile=False,
         )  # fmt: skip
 
-    async def key(self, key: str, code: str = "", *, text: str = "", modifiers: int = 0) -> None:
-        """Press and release; ``modifiers`` 2 is control, 8 is shift."""
+    async def key(
+        self, key: str, code: str = "", *, text: str = "", modifiers: int = 0, command: str = ""
+    ) -> None:
+        """Press and release; ``modifiers`` 2 is control, 8 is shift. ``command`` is what the
+        desktop makes of the key unless the page keeps it, such as ``paste``."""
         number = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}.get(
             key, ord(key.upper()) if len(key) == 1 else 0
         )
         same = {"key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
-        typed = {"text": text, "unmodifiedText": text} if text else {}
+        typed: dict[str, Any] = {"text": text, "unmodifiedText": text} if text else {}
+        typed |= {"commands": [command]} if command else {}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **same, **typed)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **same)
 

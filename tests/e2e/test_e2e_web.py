@@ -1,0 +1,320 @@
+"""`podtui web` in a headless Chromium: what is drawn, typed and pointed at, and who is kept out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from aiohttp import web
+from chromium import Browser, Page
+from tmux_harness import PODTUI, ROOT, Machine, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+memory = pytest.mark.parametrize("machine", ["memory"], indirect=True)
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  containers:
+  - {name: main, image: "busybox:1.36", command: [sleep, "3600"]}
+"""
+SCREEN = (
+    '[...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\\n")'
+)
+
+# Whether rows and columns reach to within one cell of the window's right and lower edge.
+FILLED = """((width, height) => {
+  const rows = [...document.querySelectorAll(".xterm-rows > div")];
+  const last = rows.at(-1).getBoundingClientRect();
+  const cell = last.width / Math.max(...rows.map((row) => [...row.textContent].length));
+  return last.right <= width && last.right > width - cell
+    && last.bottom <= height && last.bottom > height - last.height;
+})"""
+
+
+class Server:
+    """A running ``podtui web``."""
+
+    def __init__(self, process: subprocess.Popen[str], link: str) -> None:
+        self.process = process
+        self.link = link
+        self.base, _, self.token = link.partition("/?token=")
+
+    def programs(self) -> list[psutil.Process]:
+        """The podtui of each tab, and what that started in its session; the agent is none."""
+        leaders = {child.pid for child in psutil.Process(self.process.pid).children()}
+        return [it for it in psutil.process_iter() if _session(it.pid) in leaders]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+@contextmanager
+def served(machine: Machine, *arguments: str) -> Iterator[Server]:
+    process = subprocess.Popen(
+        [*PODTUI, "web", "--port", "0", *arguments],
+        env=machine.env, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        link = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", link), link
+        yield Server(process, link)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+@asynccontextmanager
+async def visited(
+    machine: Machine, folder: Path, *arguments: str
+) -> AsyncIterator[tuple[Server, Browser, Page]]:
+    with served(machine, *arguments) as server:
+        async with Browser.run(folder) as browser, browser.page() as page:
+            await page.open(server.link)
+            yield server, browser, page
+
+
+async def see(page: Page, pattern: str, timeout: float = 60.0) -> str:
+    """Wait until the page's terminal shows something; returns all it shows."""
+    shown = ""
+    await page.call("Page.bringToFront")  # behind others, nothing is drawn
+    try:
+        async with asyncio.timeout(timeout):
+            while not re.search(pattern, shown, re.MULTILINE):
+                await asyncio.sleep(0.1)
+                shown = await page.evaluate(SCREEN)
+    except TimeoutError:
+        pytest.fail(f"not seen: {pattern!r}\n{shown}\n{page.said}")
+    return shown
+
+
+async def told(page: Page, pattern: str) -> None:
+    """Wait for the page's own words below the terminal."""
+    await page.until(
+        f'!notice.hidden && new RegExp({pattern!r}).test(notice.textContent)'
+    )  # fmt: skip
+
+
+def cells(shown: str, word: str) -> tuple[int, int]:
+    """Row and column of a word."""
+    for row, line in enumerate(shown.split("\n")):
+        if word in line:
+            return row, line.index(word)
+    pytest.fail(f"no {word!r} in\n{shown}")
+
+
+async def click(page: Page, shown: str, word: str) -> None:
+    row, column = cells(shown, word)
+    x, y = await page.evaluate(
+        '(() => { const box = document.querySelector(".xterm-rows").getBoundingClientRect();'
+        ' const rows = document.querySelectorAll(".xterm-rows > div");'
+        f" return [box.x + box.width * ({column} + 0.5) / rows[0].textContent.length,"
+        f" box.y + box.height * ({row} + 0.5) / rows.length]; }})()"
+    )
+    await page.click(x, y)
+
+
+def no_programs(server: Server) -> None:
+    wait_until(lambda: not server.programs(), "no program of a tab is left")
+
+
+@memory
+async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
+    machine: Machine, tmp_path: Path
+) -> None:
+    for name in ("alpha", "omega"):
+        machine.write(f"{name}.yaml", POD.replace("NAME", name))
+    async with visited(machine, tmp_path) as (server, browser, page):
+        shown = await see(page, r"alpha-n1[\s\S]*omega-n1.*Running")
+        # the page
+        assert server.token not in await page.evaluate("location.href")
+        assert await page.evaluate("document.title") == "podtui n1"
+        assert await page.evaluate('document.fonts.check("15px \\"podtui mono\\"")')
+        assert all(url.startswith((server.base, "ws" + server.base[4:])) for url in page.requested)
+        assert any(url.endswith("favicon.svg") for url in page.requested)
+        assert not [line for line in page.said if re.match("error|exception", line)], page.said
+        # keys
+        await page.type("?")
+        await see(page, "every key|search|Keys")
+        await page.key("Escape", "Escape")
+        await see(page, r"omega-n1.*Running")
+        # the mouse
+        await click(page, shown, "omega-n1")
+        await page.key("Enter", "Enter", text="\r")
+        await see(page, r"omega-n1[\s\S]*(Timeline|timeline)")
+        await page.key("Escape", "Escape")
+        await see(page, r"alpha-n1.*Running")
+        # sizes: nothing scrolls, nothing is cut off
+        for width, height in ((760, 460), (1600, 1000)):
+            await page.resize(width, height)
+            await page.until(f"{FILLED}({width}, {height})")
+            await see(page, r"alpha-n1.*Running[\s\S]*Quit")
+            assert await page.evaluate(
+                "document.documentElement.scrollWidth <= innerWidth"
+                " && document.documentElement.scrollHeight <= innerHeight"
+            )
+        # the end of the tab
+        assert server.programs()
+        await browser.close(page)
+        await asyncio.to_thread(no_programs, server)
+
+
+@memory
+async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_path: Path) -> None:
+    async with visited(machine, tmp_path) as (server, _browser, page):
+        await see(page, "Quit")
+        (first,) = {_session(it.pid) for it in server.programs()}
+        await page.type("q")
+        await told(page, "podtui has ended. Enter")
+        await see(page, r"The agent \(process \d+\) goes on")
+        await asyncio.to_thread(no_programs, server)
+        await page.key("Enter", "Enter", text="\r")
+        await see(page, "Quit")
+        assert await page.evaluate("notice.hidden")
+        assert first not in {it.pid for it in server.programs()}
+
+
+@memory
+async def test_an_editor_has_the_pages_terminal(machine: Machine, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        '#!/bin/sh\necho "EDITING $1"; stty size; read answer; echo "#$answer" >>"$1"'
+    )
+    editor.chmod(0o755)
+    machine.env["EDITOR"] = str(editor)
+    machine.write("alpha.yaml", POD.replace("NAME", "alpha"))
+    async with visited(machine, tmp_path) as (_server, _browser, page):
+        await see(page, r"alpha-n1.*Running")
+        await page.type("e")
+        await see(page, r"EDITING .*\n\d+ \d+")
+        await page.type("done")
+        await page.key("Enter", "Enter", text="\r")
+        await see(page, r"alpha-n1")
+
+
+@memory
+async def test_the_clipboard_goes_both_ways(machine: Machine, tmp_path: Path) -> None:
+    machine.write("alpha.yaml", POD.replace("NAME", "alpha"))
+    async with visited(machine, tmp_path) as (server, _browser, page):
+        await page.call(
+            "Browser.grantPermissions",
+            origin=server.base,
+            permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
+        )
+        await see(page, r"alpha-n1.*Running")
+        await page.type("c")
+        await page.until('navigator.clipboard.readText().then((text) => text.includes("alpha"))')
+        await page.evaluate('navigator.clipboard.writeText("pasted-\\u00e9")')
+        await page.type("/")
+        await page.key("v", "KeyV", modifiers=2, command="paste")
+        await see(page, "pasted-é")
+
+
+@memory
+async def test_who_has_no_token_sees_and_starts_nothing(machine: Machine, tmp_path: Path) -> None:
+    async with visited(machine, tmp_path) as (server, browser, page):
+        await see(page, "Quit")
+        inside = await page.evaluate("location.pathname")
+        before = {it.pid for it in server.programs()}
+        async with browser.page() as other:
+            for link in ("/", f"/?token={'x' * 43}", "/x/"):
+                await other.open(server.base + link)
+                await other.until('document.body.textContent.includes("without the link")')
+        # Another server of this machine, on the same host: the same site to a browser. It even
+        # knows our path, and the visitor's browser has our cookie.
+        asked: list[str] = []
+
+        async def evil(request: web.Request) -> web.Response:
+            asked.append(request.headers.get("Cookie", ""))
+            return web.Response(text="<p>evil</p>", content_type="text/html")
+
+        application = web.Application()
+        application.router.add_get("/", evil)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            async with browser.page() as other:
+                await other.open(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+                await other.until('document.body.textContent === "evil"')
+                address = f"ws{server.base[4:]}{inside}terminal"
+                how = await other.evaluate(
+                    f"new Promise((tell) => {{ const it = new WebSocket({address!r});"
+                    ' it.onopen = () => tell("open"); it.onclose = () => tell("closed"); })'
+                )
+                assert how == "closed"
+        finally:
+            await runner.cleanup()
+        assert set(asked) == {""}, "our cookie was sent to another server"
+        assert {it.pid for it in server.programs()} == before
+
+
+@memory
+async def test_a_link_from_elsewhere_opens_too(machine: Machine, tmp_path: Path) -> None:
+    """As --open does it: from a file, so that no command line has the token."""
+    with served(machine) as server:
+        file = tmp_path / "open.html"
+        file.write_text(f'<meta http-equiv="refresh" content="0; url={server.link}">')
+        async with Browser.run(tmp_path) as browser, browser.page() as page:
+            await page.open(file.as_uri())
+            await see(page, "Quit")
+            assert await page.evaluate("location.search") == ""
+
+
+@memory
+async def test_an_interrupt_ends_everything(machine: Machine, tmp_path: Path) -> None:
+    async with visited(machine, tmp_path) as (server, browser, page), browser.page() as second:
+        await second.open(server.link)
+        for tab in (page, second):
+            await see(tab, "Quit")
+        link_file = machine.root / "web.url"
+        assert link_file.read_text().strip() == server.link
+        assert link_file.stat().st_mode & 0o777 == 0o600
+        programs = server.programs()
+        assert len({_session(it.pid) for it in programs}) == 2
+        server.process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(server.process.wait, 60) == 0
+        assert not [it for it in programs if it.is_running()]
+        assert not link_file.exists()
+        for tab in (page, second):
+            await told(tab, "connection is lost")
+
+
+@memory
+async def test_a_killed_server_leaves_no_program(machine: Machine, tmp_path: Path) -> None:
+    async with visited(machine, tmp_path) as (server, _browser, page):
+        await see(page, "Quit")
+        programs = server.programs()
+        server.process.kill()
+        await asyncio.to_thread(
+            wait_until, lambda: not [it for it in programs if it.is_running()], "they are hung up"
+        )
+
+
+@memory
+def test_what_is_said_where_it_cannot_serve(machine: Machine) -> None:
+    with served(machine) as server:
+        port = server.base.rpartition(":")[2]
+        taken = machine.run("web", "--port", port)
+        assert taken.returncode == 1
+        assert f"port {port} is taken by process {server.process.pid}" in taken.stderr
+        assert "--port" in taken.stderr
+    refused = machine.run("web", "--host", "0.0.0.0")
+    assert refused.returncode == 2
+    assert "ssh -L" in refused.stderr
+    assert "Traceback" not in taken.stderr + refused.stderr

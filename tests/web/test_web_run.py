@@ -1,0 +1,136 @@
+"""``podtui web`` from the command line to the link it prints."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from podtui import cli
+from podtui.web import run as module
+from podtui.web.run import LINK_FILE, OPEN_FILE, WebFailed, WebOptions, listener, serve
+
+
+def options(folder: Path, **changes: object) -> WebOptions:
+    given: dict[str, object] = {
+        "host": "127.0.0.1", "port": 0, "folder": folder, "arguments": [], **changes,
+    }  # fmt: skip
+    return WebOptions(**given)  # type: ignore[arg-type]
+
+
+async def serve_and_stop(
+    asked: WebOptions, environ: dict[str, str], number: int = signal.SIGTERM
+) -> tuple[list[str], dict[str, int]]:
+    """What it says, and the files there were then with their modes; ``number`` stops it."""
+    said: list[str] = []
+    files: dict[str, int] = {}
+    words = 3 if asked.open_browser else 2
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == words:
+            files.update({it.name: it.stat().st_mode & 0o777 for it in asked.folder.iterdir()})
+            os.kill(os.getpid(), number)
+
+    async with asyncio.timeout(30):
+        await serve(asked, say, environ)
+    return said, files
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_the_link_is_said_and_kept_for_the_owner_alone(tmp_path: Path, number: int) -> None:
+    said, files = await serve_and_stop(options(tmp_path / "root"), {}, number)
+    assert said[0].startswith("http://127.0.0.1:")
+    assert files == {LINK_FILE: 0o600}
+    assert not (tmp_path / "root" / LINK_FILE).exists()
+
+
+async def test_each_run_has_a_token_of_its_own(tmp_path: Path) -> None:
+    runs = [await serve_and_stop(options(tmp_path), {}) for _ in range(2)]
+    assert len({said[0].partition("=")[2] for said, _ in runs}) == 2
+
+
+async def test_a_link_file_of_another_server_is_left_alone(tmp_path: Path) -> None:
+    with module._kept(tmp_path / "x", "ours"):
+        (tmp_path / "x").write_text("theirs")
+    assert (tmp_path / "x").read_text() == "theirs"
+
+
+async def test_a_link_file_never_follows_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "x").symlink_to(tmp_path / "precious")
+    with module._kept(tmp_path / "x", "ours"):
+        assert (tmp_path / "precious").read_text() == "precious"
+        assert not (tmp_path / "x").is_symlink()
+
+
+async def test_a_taken_port_says_by_whom(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(WebFailed, match=f"port {port} is taken by process {os.getpid()} "):
+            await serve(options(tmp_path, port=port), print, {})
+        assert not (tmp_path / LINK_FILE).exists()
+        assert str(os.getpid()) in listener(port)
+
+
+async def test_a_browser_is_opened_by_a_file_not_by_the_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Command lines are for everybody on the machine to read."""
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda link: opened.append(link) or True)
+    said, files = await serve_and_stop(options(tmp_path, open_browser=True), {"DISPLAY": ":0"})
+    assert opened == [(tmp_path / OPEN_FILE).as_uri()]
+    assert "token" not in opened[0]
+    assert files[OPEN_FILE] == 0o600
+    assert not (tmp_path / OPEN_FILE).exists()
+    assert said[-1] == "A browser was opened."
+
+
+async def test_without_a_desktop_no_browser_takes_our_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("webbrowser.open", lambda link: pytest.fail("opened"))
+    said, _ = await serve_and_stop(options(tmp_path, open_browser=True), {"TERM": "xterm"})
+    assert "open the link yourself" in said[-1]
+
+
+def test_each_tab_gets_the_options_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[WebOptions] = []
+    monkeypatch.setattr(module, "run_web", lambda options, say: asked.append(options))
+    root, folder = tmp_path / "root", tmp_path / "pods"
+    folder.mkdir()
+    words = ["--root-dir", str(root), "web", "--engine", "memory", "--theme", "podtui-light"]
+    assert cli.main([*words, "--readonly", "--port", "0", "--node-name", "n1", str(folder)]) == 0
+    (found,) = asked
+    assert (found.host, found.port, found.folder) == ("127.0.0.1", 0, root)
+    assert found.readonly
+    assert found.title == "podtui n1"
+    assert {
+        f"--root-dir={root}", f"--static-pod-path={folder}", "--engine=memory",
+        "--node-name=n1", "--theme=podtui-light", "--readonly",
+    } <= set(found.arguments)  # fmt: skip
+    # They are words that podtui takes, and they say the same again.
+    again = cli.build_parser().parse_args(list(found.arguments))
+    assert (again.theme, again.readonly, again.engine) == ("podtui-light", "true", "memory")
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "1.5", ""])
+def test_a_bad_port_is_a_usage_error(port: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["web", f"--port={port}"])
+    assert ended.value.code == 2
+
+
+def test_others_machines_cannot_be_let_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["--root-dir", str(tmp_path), "web", "--host", "0.0.0.0"]) == 2
+    assert "ssh -L" in capsys.readouterr().err
