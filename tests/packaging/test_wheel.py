@@ -31,10 +31,10 @@ def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
     )
     (wheel,) = tmp_path.glob("*.whl")
     home = tmp_path / "clean"
-    venv.create(home, with_pip=True)
+    venv.create(home, with_pip=False)
     python = home / "bin" / "python"
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--no-deps", wheel],
+        [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel],
         check=True,
         capture_output=True,
     )
