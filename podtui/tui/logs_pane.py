@@ -114,14 +114,19 @@ class LogsPane(LogCommands):
 
     def choose_all(self, pods: Sequence[Pod], *, at_once: bool = False) -> None:
         """Show the logs of these pods, merged by time."""
-        self._pods = tuple(pods)
         if self._settling is not None:
             self._settling.stop()
             self._settling = None
+        chosen = tuple(pods)
         if at_once:
-            self._retarget(previous=False)
+            self._settle(chosen)
         else:
-            self._settling = self.set_timer(SETTLE, lambda: self._retarget(previous=False))
+            # Until then everything that is said is about the pods whose logs are shown.
+            self._settling = self.set_timer(SETTLE, lambda: self._settle(chosen))
+
+    def _settle(self, pods: tuple[Pod, ...]) -> None:
+        self._pods = pods
+        self._retarget(previous=False)
 
     def publish(self, pod: Pod | None) -> None:
         """Objects may have changed: a log that ended may go on, an event may have come."""

@@ -30,6 +30,17 @@ async def test_logs_follow_the_cursor_once_it_rests() -> None:
         assert "leaving-n1 › app" in str(logs.border_title)
 
 
+async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_shown() -> None:
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log")
+        logs.choose(None)
+        logs.take_state(0, "the log has ended", quiet=True)
+        assert "web-n1 › " in str(logs.border_title)
+        await wait_for(pilot, lambda: "web-n1" not in str(logs.border_title), "no log")
+
+
 @pytest.mark.compares("logs-wrap", "logs-times", "logs-range")
 async def test_log_keys() -> None:
     client = full_client()
