@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import virtual_time
 from virtual_time import EPOCH, VirtualClock, VirtualTimeError, run_virtual, virtual
 
 
@@ -86,7 +87,9 @@ def test_real_sockets_are_served() -> None:
     assert run_virtual(body()) == b"late\n"
 
 
-def test_a_deadlock_is_named() -> None:
+def test_a_deadlock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "STALL_GRACE", 0.05)
+
     async def body() -> None:
         await asyncio.Event().wait()
 

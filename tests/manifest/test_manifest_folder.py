@@ -26,6 +26,12 @@ from podtui.manifest.types import Folder
 BROKEN = "kind: ["
 
 
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no event tells is looked for each second; here there is no need to wait so long."""
+    monkeypatch.setattr(folder_module, "_POLL_SECONDS", 0.1)
+
+
 async def first(path: Path) -> Folder:
     snapshots = ManifestFolder(path, node_name=NODE, clock=SystemClock()).snapshots()
     try:
@@ -500,7 +506,7 @@ async def test_without_a_watch_the_listings_do(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("podtui.manifest.watch.RustNotify", none_left)
-    async with watch(folder, full_list_seconds=1) as watched:
+    async with watch(folder, full_list_seconds=0.2) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
         (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
@@ -571,7 +577,7 @@ async def test_what_a_watch_fails_to_name_is_found(
         """Nothing reaches whoever waits."""
 
     monkeypatch.setattr("podtui.manifest.watch._Pump._arrive", arrive)
-    async with watch(folder, full_list_seconds=1.5) as watched:
+    async with watch(folder, full_list_seconds=0.3) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
         (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
