@@ -141,6 +141,20 @@ class Page:
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
             )
 
+    async def drag(
+        self, start: tuple[float, float], end: tuple[float, float], *, modifiers: int = 0
+    ) -> None:
+        """With the left button held; ``modifiers`` as in `key`."""
+        for kind, (x, y), buttons in (
+            ("mousePressed", start, 1),
+            ("mouseMoved", end, 1),
+            ("mouseReleased", end, 0),
+        ):
+            await self.call(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=buttons,
+                clickCount=1, modifiers=modifiers,
+            )  # fmt: skip
+
     async def picture(self, path: Path) -> Path:
         data = (await self.call("Page.captureScreenshot", format="png"))["data"]
         await asyncio.to_thread(path.write_bytes, base64.b64decode(data))

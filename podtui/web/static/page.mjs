@@ -138,8 +138,9 @@ function onKey(event) {
   if (mac || !event.ctrlKey || event.altKey) return true;
   const key = event.key.toLowerCase();
   if (key === "v") return false; // the browser's own: it pastes
-  if (key === "c" && event.shiftKey) {
-    if (terminal.hasSelection()) copy(terminal.getSelection());
+  if (key === "c" && terminal.hasSelection()) {
+    copy(terminal.getSelection());
+    terminal.clearSelection();
     event.preventDefault();
     return false;
   }
@@ -176,6 +177,10 @@ async function start() {
   } catch (error) {
     console.info("podtui: drawn without WebGL:", error.message);
   }
+  // The right button is podtui's; with shift held it is the browser's.
+  place.addEventListener("contextmenu", (event) => {
+    if (!event.shiftKey) event.preventDefault();
+  });
   terminal.onData(type);
   // Reports of the mouse may hold bytes that are no text.
   terminal.onBinary((data) => {
