@@ -21,15 +21,18 @@ from textual.theme import Theme
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
+from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
 from podtui.tui.actions.actions import Actions
 from podtui.tui.arrangement import PANES
-from podtui.tui.commands import COMMANDS, completions, parse_command
+from podtui.tui.cells import Span
+from podtui.tui.commands import Command, completions, offered_commands, parse_command
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Changes, Link, Model
+from podtui.tui.offers import is_offered
 from podtui.tui.pod_rows import POD_COLUMNS
 from podtui.tui.preferences import Preferences
 from podtui.tui.preferred import PreferencesFile, Preferred
@@ -39,7 +42,6 @@ from podtui.tui.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
 
 FRAME = 0.1
-USAGE_SECONDS = 3.0
 RETRY_SECONDS = 1.0
 
 
@@ -84,13 +86,16 @@ class PodtuiApp(App[None]):
         preferences_file: PreferencesFile | None = None,
         memory: MemoryFile | None = None,
         now: Callable[[], float] = time.time,
+        server: Server = LOCAL,
         on_painted: Callable[[], None] | None = None,
     ) -> None:
         self._theme_problems: list[str] = []
         self._log_colors: tuple[Theme, TerminalTheme] | None = None
         super().__init__()
         self.client = client
-        self.model = Model()
+        self.turn_to = ""
+        """The context to open next; empty where one wants to leave."""
+        self.model = Model(server)
         self.simulated = simulated
         self.folder = folder
         self._folder_path = folder_path
@@ -157,7 +162,8 @@ class PodtuiApp(App[None]):
 
     async def _follow_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for kind in (Node, Pod, Event, Manifest):
+            kinds = (Node, Pod, Event, Manifest)
+            for kind in kinds if self.model.server.capabilities.manifests else kinds[:-1]:
                 tasks.create_task(self._follow(kind), name=f"follow {kind.__name__}")
             tasks.create_task(self._measure(), name="measure")
 
@@ -177,14 +183,17 @@ class PodtuiApp(App[None]):
             if self.model.link is Link.CONNECTED:
                 try:
                     pods = await self.client.pod_metrics()
-                    node = await self.client.node_metrics()
+                    several = self.model.server.capabilities.several_nodes
+                    nodes = await self.client.nodes_metrics() if several else ()
+                    node = None if several else await self.client.node_metrics()
                 except PodtuiError:
                     # The watches tell when the agent is gone; figures are simply not there.
                     pass
                 else:
                     self.model.measure(pods, node)
+                    self.model.measure_nodes(nodes)
                     self._schedule()
-                await asyncio.sleep(USAGE_SECONDS)
+                await asyncio.sleep(self.model.server.capabilities.usage_seconds)
             else:
                 await asyncio.sleep(RETRY_SECONDS / 4)
 
@@ -231,7 +240,8 @@ class PodtuiApp(App[None]):
         from podtui.tui.help_screen import HelpScreen
         from podtui.tui.key_lines import key_lines
 
-        self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap)))
+        offered = self.model.server.capabilities
+        self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
 
     def action_undo(self) -> None:
         from podtui.tui.actions.deleting import undo_delete
@@ -269,7 +279,7 @@ class PodtuiApp(App[None]):
     def action_aliases(self) -> None:
         from podtui.tui.aliases_screen import AliasesScreen
 
-        self.push_screen(AliasesScreen(COMMANDS))
+        self.push_screen(AliasesScreen(self.commands))
 
     def action_theme(self, name: str) -> None:
         """Change the colours to a theme's."""
@@ -280,11 +290,61 @@ class PodtuiApp(App[None]):
             self.notify(f"There is no theme {name!r}; there are {known}", severity="warning",
                         markup=False)  # fmt: skip
 
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Those that there are with this server."""
+        return offered_commands(self.model.server.capabilities)
+
+    def action_context(self, name: str) -> None:
+        """Turn to another context; without a name, choose one."""
+        server = self.model.server
+
+        def turn(chosen: str) -> None:
+            if chosen != server.context:
+                self.turn_to = chosen
+                self.exit()
+
+        if name in server.contexts:
+            turn(name)
+        elif name:
+            known = ", ".join(map(clean, server.contexts))
+            self.notify(f"There is no context {clean(name)!r}; there are {known}",
+                        severity="warning", markup=False)  # fmt: skip
+        else:
+            self._ask_context(turn)
+
+    def _ask_context(self, turn: Callable[[str], None]) -> None:
+        from podtui.tui.picker import Picker
+
+        server = self.model.server
+        lines = [
+            (Span("● " if name == server.context else "  ", "good"), Span(clean(name), "name"))
+            for name in server.contexts
+        ]
+
+        def take(place: int | None) -> None:
+            if place is not None:
+                turn(server.contexts[place])
+
+        self.push_screen(Picker("Turn to a context", lines), take)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not is_offered(self.model.server.capabilities, action, parameters):
+            return False
+        return super().check_action(action, parameters)
+
     def command_words(self) -> list[str]:
         """What completes a command."""
         columns = [column.names[0] for column in POD_COLUMNS]
         return completions(
-            {"theme": self.available_themes, "sort": columns, "hide": PANES, "show": PANES}
+            {
+                "theme": self.available_themes,
+                "sort": columns,
+                "hide": PANES,
+                "show": PANES,
+                "context": self.model.server.contexts,
+            },
+            self.commands,
         )
 
     def run_command(self, text: str) -> None:
@@ -292,7 +352,7 @@ class PodtuiApp(App[None]):
         if not text.strip():
             return
         try:
-            command, argument = parse_command(text)
+            command, argument = parse_command(text, self.commands)
         except UsageError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
@@ -322,7 +382,8 @@ class PodtuiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Keys", "Every key and what it does", self.action_help)
-        yield SystemCommand("Quit", "Leave the screen; the agent goes on", self.exit)
+        agent = "" if self.model.server.is_cluster else "; the agent goes on"
+        yield SystemCommand("Quit", f"Leave the screen{agent}", self.exit)
         for name in self._ours:
             yield SystemCommand(
                 f"Theme {name}",

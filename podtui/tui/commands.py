@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from podtui.client.capabilities import Capabilities
 from podtui.errors import UsageError
+from podtui.tui.offers import is_offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,21 @@ COMMANDS: Final = (
     Command("trash", (), "What was deleted, to bring it back", "trash"),
     Command("forwards", ("pf",), "The port-forwards that run", "forwards"),
     Command("journal", ("j",), "What was done, as lines to copy", "journal"),
+    Command("context", ("ctx", "contexts"), "Turn to another cluster", "app.context", (), "NAME"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "These commands", "app.aliases"),
     Command("help", ("h", "?"), "Every key", "app.help"),
     Command("quit", ("q", "q!"), "Leave the screen; the agent goes on", "app.quit"),
 )
+
+
+def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
+    """Those that a server has a use for."""
+    return tuple(
+        command
+        for command in COMMANDS
+        if is_offered(capabilities, command.action.removeprefix("app."), command.parameters)
+    )
 
 
 def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Command, str]:

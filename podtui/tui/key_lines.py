@@ -10,9 +10,11 @@ from textual.app import App
 from textual.binding import Binding
 from textual.screen import Screen
 
+from podtui.client.capabilities import AGENT, Capabilities
 from podtui.tui.cells import Line, Span, line_width, sized, width_of, wrap
 from podtui.tui.key_names import UNBOUND
 from podtui.tui.key_registry import group_order, group_title, known_bindings, words_of
+from podtui.tui.offers import is_binding_offered
 
 KEYS: Final = 16
 """Cells for the keys of a binding; longer ones push the words on."""
@@ -33,15 +35,20 @@ class KeyLine:
         return self.id.partition(".")[0]
 
 
-def key_lines(screen: Screen[Any], keymap: Mapping[str, str]) -> list[KeyLine]:
-    """Every binding there is, those of ``screen`` and all on it first."""
+def key_lines(
+    screen: Screen[Any], keymap: Mapping[str, str], capabilities: Capabilities = AGENT
+) -> list[KeyLine]:
+    """Every binding there is with such a server, those of ``screen`` and all on it first."""
     app = cast("App[Any]", cast("Any", screen).app)
     here: dict[str, KeyLine] = {}
     for node in (*screen.walk_children(with_self=True), app):
         for _, binding in node._bindings:  # pyright: ignore[reportPrivateUsage]
-            _add(here, app, binding, keymap, here=True)
+            if is_binding_offered(capabilities, binding.id or "", binding.action):
+                _add(here, app, binding, keymap, here=True)
     others: dict[str, KeyLine] = {}
     for known in known_bindings():
+        if not is_binding_offered(capabilities, known.id, known.action):
+            continue
         for key in known.keys:
             binding = Binding(key, "", known.words, id=known.id)
             if known.id not in here:

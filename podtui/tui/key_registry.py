@@ -67,6 +67,7 @@ class KnownBinding:
     id: str
     words: str
     keys: tuple[str, ...]
+    action: str = ""
 
     @property
     def group(self) -> str:
@@ -130,5 +131,7 @@ def known_bindings() -> tuple[KnownBinding, ...]:
             before = found.get(name)
             keys = before.keys if before is not None else ()
             words = before.words if before is not None else words_of(binding)
-            found[name] = KnownBinding(name, words, tuple(dict.fromkeys((*keys, binding.key))))
+            found[name] = KnownBinding(
+                name, words, tuple(dict.fromkeys((*keys, binding.key))), binding.action
+            )
     return tuple(sorted(found.values(), key=lambda known: group_order(known.group)))

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from podtui.tui.model import Changes
+from podtui.tui.offers import is_offered
 
 if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
@@ -48,6 +49,11 @@ class LiveScreen(Screen[None]):
     def podtui(self) -> PodtuiApp:
         """The app, by its own type."""
         return cast("PodtuiApp", cast("Any", self).app)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not is_offered(self.podtui.model.server.capabilities, action, parameters):
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def menu_title(self) -> str:

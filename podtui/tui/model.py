@@ -14,6 +14,7 @@ from typing import Any
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, Pod
+from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Delta, Lost, Removed, Synced
 from podtui.tui.format import epoch
 from podtui.tui.node_history import NodeHistory
@@ -56,9 +57,13 @@ def object_key(item: Any) -> str:
 
 
 class Model:
-    """Objects by key. ``usage`` is by namespace and name of the pod."""
+    """Objects by key. ``usage`` is by namespace and name of the pod, ``node_uses`` by node;
+    ``refusals`` say why a kind is not to be had."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server = LOCAL) -> None:
+        self.server = server
+        self.refusals: dict[type, str] = {}
+        self.node_uses: dict[str, Usage] = {}
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.events: dict[str, Event] = {}
@@ -76,6 +81,27 @@ class Model:
     @property
     def node(self) -> Node | None:
         return next(iter(self.nodes.values()), None)
+
+    def home_of(self, pod: Pod | None) -> Node | None:
+        """The node that a pod is on, of several; the only one, of one."""
+        if len(self.nodes) == 1 and not self.server.capabilities.several_nodes:
+            return self.node
+        return self.nodes.get(pod.spec.nodeName) if pod is not None else None
+
+    def neighbours_of(self, pod: Pod) -> Iterable[Pod]:
+        """The other pods of its node."""
+        several = self.server.capabilities.several_nodes
+        return (
+            other
+            for other in self.pods.values()
+            if other is not pod and not (several and other.spec.nodeName != pod.spec.nodeName)
+        )
+
+    def use_of(self, node: Node) -> Usage | None:
+        """What a node uses, where anybody measures it."""
+        if self.server.capabilities.several_nodes:
+            return self.node_uses.get(node.metadata.name)
+        return self.node_use
 
     def is_synced(self, kind: type) -> bool:
         """Whether the first list of a kind has come."""
@@ -102,6 +128,10 @@ class Model:
 
     def fold(self, kind: type, delta: Delta) -> None:
         """Take in what one watch said."""
+        if isinstance(delta, Lost) and delta.refused:
+            self.fold(kind, Synced(()))
+            self.refusals[kind] = delta.reason
+            return
         if isinstance(delta, Lost):
             self._set_link(Link.LOST if self._synced else Link.STARTING, delta.reason)
             return
@@ -114,6 +144,7 @@ class Model:
                     dirty.add(key)
             return
         if isinstance(delta, Synced):
+            self.refusals.pop(kind, None)
             fresh = {object_key(item): item for item in delta.items}
             for key in objects.keys() - fresh.keys():
                 del objects[key]
@@ -159,6 +190,13 @@ class Model:
             dirty.clear()
         self._usage_changed = self._link_changed = False
         return changes
+
+    def measure_nodes(self, nodes: Iterable[NodeMetrics]) -> None:
+        """Take in usage of several nodes."""
+        uses = {one.metadata.name: node_usage(one) for one in nodes}
+        if uses != self.node_uses:
+            self.node_uses = uses
+            self._usage_changed = True
 
     def everything(self) -> Changes:
         """As if all had just come: for a screen that opens."""

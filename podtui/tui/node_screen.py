@@ -27,7 +27,7 @@ from podtui.tui.node_pane import node_state
 from podtui.tui.node_plot import history_lines
 from podtui.tui.node_tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_tabs import TabBar
+from podtui.tui.pod_tabs import TabBar, hidden_tabs
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
 from podtui.tui.tones import LinesView
@@ -268,7 +268,8 @@ class NodeScreen(ActingScreen, BackScreen):
         return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")
 
     def action_cycle(self, step: int) -> None:
-        names = list(NODE_TABS)
+        hidden = hidden_tabs(NODE_TABS, self)
+        names = [name for name in NODE_TABS if name not in hidden]
         self.action_tab(names[(names.index(self._tab) + step) % len(names)])
 
 

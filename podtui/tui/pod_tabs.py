@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, cast
 
 from textual import events
 
 from podtui.tui.bars import Bar
 from podtui.tui.cells import Line, Span, line_width
+from podtui.tui.offers import is_offered
+
+if TYPE_CHECKING:
+    from podtui.tui.live_screen import LiveScreen
 
 TABS: Final = {
     "overview": "Overview",
@@ -24,20 +28,32 @@ _SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "r
 
 
 def tab_spans(
-    chosen: str, marks: dict[str, str], width: int, tabs: Mapping[str, str] = TABS
+    chosen: str,
+    marks: dict[str, str],
+    width: int,
+    tabs: Mapping[str, str] = TABS,
+    hidden: Collection[str] = (),
 ) -> list[tuple[str, Line]]:
-    """Each tab with the spans that name it, in as many cells as fit into ``width``: padded, then
-    close together, then with short words. ``marks`` stand beside names."""
+    """Each tab that is not hidden, with the spans that name it, in as many cells as fit into
+    ``width``: padded, then close together, then with short words. ``marks`` stand beside names."""
     found: list[tuple[str, Line]] = []
     for pad, short in ((" ", False), ("", False), ("", True)):
         found = []
         for number, (tab, title) in enumerate(tabs.items(), start=1):
+            if tab in hidden:
+                continue
             word = _SHORT.get(tab, title) if short and tab != chosen else title
             text = f"{pad}{number} {word}{marks.get(tab, '')}{pad}"
             found.append((tab, (Span(text, "tab-active" if tab == chosen else "tab"), Span(" "))))
         if 1 + sum(line_width(line) for _, line in found) <= width:
             break
     return found
+
+
+def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
+    """Those that the server has nothing for."""
+    capabilities = screen.podtui.model.server.capabilities
+    return frozenset(tab for tab in tabs if not is_offered(capabilities, "tab", (tab,)))
 
 
 class TabBar(Bar):
@@ -51,7 +67,8 @@ class TabBar(Bar):
     def show_tabs(self, chosen: str, marks: dict[str, str]) -> None:
         spans: list[Span] = [Span(" ")]
         self._places = []
-        for tab, line in tab_spans(chosen, marks, self.size.width or 80, self._tabs):
+        hidden = hidden_tabs(self._tabs, cast("LiveScreen", self.screen))
+        for tab, line in tab_spans(chosen, marks, self.size.width or 80, self._tabs, hidden):
             start = line_width(spans)
             spans += line
             self._places.append((start, line_width(spans) - 1, tab))

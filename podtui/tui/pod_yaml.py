@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.tui.offers import is_offered
 from podtui.tui.text_screens import show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.yaml_text import pod_yaml
+
+if TYPE_CHECKING:
+    from podtui.tui.live_screen import LiveScreen
 
 
 class YamlView(TextView):
@@ -30,6 +34,10 @@ class YamlView(TextView):
         self._pod: Pod | None = None
         self._manifest: Manifest | None = None
         self._shown: object = None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        screen = cast("LiveScreen", self.screen)
+        return is_offered(screen.podtui.model.server.capabilities, action, parameters)
 
     def show_pod(self, pod: Pod, manifest: Manifest | None) -> None:
         """What is shown already costs nothing."""

@@ -36,8 +36,8 @@ def facts_of(
         now=now,
         events=tuple(model.events_of(pod)),
         manifest=model.manifest_of(pod),
-        node=model.node,
-        others=tuple(other for other in model.pods.values() if other is not pod),
+        node=model.home_of(pod),
+        others=tuple(model.neighbours_of(pod)),
         logs=logs or {},
     )
 
@@ -52,7 +52,7 @@ class Explanations:
 
     def of(self, pod: Pod, now: float) -> Line:
         model = self._model
-        basis = (pod, model.node, len(model.events), now // FRESH_SECONDS)
+        basis = (pod, model.home_of(pod), len(model.events), now // FRESH_SECONDS)
         if len(basis) != len(self._basis) or any(
             a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
         ):
