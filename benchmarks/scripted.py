@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
-from podtui.api.insight import PodInsight, ProbeRun
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.v1 import (
     Container,
@@ -157,8 +157,13 @@ class ScriptedClient:
     async def node_metrics(self) -> NodeMetrics | None:
         return None
 
-    async def insight(self, namespace: str, pod: str) -> PodInsight:
-        return PodInsight(time=0.0)
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        return PodInsight(time=0.0, version="1") if query.seen != "1" else None
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        return NodeInsight(time=0.0, version="1") if query.seen != "1" else None
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         return ProbeRun(time=SINCE, verdict="success", seconds=0.0)

@@ -40,6 +40,7 @@ from podtui.server.plans import Plans
 from podtui.server.what_if import ManifestReader, WhatIfs
 from podtui.settings import Settings
 from podtui.store import Store, open_store
+from podtui.store.usage import UsageTable
 
 _LOG = logging.getLogger(__name__)
 
@@ -150,6 +151,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             folders=folder,
             clock=clock,
             config=kubelet_config(settings),
+            usage=UsageTable(str(settings.records_path)),
         )
         app = build_app(
             store,

@@ -6,6 +6,9 @@ Types of ``podtui.dev/v1alpha1``, as those of `podtui.api.local`.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+from msgspec import field
 
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import ObjectMeta, Struct, Time
@@ -97,18 +100,74 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
 
 
 class UsageSeries(Struct, frozen=True, kw_only=True):
-    """What one container used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores and
-    ``memory`` in bytes."""
+    """What one container used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores,
+    ``memory`` in bytes, ``read`` and ``written`` from and to disks in bytes each second, and
+    ``storage``, the bytes that it keeps in its own layer and its log. None: not measured then."""
 
     container: str
     times: tuple[float, ...] = ()
     cpu: tuple[float, ...] = ()
     memory: tuple[int, ...] = ()
+    read: tuple[float | None, ...] = ()
+    written: tuple[float | None, ...] = ()
+    storage: tuple[float | None, ...] = ()
+
+
+class NetworkSeries(Struct, frozen=True, kw_only=True):
+    """What went over the pod's network, in bytes each second. None: not measured then."""
+
+    times: tuple[float, ...] = ()
+    received: tuple[float | None, ...] = ()
+    sent: tuple[float | None, ...] = ()
 
 
 class PodInsight(Struct, frozen=True, kw_only=True):
-    """Probes and usage of a pod, as of now; ``time`` is the agent's clock in Unix seconds."""
+    """Starts, probes and usage of a pod, as of now; ``time`` is the agent's clock in Unix seconds.
+    ``version`` is another one when there is something new. ``unmeasured`` says why there are no
+    figures: of ``network``, ``disk`` or ``storage``."""
 
     time: float
+    version: str = ""
+    starts: tuple[PodStart, ...] = ()
+    """The newest first."""
     probes: tuple[ProbeReport, ...] = ()
     usage: tuple[UsageSeries, ...] = ()
+    network: NetworkSeries = NetworkSeries()
+    unmeasured: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class NodeInsight(Struct, frozen=True, kw_only=True):
+    """What the node used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores, ``memory`` in
+    bytes, ``pods`` with a sandbox, ``storage`` in bytes of the engine's file system, None where it
+    was not measured."""
+
+    time: float
+    version: str = ""
+    times: tuple[float, ...] = ()
+    cpu: tuple[float, ...] = ()
+    memory: tuple[int, ...] = ()
+    pods: tuple[int, ...] = ()
+    storage: tuple[float | None, ...] = ()
+
+
+class InsightPart(StrEnum):
+    """What one wants to know of a pod."""
+
+    ALL = ""
+    STARTS = "starts"
+    PROBES = "probes"
+    USAGE = "usage"
+
+
+class InsightQuery(Struct, frozen=True, kw_only=True):
+    """``span`` is how many seconds of history; with ``wait``, the answer is waited for as many
+    seconds until it is another one than ``seen`` (a ``version``)."""
+
+    part: InsightPart = InsightPart.ALL
+    span: float = 3600.0
+    seen: str = ""
+    wait: float = 0.0
+
+
+AT_ONCE: Final = InsightQuery()
+"""All of it, as it is now."""

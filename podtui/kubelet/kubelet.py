@@ -61,6 +61,7 @@ from podtui.kubelet.supervise import keep_running
 from podtui.kubelet.sync import Syncer
 from podtui.kubelet.timelines import Timelines
 from podtui.kubelet.types import PodOperation, PodUpdate, ProbeResult, WorkerState
+from podtui.kubelet.usage_book import UsageRecords
 from podtui.kubelet.volume_manager import VolumeManager
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.types import Folder
@@ -84,7 +85,7 @@ class Kubelet:
     ``folders`` yields the folder whole, at first and whenever it changed. Cancelling `run` ends the
     supervision and leaves the containers running; a later kubelet takes them up again. ``host`` is
     the machine to look at where the engine is local. ``jitter`` gives numbers in [0, 1), which
-    stretch every retry by up to a half.
+    stretch every retry by up to a half. ``usage`` keeps the history of usage on disk.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Kubelet:
         hooks: Hooks | None = None,
         host: Host | None = None,
         jitter: Callable[[], float] = random.random,
+        usage: UsageRecords | None = None,
     ) -> None:
         self._runtime = runtime
         self._folders = folders
@@ -269,11 +271,14 @@ class Kubelet:
                 pods=self._running_pods,
                 collect=self._collect_dead,
             )
-        self._metrics = Metrics(runtime, self._cache, self._link, clock, config.node_name)
+        self._metrics = Metrics(
+            runtime, self._cache, self._link, clock, config.node_name, table=usage
+        )
         self.insights = Insights(
             find=self._manager.by_name,
             probes=self._probes,
-            history=self._metrics.history,
+            metrics=self._metrics,
+            timelines=self._timelines,
             clock=clock,
         )
         self.endpoints = Endpoints(

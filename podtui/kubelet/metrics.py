@@ -3,55 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
-
-import psutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
+from podtui.kubelet.layer_sizes import LayerSizes
 from podtui.kubelet.link import EngineLink
+from podtui.kubelet.node_usage import NodeReader, ReadDisk
 from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.rates import Reading, rate
+from podtui.kubelet.signals import read_disk
 from podtui.kubelet.timestamps import rfc3339
-from podtui.kubelet.usage_history import SPACING, UsageHistory
-from podtui.runtime.protocol import ContainerStats, Runtime
+from podtui.kubelet.usage_book import UsageBook, UsageRecords
+from podtui.kubelet.usage_history import NOT_MEASURED, SPACING, UsageHistory
+from podtui.runtime.protocol import ContainerStats, Runtime, SandboxStats
 
 CACHED_FOR: Final = 2.0
 """Seconds for which the last figures are good enough."""
+SLICE: Final = 50
+"""Pods or containers between two breaths of the event loop."""
 _NANO: Final = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    cpu: int
-    timestamp: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
-    """``cpu`` in nanoseconds since boot, ``memory`` the working set in bytes."""
-
-    cpu: int
-    memory: int
-
-
-def read_node_usage() -> NodeUsage:
-    """This machine's, from its own books. Blocks for some milliseconds."""
-    times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    memory = psutil.virtual_memory()
-    return NodeUsage(int((sum(times[:8]) - idle) * _NANO), memory.total - memory.available)
+_SLACK: Final = 1.0
+T = TypeVar("T")
 
 
 class Metrics:
-    """Rates come from the difference to the sample before; the first time, from the start."""
+    """Rates come from the difference to the sample before; cpu's, the first time, from the
+    start."""
 
     def __init__(
-        self, runtime: Runtime, cache: PodCache, link: EngineLink, clock: Clock, node_name: str
+        self,
+        runtime: Runtime,
+        cache: PodCache,
+        link: EngineLink,
+        clock: Clock,
+        node_name: str,
+        *,
+        table: UsageRecords | None = None,
+        disk: ReadDisk = read_disk,
     ) -> None:
         self._runtime = runtime
         self._cache = cache
@@ -59,13 +51,21 @@ class Metrics:
         self._clock = clock
         self._node_name = node_name
         self.history = UsageHistory()
-        self._samples: dict[str, _Sample] = {}
+        self.sizes = LayerSizes(runtime, cache, clock)
+        self._book = UsageBook(table, self.history, clock)
+        self._node_reader = NodeReader(clock, CACHED_FOR, disk)
+        self._readings: dict[tuple[str, str], Reading] = {}
         self._pods: tuple[PodMetrics, ...] = ()
         self._pods_at: float | None = None
-        self._stats: tuple[ContainerStats, ...] = ()
-        self._node: tuple[NodeUsage, float] | None = None
-        self._node_metrics: NodeMetrics | None = None
+        self._networks_at: float | None = None
+        self._sizes_due = 0.0
+        self.stats: tuple[ContainerStats, ...] = ()
+        """Of the last look."""
+        self.networks: dict[str, SandboxStats] = {}
+        """Of the last look, by the pod's UID."""
         self._lock = asyncio.Lock()
+
+    # --- pods
 
     async def pods(self) -> tuple[PodMetrics, ...]:
         """Raises `EngineUnavailable`."""
@@ -73,65 +73,158 @@ class Metrics:
             now = self._clock.monotonic()
             if self._pods_at is None or now - self._pods_at >= CACHED_FOR:
                 window = CACHED_FOR if self._pods_at is None else now - self._pods_at
-                self._stats = await self._runtime.stats()
-                self._pods = self._from_stats(window)
+                stats = await self._runtime.stats()
+                networks = await self._look_at_networks(now)
+                self.stats = stats
+                self._pods = await self._take(stats, networks, window)
                 self._pods_at = now
+                await self._write()
             return self._pods
 
-    async def run(self) -> None:
-        """Endless: keep the history of an engine on this machine, where a look costs little. Of
-        others there is what somebody happened to ask for."""
-        while True:
-            await self._link.wait_ready()
-            here = self._link.info is not None and self._link.info.local
-            if here and any(observed.containers for observed in self._cache):
-                try:
-                    await self.pods()
-                except EngineError as error:
-                    self._link.suspect(error)
-            self.history.keep(lambda uid: self._cache.get(uid) is not None)
-            await self._clock.sleep(SPACING)
+    async def _look_at_networks(self, now: float) -> tuple[SandboxStats, ...]:
+        """Empty until it is time again: nobody asks for them more often than they are kept."""
+        if self._networks_at is not None and now - self._networks_at < SPACING - _SLACK:
+            return ()
+        found = await self._runtime.sandbox_stats()
+        self._networks_at = now
+        self.networks = {one.pod_uid: one for one in found}
+        return found
 
-    def _from_stats(self, window: float) -> tuple[PodMetrics, ...]:
+    async def _take(
+        self, stats: Sequence[ContainerStats], networks: Sequence[SandboxStats], window: float
+    ) -> tuple[PodMetrics, ...]:
+        """A step for each, and a breath now and then: a thousand pods are felt otherwise."""
+        at = self._clock.now().timestamp()
         by_pod: dict[str, list[ContainerMetrics]] = {}
-        samples: dict[str, _Sample] = {}
-        points: list[tuple[str, str, float, int]] = []
-        for stats in self._stats:
-            samples[stats.id] = _Sample(stats.cpu, stats.timestamp)
-            rate = self._rate(stats)
-            points.append((stats.pod_uid, stats.name, rate * 1000, stats.memory))
-            usage = {"cpu": _cores(rate), "memory": str(stats.memory)}
-            by_pod.setdefault(stats.pod_uid, []).append(
-                ContainerMetrics(name=stats.name, usage=usage)
-            )
-        self._samples = samples
-        self.history.take(self._clock.now().timestamp(), points)
-        stamp = rfc3339(self._clock.now())
+        readings: dict[tuple[str, str], Reading] = {}
+        for part in slices(stats):
+            for one in part:
+                by_pod.setdefault(one.pod_uid, []).append(self._container(one, at, readings))
+            await asyncio.sleep(0)
+        if networks:
+            for part in slices(networks):
+                for one in part:
+                    self._network(one, at, readings)
+                await asyncio.sleep(0)
+        else:
+            kept = {(one.id, n) for one in self.networks.values() for n in ("received", "sent")}
+            readings |= {key: self._readings[key] for key in kept & self._readings.keys()}
+        self._readings = readings
         found: list[PodMetrics] = []
-        for uid, containers in by_pod.items():
-            observed = self._cache.get(uid)
-            if observed is not None:
-                meta = ObjectMeta(name=observed.name, namespace=observed.namespace)
-                found.append(
-                    PodMetrics(
-                        metadata=meta,
-                        timestamp=stamp,
-                        window=f"{window:.3f}s",
-                        containers=tuple(sorted(containers, key=lambda c: c.name)),
-                    )
-                )
+        for part in slices(tuple(by_pod.items())):
+            found += self._told(part, window)
+            await asyncio.sleep(0)
         return tuple(found)
 
-    def _rate(self, stats: ContainerStats) -> float:
-        """Cores in use."""
-        before = self._samples.get(stats.id)
+    def _container(
+        self, stats: ContainerStats, at: float, readings: dict[tuple[str, str], Reading]
+    ) -> ContainerMetrics:
+        cores = self._cores(stats, readings)
+        read = self._rate(stats.id, "read", stats.read, stats, readings)
+        written = self._rate(stats.id, "written", stats.written, stats, readings)
+        storage = self.sizes.of(stats.id).total
+        observed = self._cache.get(stats.pod_uid)
+        if observed is not None:
+            key = (observed.namespace, observed.name, stats.name)
+            known = (read, written, None if storage is None else float(storage))
+            values = [NOT_MEASURED if value is None else value for value in known]
+            self.history.add(at, key, (cores * 1000, stats.memory, *values))
+        usage = {"cpu": _nano(cores), "memory": str(stats.memory)}
+        return ContainerMetrics(name=stats.name, usage=usage)
+
+    def _network(
+        self, stats: SandboxStats, at: float, readings: dict[tuple[str, str], Reading]
+    ) -> None:
+        observed = self._cache.get(stats.pod_uid)
+        if stats.interfaces is None or observed is None:
+            return
+        sums = {
+            "received": sum(one.received for one in stats.interfaces),
+            "sent": sum(one.sent for one in stats.interfaces),
+        }
+        rates = [self._rate(stats.id, n, v, stats, readings) for n, v in sums.items()]
+        values = [NOT_MEASURED if value is None else value for value in rates]
+        self.history.add(at, (observed.namespace, observed.name), values)
+
+    def _rate(
+        self,
+        identity: str,
+        name: str,
+        value: int | None,
+        stats: ContainerStats | SandboxStats,
+        readings: dict[tuple[str, str], Reading],
+    ) -> float | None:
+        if value is None:
+            return None
+        now = readings[identity, name] = Reading(value, stats.timestamp)
+        return rate(self._readings.get((identity, name)), now)
+
+    def _cores(self, stats: ContainerStats, readings: dict[tuple[str, str], Reading]) -> float:
+        now = readings[stats.id, "cpu"] = Reading(stats.cpu, stats.timestamp)
+        before = self._readings.get((stats.id, "cpu"))
         if before is None:
             observed = self._cache.get(stats.pod_uid)
             containers = () if observed is None else observed.containers
             started = next((c.started_at for c in containers if c.id == stats.id), None)
-            before = _Sample(0, started or stats.timestamp)
-        elapsed = (stats.timestamp - before.timestamp).total_seconds()
-        return max(0.0, (stats.cpu - before.cpu) / _NANO / elapsed) if elapsed > 0 else 0.0
+            before = Reading(0, started or stats.timestamp)
+        return (rate(before, now) or 0.0) / _NANO
+
+    def _told(
+        self, pods: Iterable[tuple[str, list[ContainerMetrics]]], window: float
+    ) -> Iterator[PodMetrics]:
+        stamp = rfc3339(self._clock.now())
+        for uid, containers in pods:
+            observed = self._cache.get(uid)
+            if observed is not None:
+                yield PodMetrics(
+                    metadata=ObjectMeta(name=observed.name, namespace=observed.namespace),
+                    timestamp=stamp,
+                    window=f"{window:.3f}s",
+                    containers=tuple(sorted(containers, key=lambda c: c.name)),
+                )
+
+    # --- history
+
+    async def run(self) -> None:
+        """Endless: keep the history of an engine on this machine, where a look costs little. Of
+        others there is what somebody happened to ask for."""
+        await self._book.load()
+        while True:
+            await self._link.wait_ready()
+            here = self._link.info is not None and self._link.info.local
+            await self._look(here=here)
+            names = {(observed.namespace, observed.name) for observed in self._cache}
+            now = self._clock.now().timestamp()
+            self.history.keep(names, now)
+            await self._clock.sleep(SPACING)
+
+    async def _look(self, *, here: bool) -> None:
+        busy = any(observed.containers for observed in self._cache)
+        try:
+            if here:
+                await self.node()
+            if here and busy:
+                await self.pods()
+            else:
+                await self._write()
+            if busy and (here or self._asked_lately()):
+                await self._measure_layers(here=here)
+        except EngineError as error:
+            self._link.suspect(error)
+
+    async def _write(self) -> None:
+        await self._book.write(self.history.drain())
+
+    def _asked_lately(self) -> bool:
+        at = self._pods_at
+        return at is not None and self._clock.monotonic() - at < SPACING
+
+    async def _measure_layers(self, *, here: bool) -> None:
+        if self._clock.monotonic() >= self._sizes_due:
+            pause = await self.sizes.look(local=here)
+            self._sizes_due = self._clock.monotonic() + pause
+
+    # --- the node
 
     async def node(self) -> NodeMetrics | None:
         """The engine's machine where that is this one; else the sum over its containers."""
@@ -139,39 +232,36 @@ class Metrics:
         if info is None:
             return None
         if not info.local:
-            return await self._node_from_pods()
-        now = self._clock.monotonic()
-        if self._node is not None and now - self._node[1] < CACHED_FOR:
-            return self._node_metrics
-        usage = await asyncio.to_thread(read_node_usage)
-        before, self._node = self._node, (usage, now)
-        if before is None:
-            self._node_metrics = self._node_of(0.0, usage.memory, CACHED_FOR)
-        else:
-            window = max(1e-3, now - before[1])
-            rate = (usage.cpu - before[0].cpu) / _NANO / window
-            self._node_metrics = self._node_of(rate, usage.memory, window)
-        return self._node_metrics
+            pods = await self.pods()
+            cores = sum(_from_nano(c.usage["cpu"]) for pod in pods for c in pod.containers)
+            memory = sum(stats.memory for stats in self.stats)
+            return self._node_of(cores, memory, None, CACHED_FOR)
+        found = await self._node_reader.figures(info.root_dir)
+        return self._node_of(found.cores, found.memory, found.storage, found.window)
 
-    async def _node_from_pods(self) -> NodeMetrics:
-        pods = await self.pods()
-        cores = sum(_from_cores(c.usage["cpu"]) for pod in pods for c in pod.containers)
-        memory = sum(stats.memory for stats in self._stats)
-        return self._node_of(cores, memory, CACHED_FOR)
-
-    def _node_of(self, cores: float, memory: int, window: float) -> NodeMetrics:
-        usage: Mapping[str, str] = {"cpu": _cores(cores), "memory": str(memory)}
+    def _node_of(
+        self, cores: float, memory: int, storage: int | None, window: float
+    ) -> NodeMetrics:
+        running = sum(1 for observed in self._cache if observed.sandboxes)
+        room = NOT_MEASURED if storage is None else float(storage)
+        now = self._clock.now()
+        self.history.add(now.timestamp(), (), (cores * 1000, memory, running, room))
         return NodeMetrics(
             metadata=ObjectMeta(name=self._node_name),
-            timestamp=rfc3339(self._clock.now()),
+            timestamp=rfc3339(now),
             window=f"{window:.3f}s",
-            usage=dict(usage),
+            usage={"cpu": _nano(cores), "memory": str(memory)},
         )
 
 
-def _cores(rate: float) -> str:
-    return f"{round(max(0.0, rate) * _NANO)}n"
+def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for begin in range(0, len(items), SLICE):
+        yield items[begin : begin + SLICE]
 
 
-def _from_cores(text: str) -> float:
+def _nano(cores: float) -> str:
+    return f"{round(max(0.0, cores) * _NANO)}n"
+
+
+def _from_nano(text: str) -> float:
     return int(text.removesuffix("n")) / _NANO

@@ -15,6 +15,7 @@ from podtui.api.v1 import Container, ObjectMeta, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet import timeline as steps
+from podtui.kubelet.turn import Turn
 from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState
 from podtui.store.protocol import Records
@@ -38,6 +39,8 @@ class Timelines:
         """The engine's id of what a container runs, by pod UID and name."""
         self._dirty: dict[_Name, None] = {}
         self._wake = asyncio.Event()
+        self.turn = Turn()
+        """Turns with every step of any pod."""
         self._pruned = clock.monotonic()
 
     # --- steps
@@ -141,6 +144,7 @@ class Timelines:
         self._starts[name] = starts
         self._dirty[name] = None
         self._wake.set()
+        self.turn.over()
 
     # --- the records
 

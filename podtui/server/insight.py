@@ -1,23 +1,33 @@
-"""What the agent tells of one pod beyond its record (`podtui.api.insight`)."""
+"""What the agent tells of one pod, and of the node, beyond their records (`podtui.api.insight`)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
-from podtui.api.insight import PodInsight, ProbeRun
+from podtui.api.insight import InsightPart, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.names import GROUP_VERSION
+from podtui.server.app import STREAMS
 from podtui.server.status import StatusError, json_response
 
 _POD = f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}"
+_LONGEST = 7 * 86400.0
+"""Seconds of history that one may ask for."""
 
 
 class PodInsights(Protocol):
-    """Both raise `LookupError`, with a text for the user, where there is nothing to tell."""
+    """Those about pods raise `LookupError`, with a text for the user, where there is nothing to
+    tell; None is that nothing new came while it was waited for."""
 
-    async def insight(self, namespace: str, name: str) -> PodInsight: ...
+    async def insight(
+        self, namespace: str, name: str, query: InsightQuery
+    ) -> PodInsight | None: ...
+
+    async def node(self, query: InsightQuery) -> NodeInsight | None: ...
 
     async def run_probe(
         self, namespace: str, name: str, container: str, probe: str
@@ -25,7 +35,9 @@ class PodInsights(Protocol):
 
 
 class Insight:
-    """``GET …/insight``; ``POST …/probe?container=NAME&probe=Readiness`` runs one now."""
+    """``GET …/pods/NAME/insight`` and ``GET …/nodeinsight``, both with ``span`` (seconds of
+    history) and, to be answered only once there is something new, ``seen`` and ``wait`` (seconds,
+    then 204); ``POST …/probe?container=NAME&probe=Readiness`` runs one now."""
 
     def __init__(self, insights: PodInsights) -> None:
         self._insights = insights
@@ -33,16 +45,20 @@ class Insight:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get(f"{_POD}/insight", self.insight),
+            web.get(f"/apis/{GROUP_VERSION}/nodeinsight", self.node),
             web.post(f"{_POD}/probe", self.run_probe),
         ]
 
     async def insight(self, request: web.Request) -> web.Response:
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        query = _query(request)
         try:
-            found = await self._insights.insight(namespace, pod)
-        except LookupError as error:
-            raise StatusError(404, str(error.args[0])) from error
-        return json_response(msgspec.json.encode(found))
+            return await _answer(request, self._insights.insight(namespace, pod, query))
+        except* LookupError as errors:
+            raise StatusError(404, str(errors.exceptions[0].args[0])) from errors
+
+    async def node(self, request: web.Request) -> web.Response:
+        return await _answer(request, self._insights.node(_query(request)))
 
     async def run_probe(self, request: web.Request) -> web.Response:
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
@@ -54,3 +70,24 @@ class Insight:
         except LookupError as error:
             raise StatusError(404, str(error.args[0])) from error
         return json_response(msgspec.json.encode(run))
+
+
+async def _answer(
+    request: web.Request, answer: Awaitable[PodInsight | NodeInsight | None]
+) -> web.Response:
+    found = await request.app[STREAMS].unless_closed(answer)
+    return web.Response(status=204) if found is None else json_response(msgspec.json.encode(found))
+
+
+def _query(request: web.Request) -> InsightQuery:
+    asked = request.query
+    default = InsightQuery()
+    try:
+        part = InsightPart(asked.get("part", default.part))
+        span = float(asked.get("span", default.span))
+        wait = float(asked.get("wait", default.wait))
+        if not (0 < span < math.inf and 0 <= wait < math.inf):
+            raise ValueError(f"span {span:g}, wait {wait:g}")
+    except ValueError as error:
+        raise StatusError(400, f"insight cannot be asked for like this: {error}") from error
+    return InsightQuery(part=part, span=min(span, _LONGEST), seen=asked.get("seen", ""), wait=wait)

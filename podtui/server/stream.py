@@ -84,6 +84,7 @@ class Streams:
     def __init__(self) -> None:
         self._open: set[Outflow] = set()
         self._closed = False
+        self._closing = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -91,8 +92,23 @@ class Streams:
     def close(self) -> None:
         """End them all, and at once any that begins after this."""
         self._closed = True
+        self._closing.set()
         for outflow in self._open:
             outflow.end()
+
+    async def unless_closed(self, answer: Awaitable[T]) -> T | None:
+        """An answer that may be long in coming; None where they are closed before it is there."""
+        found: list[T] = []
+        async with asyncio.TaskGroup() as group:
+
+            async def wait() -> None:
+                found.append(await answer)
+                closing.cancel()
+
+            closing = group.create_task(self._closing.wait(), name="closing")
+            waiting = group.create_task(wait(), name="waiting")
+            closing.add_done_callback(lambda _: waiting.cancel())
+        return found[0] if found else None
 
     async def run(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage
-from podtui.api.insight import PodInsight, ProbeRun
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.v1 import EphemeralContainer, Pod
@@ -64,8 +64,13 @@ class LateClient:
     async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
         return await (await self._made()).nodes_metrics()
 
-    async def insight(self, namespace: str, pod: str) -> PodInsight:
-        return await (await self._made()).insight(namespace, pod)
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        return await (await self._made()).insight(namespace, pod, query)
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        return await (await self._made()).node_insight(query)
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         return await (await self._made()).run_probe(namespace, pod, container, probe)

@@ -40,26 +40,38 @@ def top_of(
 
 
 def buckets(
-    times: Sequence[float], values: Sequence[float], width: int, begin: float, end: float
+    times: Sequence[float],
+    values: Sequence[float | None],
+    width: int,
+    begin: float,
+    end: float,
 ) -> list[float | None]:
-    """The largest value in each of ``width`` equal stretches of time. Stretches shorter than the
-    distance of two points take the point before; others without any are None."""
+    """The largest value in each of ``width`` equal stretches of time. Stretches between two points
+    that are not farther from each other than their neighbours are take the one before; others
+    without any are None, as are all after a value that is None until the next."""
     found: list[float | None] = [None] * width
     span = max(end - begin, 1e-9)
-    for at, value in zip(times, values, strict=True):
-        place = min(width - 1, int((at - begin) / span * width))
-        if place >= 0:
-            before = found[place]
-            found[place] = value if before is None else max(before, value)
+    places = [min(width - 1, int((at - begin) / span * width)) for at in times]
     gaps = [b - a for a, b in itertools.pairwise(times)]
-    reach = math.ceil(2 * min(gaps, default=0.0) / span * width)
-    last: int | None = None
-    for place, value in enumerate(found):
-        if value is not None:
-            last = place
-        elif last is not None and place - last <= reach:
-            found[place] = found[last]
+    for index, (place, value) in enumerate(zip(places, values, strict=True)):
+        if place < 0 or value is None:
+            continue
+        before = found[place]
+        found[place] = value if before is None else max(before, value)
+        for empty in range(place + 1, _reach(index, places, gaps, span, width)):
+            found[empty] = value
     return found
+
+
+def _reach(
+    index: int, places: Sequence[int], gaps: Sequence[float], span: float, width: int
+) -> int:
+    """The place before which the columns after a point are its own."""
+    around = [gaps[i] for i in (index - 1, index + 1) if 0 <= i < len(gaps)]
+    usual = 2 * max(around, default=0.0)
+    if index < len(gaps):
+        return places[index + 1] if gaps[index] <= usual or not around else places[index] + 1
+    return min(width, places[index] + 1 + math.ceil(usual / span * width))
 
 
 def plot(
@@ -67,7 +79,7 @@ def plot(
 ) -> list[Line]:
     """``height`` rows as wide as there are columns."""
     lines: list[Line] = []
-    at = {_row(level.value, height, top): level for level in levels if level.value <= top}
+    at = {row_of(level.value, height, top): level for level in levels if level.value <= top}
     for row in range(height):
         floor = height - 1 - row
         level = at.get(row)
@@ -85,7 +97,8 @@ def plot(
     return lines
 
 
-def _row(value: float, height: int, top: float) -> int:
+def row_of(value: float, height: int, top: float) -> int:
+    """The row, counted from above, in which a value ends."""
     return max(0, min(height - 1, height - 1 - int(value / top * height - 1e-9)))
 
 

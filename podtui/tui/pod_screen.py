@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
+from textual.worker import Worker
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
@@ -25,11 +26,12 @@ from podtui.tui.pod_events import PodEvents
 from podtui.tui.pod_knowledge import TABS_ASKED, Knowledge
 from podtui.tui.pod_probes import ProbesView
 from podtui.tui.pod_resources import ResourcesView
-from podtui.tui.pod_tabs import TABS, TabBar
+from podtui.tui.pod_tabs import TABS, TabBar, hidden_tabs
 from podtui.tui.pod_timeline import TimelineView
 from podtui.tui.pod_yaml import YamlView
 from podtui.tui.probe_lines import Key
 from podtui.tui.prompt import Prompt, Purpose
+from podtui.tui.resource_lines import Used
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
@@ -38,7 +40,9 @@ from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
 from podtui.tui.why_screen import WhyScreen
 
-ASK_SECONDS = 1.0
+RETRY_SECONDS = 2.0
+LEAST_SECONDS = 0.3
+"""Between two answers: what changes faster is not seen faster."""
 
 
 class PodScreen(ActingScreen, BackScreen):
@@ -58,7 +62,7 @@ class PodScreen(ActingScreen, BackScreen):
         Binding("6,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest",
                 tooltip="The file, with what is to be said below its lines"),
         Binding("7", "tab('resources')", "Resources", show=False, id="pod.resources",
-                tooltip="What its containers use, over the last hour"),
+                tooltip="What it uses, from the last minutes to the last week"),
         Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
                 tooltip="How its probes stand, and what they heard"),
         Binding("X", "why", "Why", id="pod.why",
@@ -92,7 +96,7 @@ class PodScreen(ActingScreen, BackScreen):
         self._key = key
         self._tab = tab
         self._last: Pod | None = None
-        self._poke = asyncio.Event()
+        self._asking: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -115,7 +119,6 @@ class PodScreen(ActingScreen, BackScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.action_tab(self._tab)
-        self.run_worker(self._ask_on(), name="ask", group="ask")
 
     @property
     def pod(self) -> Pod | None:
@@ -174,7 +177,10 @@ class PodScreen(ActingScreen, BackScreen):
         elif self._tab == "yaml":
             self.query_one(YamlView).show_pod(pod, manifest)
         elif self._tab == "resources":
-            self.query_one(ResourcesView).show_usage(pod, self._known.usage, now)
+            known = self._known
+            self.query_one(ResourcesView).show_usage(
+                Used(pod, known.usage, known.network, known.unmeasured), now
+            )
         elif self._tab == "probes":
             known = self._known
             self.query_one(ProbesView).show_reports(
@@ -194,19 +200,25 @@ class PodScreen(ActingScreen, BackScreen):
 
     # --- what the agent is asked for
 
-    async def _ask_on(self) -> None:
-        """Endless: ask while a tab is open that wants it."""
+    def _ask(self) -> None:
+        """Ask for what the open tab shows, and for no other any more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+        if self._tab in TABS_ASKED:
+            self._asking = self.run_worker(self._ask_on(self._tab), name="ask", group="ask")
+
+    async def _ask_on(self, tab: str) -> None:
+        """Endless; the agent answers when there is something new."""
         while True:
-            self._poke.clear()
             pod = self.pod
-            if pod is not None and self._tab in TABS_ASKED:
-                await self._known.ask(pod, self._tab)
-                self._draw(self.podtui.now())
-            try:
-                async with asyncio.timeout(ASK_SECONDS if self._tab in TABS_ASKED else None):
-                    await self._poke.wait()
-            except TimeoutError:
-                continue
+            span = self.query_one(ResourcesView).span
+            answered = pod is not None and await self._known.ask(pod, tab, span)
+            self._draw(self.podtui.now())
+            await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
+
+    def on_resources_view_wider(self, message: ResourcesView.Wider) -> None:
+        self._ask()
 
     def on_probes_view_ask(self, message: ProbesView.Ask) -> None:
         pod = self.pod
@@ -226,7 +238,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def action_tab(self, tab: str) -> None:
         self._tab = tab
-        self._poke.set()
+        self._ask()
         self.query_one(ContentSwitcher).current = tab
         if tab == "logs":
             self.logs.choose(self.pod, at_once=True)
@@ -239,7 +251,8 @@ class PodScreen(ActingScreen, BackScreen):
         return self.logs.view if self._tab == "logs" else self.query_one(f"#{self._tab}")
 
     def action_cycle(self, step: int) -> None:
-        names = list(TABS)
+        hidden = hidden_tabs(TABS, self)
+        names = [name for name in TABS if name not in hidden]
         self.action_tab(names[(names.index(self._tab) + step) % len(names)])
 
     def chosen_pods(self) -> tuple[Pod, ...]:

@@ -1,87 +1,102 @@
-"""What a pod's containers use, as plots beside what they ask for and what they may have."""
+"""What a pod uses, as plots beside what it asks for and what it may have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from podtui.api.insight import UsageSeries
+from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.pods import is_sidecar
 from podtui.api.times import short_duration
 from podtui.api.v1 import Container, Pod
-from podtui.tui.cells import Line, Span, line_width, sized, wrap
+from podtui.tui.cells import Line, Span, sized, wrap
+from podtui.tui.chart import Chart, Frame, columns_for, grid, rate
 from podtui.tui.format import millicores, size
-from podtui.tui.plot import Level, buckets, plot, top_of
 from podtui.tui.sanitize import clean
+from podtui.tui.time_span import SPANS
 from podtui.tui.usage import amount
 
-_LABEL: Final = 7
-_SIDE_BY_SIDE: Final = 72
-_GAP: Final = 2
-_LEAST: Final = 3
+_LEAST: Final = 2
 _MOST: Final = 14
+_OF_CONTAINER: Final = 5
+NO_NETWORK: Final = NetworkSeries()
+_SPACING: Final = 10.0
+"""Seconds between the agent's looks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """One resource of one container; ``request`` and ``limit`` 0 where there is none."""
+class Used:
+    """A pod, and what the agent told of its use. ``unmeasured``: of ``network``, ``disk`` and
+    ``storage``, why there is nothing."""
 
-    title: str
-    times: tuple[float, ...]
-    values: tuple[float, ...]
-    request: int
-    limit: int
-    shown: Callable[[int], str]
-    binary: bool = False
+    pod: Pod
+    usage: tuple[UsageSeries, ...] = ()
+    network: NetworkSeries = NO_NETWORK
+    unmeasured: dict[str, str] | None = None
+
+    def why(self, what: str) -> str:
+        return clean((self.unmeasured or {}).get(what, ""))
 
 
 def resource_lines(
-    pod: Pod,
-    usage: tuple[UsageSeries, ...],
-    now: float,
-    width: int,
-    height: int,
-    *,
-    whole: bool = False,
+    used: Used, now: float, span: str, width: int, height: int, *, whole: bool = False
 ) -> list[Line]:
     """Lines of at most ``width`` cells; all plots fit into ``height`` rows where that leaves them
-    readable. ``whole``: up to requests and limits, however little is used of them."""
-    known = {series.container: series for series in usage}
+    readable. ``span``: one of `SPANS`, how much of the past to show at most. ``whole``: up to
+    requests and limits, however little is used of them."""
+    pod, known = used.pod, {series.container: series for series in used.usage}
     containers = [
         c
         for c in (*pod.spec.initContainers, *pod.spec.containers)
         if c.name in known or not _ended_first(pod, c)
     ]
-    if not any(known[c.name].times for c in containers if c.name in known):
-        return [
-            (Span(" Nothing is measured of this pod yet.", "soft"),),
-            (Span(" Containers that run are looked at every ten seconds.", "muted"),),
-        ]
-    begin = min(s.times[0] for s in usage if s.times)
-    end = max(now, max(s.times[-1] for s in usage if s.times))
-    beside = width >= _SIDE_BY_SIDE
-    each = (width - _GAP) // 2 if beside else width
-    rows = _rows(len(containers), height, beside=beside)
+    times = [series.times for series in (*used.usage, used.network) if series.times]
+    if not times:
+        return _nothing_yet(span)
+    begin = max(now - SPANS[span], min(every[0] for every in times))
+    end = max(now, *(every[-1] for every in times), begin + _SPACING)
+    sections = [(clean(c.name), _charts(used, c, known.get(c.name))) for c in containers]
+    sections.append(("the pod's network", _network(used)))
+    columns = columns_for(width, _OF_CONTAINER)
+    frame = Frame(begin, end, _rows(sections, height, columns), whole)
     lines: list[Line] = []
-    for container in containers:
-        series = known.get(container.name)
-        lines.append((Span(sized(clean(container.name), width).rstrip(), "name"),))
-        if series is None or not series.times:
-            lines += [(Span("   does not run", "muted"),), ()]
-            continue
-        cpu, memory = (
-            _chart(c, begin, end, each, rows, whole=whole) for c in charts(container, series)
-        )
-        lines += _joined(cpu, memory, each) if beside else [*cpu, *memory]
-    span = short_duration(end - begin)
-    legend = (
-        Span(f" the last {span}, now at the right", "muted"),
+    for title, charts in sections:
+        lines.append((Span(sized(title, width).rstrip(), "name"),))
+        lines += _section(charts, width, columns, frame)
+    return lines + wrap(_legend(end - begin, span), width, indent=1)
+
+
+def _nothing_yet(span: str) -> list[Line]:
+    words = "The first figures come ten seconds after a container has started,"
+    return [
+        (Span(f" Nothing is measured of this pod in the last {span}.", "soft"),),
+        (Span(f" {words}", "muted"),),
+        (Span(" those of its disk and network ten seconds later.", "muted"),),
+    ]
+
+
+def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> list[Line]:
+    """What is not measured for the same reason is told in one line."""
+    if not charts:
+        return [(Span("   does not run", "muted"),)]
+    lines = grid([c for c in charts if c.known or not c.why], width, columns, frame)
+    reasons: dict[str, list[str]] = {}
+    for chart in charts:
+        if chart.why and not chart.known:
+            reasons.setdefault(chart.why, []).append(chart.title)
+    for why, titles in reasons.items():
+        words = (Span(f"{', '.join(titles)} ", "key"), Span(f"not measured: {why}", "muted"))
+        lines += wrap(words, width, indent=1)
+    return lines
+
+
+def _legend(seconds: float, span: str) -> Line:
+    return (
+        Span(f" the last {short_duration(seconds)} (", "muted"),
+        Span("[ ]", "hint-key"), Span(f" up to {span}), now at the right", "muted"),
         Span("   ━ ", "error"), Span("limit  ", "muted"),
         Span("╌ ", "key"), Span("request  ", "muted"), Span("⌃ ", "soft"), Span("peak", "muted"),
-        Span("   network, disk: not measured", "muted"),
     )  # fmt: skip
-    return lines + wrap(legend, width, indent=1)
 
 
 def _cpu(milli: int) -> str:
@@ -94,69 +109,38 @@ def _ended_first(pod: Pod, container: Container) -> bool:
     return container in pod.spec.initContainers and not is_sidecar(container)
 
 
-def _rows(containers: int, height: int, *, beside: bool) -> int:
-    plots = containers * (1 if beside else 2)
-    room = (height - 2 - containers) // max(1, plots) - 1
-    return max(_LEAST, min(_MOST, room))
+def _rows(sections: list[tuple[str, list[Chart]]], height: int, columns: int) -> int:
+    """How high plots may be for all of them to be seen at once."""
+    drawn = [sum(1 for c in charts if c.known or not c.why) for _, charts in sections]
+    bands = sum(-(-count // columns) for count in drawn)
+    said = sum(1 for count in drawn if not count) + len(sections) + 1
+    return max(_LEAST, min(_MOST, (height - said) // max(1, bands) - 1))
 
 
-def charts(container: Container, series: UsageSeries) -> tuple[Chart, Chart]:
-    """cpu and memory."""
+def _charts(used: Used, container: Container, series: UsageSeries | None) -> list[Chart]:
+    """Of one container; empty where it does not run."""
+    if series is None or not series.times:
+        return []
     requests, limits = container.resources.requests, container.resources.limits
-    cpu, memory = (
-        [amount(resource, of.get(resource, "0")) for of in (requests, limits)]
-        for resource in ("cpu", "memory")
+    (cpu, cpu_limit), (memory, memory_limit), (kept, kept_limit) = (
+        (amount(name, requests.get(name, "0")), amount(name, limits.get(name, "0")))
+        for name in ("cpu", "memory", "ephemeral-storage")
     )
-    return (
-        Chart("cpu", series.times, series.cpu, *cpu, shown=_cpu),
-        Chart("mem", series.times, tuple(map(float, series.memory)), *memory, shown=size,
-              binary=True),
-    )  # fmt: skip
-
-
-def _chart(
-    chart: Chart, begin: float, end: float, width: int, height: int, *, whole: bool
-) -> list[Line]:
-    levels = [
-        Level(value, mark, tone)
-        for value, mark, tone in ((chart.request, "╌", "key"), (chart.limit, "━", "error"))
-        if value
-    ]
-    least = 64 * 1024.0 if chart.binary else 1.0
-    top = top_of(max(chart.values), levels, least=least, whole=whole, binary=chart.binary)
-    columns = buckets(chart.times, chart.values, max(8, width - _LABEL - 1), begin, end)
-    near = bool(chart.limit) and chart.values[-1] >= 0.9 * chart.limit
-    rows = plot(columns, height, top, levels, "bar-two" if chart.binary else "bar-one")
-    labels = {0: chart.shown(round(top)), height - 1: "0"}
-    drawn: list[Line] = [
-        (Span(f"{labels.get(row, ''):>{_LABEL}}┤", "muted"), *line) for row, line in enumerate(rows)
-    ]
-    return [_heading(chart, top, width, near=near), *drawn]
-
-
-def _heading(chart: Chart, top: float, width: int, *, near: bool) -> Line:
-    now, peak = chart.shown(round(chart.values[-1])), chart.shown(round(max(chart.values)))
-    request, limit = (
-        chart.shown(value) + ("↑" if value > top else "") if value else ""
-        for value in (chart.request, chart.limit)
-    )
-    long = f"{now} now · {peak} peak"
-    long += f" · request {request}" if request else " · no request"
-    long += f" · limit {limit}" if limit else " · no limit"
-    short = f"{now} ⌃{peak}"
-    short += (f" req {request}" if request else "") + (f" lim {limit}" if limit else "")
-    alarm = " ▲" if near else ""
-    name = f"{chart.title} "
-    room = max(0, width - len(name) - len(alarm))
-    text = long if len(long) <= room else short
-    return (
-        Span(name, "key"),
-        Span(sized(text, room).rstrip() + alarm, "warning" if near else "soft"),
-    )
-
-
-def _joined(left: list[Line], right: list[Line], width: int) -> list[Line]:
+    times, disk = series.times, used.why("disk")
     return [
-        (*a, Span(" " * (width - line_width(a) + _GAP)), *b)
-        for a, b in zip(left, right, strict=True)
+        Chart("cpu", times, series.cpu, _cpu, _cpu, "bar-one", cpu, cpu_limit, asks=True),
+        Chart("mem", times, series.memory, size, size, "bar-two", memory, memory_limit,
+              binary=True, asks=True),
+        Chart("read", times, series.read, rate, size, "bar-one", binary=True, why=disk),
+        Chart("write", times, series.written, rate, size, "bar-two", binary=True, why=disk),
+        Chart("storage", times, series.storage, size, size, "bar-one", kept, kept_limit,
+              binary=True, why=used.why("storage")),
+    ]  # fmt: skip
+
+
+def _network(used: Used) -> list[Chart]:
+    times, why = used.network.times, used.why("network")
+    return [
+        Chart("in", times, used.network.received, rate, size, "bar-one", binary=True, why=why),
+        Chart("out", times, used.network.sent, rate, size, "bar-two", binary=True, why=why),
     ]

@@ -10,8 +10,7 @@ from textual.pilot import Pilot
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, full_client
 
-from podtui.api.insight import PodInsight, ProbeReport, Timeline
-from podtui.api.v1 import ObjectMeta
+from podtui.api.insight import InsightPart, PodInsight, ProbeReport
 from podtui.tui.app import PodtuiApp
 from podtui.tui.pod_events import PodEvents
 from podtui.tui.pod_screen import PodScreen
@@ -22,12 +21,10 @@ from podtui.tui.tones import LinesView
 
 def knowing() -> FakeClient:
     client = full_client()
-    meta = ObjectMeta(name="crash-loop-n1", namespace="default")
-    client.timelines["crash-loop-n1"] = Timeline(
-        metadata=meta, starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew"))
-    )
     client.insights["crash-loop-n1"] = PodInsight(
         time=0.0,
+        version="1",
+        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew")),
         probes=(ProbeReport(container="app", probe="Readiness", result="Failure", nextIn=3.0),),
         usage=(series("app"),),
     )
@@ -62,6 +59,40 @@ async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> Non
         await wait_for(pilot, lambda: "asked by hand" in lines_of(app, "probes"), "the answer")
         assert client.probed == [("crash-loop-n1", "app", "Readiness")]
         assert not client.retried, "r is the probe's here"
+
+
+async def test_what_was_told_is_not_asked_for_again_until_there_is_more() -> None:
+    client = knowing()
+    async with running(client) as (app, pilot):
+        await opened(app, pilot, "crash-loop")
+        await pilot.press("7")
+        await wait_for(pilot, lambda: "20m now" in lines_of(app, "resources"), "the usage")
+        await pilot.pause(3.0)
+        first, second = client.insight_queries
+        assert (first.part, first.seen, first.wait) == (InsightPart.USAGE, "", 0)
+        assert (second.seen, second.span) == ("1", 3600)
+        assert second.wait > 10
+        known = client.insights["crash-loop-n1"]
+        client.insights["crash-loop-n1"] = structs.replace(
+            known, version="2", usage=(series("app", 300.0),)
+        )
+        client.told_more.set()
+        await wait_for(pilot, lambda: "300m" in lines_of(app, "resources"), "the news")
+
+
+async def test_how_much_of_the_past_is_shown_is_chosen_by_keys() -> None:
+    client = knowing()
+    async with running(client) as (app, pilot):
+        await opened(app, pilot, "crash-loop")
+        await pilot.press("7")
+        await wait_for(pilot, lambda: "up to 1h" in lines_of(app, "resources"), "the usage")
+        await pilot.press("right_square_bracket", "right_square_bracket")
+        await wait_for(pilot, lambda: "up to 24h" in lines_of(app, "resources"), "a day")
+        await wait_for(pilot, lambda: client.insight_queries[-1].span == 86400, "the question")
+        await pilot.press(*["right_square_bracket"] * 9)
+        await wait_for(pilot, lambda: "up to 7d" in lines_of(app, "resources"), "a week")
+        await pilot.press(*["left_square_bracket"] * 9)
+        await wait_for(pilot, lambda: "up to 15m" in lines_of(app, "resources"), "the least")
 
 
 async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage
-from podtui.api.insight import PodInsight, ProbeRun, Timeline
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
@@ -386,7 +386,9 @@ class FakeClient:
         self.verdict = WhatIf(metadata=ObjectMeta(name="what-if-n1"), admitted=True)
         self.image_list: tuple[NodeImage, ...] = ()
         self.insights: dict[str, PodInsight] = {}
-        self.timelines: dict[str, Timeline] = {}
+        self.insight_queries: list[InsightQuery] = []
+        self.told_more = asyncio.Event()
+        self.node_told: NodeInsight | None = None
         self.probed: list[tuple[str, str, str]] = []
         self.restarted: list[tuple[str, str]] = []
         self.calls: tuple[EngineCall, ...] = ()
@@ -424,8 +426,6 @@ class FakeClient:
             yield await queue.get()
 
     async def get(self, kind: Any, namespace: str, name: str) -> Any:
-        if kind is Timeline and name in self.timelines:
-            return self.timelines[name]
         raise ApiError(404, "NotFound", f"{name} not found")
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
@@ -443,10 +443,25 @@ class FakeClient:
     async def node_metrics(self) -> NodeMetrics | None:
         return self.node_use
 
-    async def insight(self, namespace: str, pod: str) -> PodInsight:
+    async def insight(
+        self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        self.insight_queries.append(query)
         if pod not in self.insights:
             raise ApiError(404, "NotFound", f"{pod} not found")
+        if query.seen == self.insights[pod].version:
+            async with asyncio.timeout(query.wait):
+                await self.told_more.wait()
+            self.told_more.clear()
         return self.insights[pod]
+
+    async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        if self.node_told is None:
+            raise ApiError(404, "NotFound", "nobody tells of the node")
+        if query.seen == self.node_told.version:
+            async with asyncio.timeout(query.wait):
+                await self.told_more.wait()
+        return self.node_told
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         self.probed.append((pod, container, probe))
