@@ -40,6 +40,11 @@ FILLED = """((width, height) => {
     && last.bottom <= height && last.bottom > height - last.height;
 })"""
 
+# What has a bar to scroll it by.
+BARS = """[...document.querySelectorAll("body *")].filter((it) =>
+  it.checkVisibility() && it.offsetWidth - it.clientWidth - 2 * it.clientLeft > 3
+    && getComputedStyle(it).overflowY !== "visible")"""
+
 
 class Server:
     """A running ``podtui web``."""
@@ -179,6 +184,7 @@ async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
                 "document.documentElement.scrollWidth <= innerWidth"
                 " && document.documentElement.scrollHeight <= innerHeight"
             )
+            assert await page.evaluate(f"{BARS}.length") == 0
         # the end of the tab
         assert server.programs()
         await browser.close(page)
@@ -193,6 +199,7 @@ async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_pat
         await page.type("q")
         await told(page, "podtui has ended. Enter")
         await see(page, r"The agent \(process \d+\) goes on")
+        assert await page.evaluate(f"{BARS}.length") == 0
         await asyncio.to_thread(no_programs, server)
         await page.key("Enter", "Enter", text="\r")
         await see(page, "Quit")
