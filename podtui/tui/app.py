@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from rich.terminal_theme import TerminalTheme
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.screen import Screen
@@ -32,6 +32,7 @@ from podtui.tui.commands import Command, completions, offered_commands, parse_co
 from podtui.tui.live_screen import LiveScreen
 from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Changes, Link, Model
+from podtui.tui.notices import Notices, unmarked
 from podtui.tui.offers import is_offered
 from podtui.tui.pod_rows import POD_COLUMNS
 from podtui.tui.preferences import Preferences
@@ -45,7 +46,7 @@ FRAME = 0.1
 RETRY_SECONDS = 1.0
 
 
-class PodtuiApp(App[None]):
+class PodtuiApp(Notices):
     """``folder`` is shown in the status line, ``folder_path`` is where new files go until the
     first one is known; ``start_error`` is what is said when the agent could
     not be started; ``check_agent`` is asked for it once a second while nobody answers. With
@@ -171,6 +172,8 @@ class PodtuiApp(App[None]):
         while True:
             try:
                 async for delta in self.client.follow(kind):
+                    if self.model.server.is_cluster:
+                        self.model.namespace = self.client.namespace
                     self.model.fold(kind, delta)
                     self._schedule()
             except PodtuiError as error:
@@ -270,7 +273,7 @@ class PodtuiApp(App[None]):
         if self._ours:
             place = self._ours.index(self.theme) if self.theme in self._ours else -1
             self.theme = self._ours[(place + 1) % len(self._ours)]
-            self.notify(self.theme, title="Theme", timeout=2)
+            self.notify(self.theme, title="Theme", timeout=2, markup=False)
 
     def action_save_screenshot(self) -> None:
         path = self.save_screenshot(path=str(Path.cwd()))
@@ -386,7 +389,7 @@ class PodtuiApp(App[None]):
         yield SystemCommand("Quit", f"Leave the screen{agent}", self.exit)
         for name in self._ours:
             yield SystemCommand(
-                f"Theme {name}",
+                f"Theme {unmarked(name)}",
                 "Change the colours",
                 lambda name=name: setattr(self, "theme", name),
             )
@@ -398,7 +401,7 @@ class PodtuiApp(App[None]):
                 )
             for key, pod in self.model.pods.items():
                 yield SystemCommand(
-                    f"Pod {pod_label(pod)}", "Open it", lambda key=key: main.open_pod(key)
+                    f"Pod {unmarked(pod_label(pod))}", "Open it", lambda key=key: main.open_pod(key)
                 )
 
     # --- themes

@@ -239,8 +239,9 @@ def prefix(text: str, room: int) -> str:
     least, so that there is an end."""
     used = 0
     for position, character in enumerate(text):
-        used += width_of(character)
-        if used > room and position:
+        cells = width_of(character)
+        used += cells
+        if cells and used > room and position:
             return text[:position]
     return text
 

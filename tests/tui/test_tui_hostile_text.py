@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from rich.cells import cell_len
@@ -172,6 +172,7 @@ def test_a_cell_is_as_wide_as_asked(text: str, width: int, align: str) -> None:
     assert not rest or width_of(rest[0]) > 0
 
 
+@example("日\u0301x", 1)
 @given(CLEAN, st.integers(1, 30))
 def test_ends_of_a_text_fit_and_part_no_letter(text: str, room: int) -> None:
     head, tail = prefix(text, room), suffix(text, room)
