@@ -37,6 +37,7 @@ from podtui.server.engine_calls import EngineCalls
 from podtui.server.images import Images
 from podtui.server.insight import Insight
 from podtui.server.plans import Plans
+from podtui.server.summary import StatsSummary
 from podtui.server.what_if import ManifestReader, WhatIfs
 from podtui.settings import Settings
 from podtui.store import Store, open_store
@@ -161,6 +162,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
                 *Images(kubelet.images).routes(),
                 *Insight(kubelet.insights).routes(),
+                *StatsSummary(kubelet.endpoints.summary).routes(),
                 *Plans(planner(folder, kubelet.what_if)).routes(),
                 *EngineCalls(journal.calls).routes(),
             ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.summary import Summary
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import EngineNotFound, LogError
 from podtui.kubelet.instances import log_container, only_container
@@ -54,6 +55,10 @@ class Endpoints:
 
     async def node_metrics(self) -> NodeMetrics | None:
         return await self._metrics.node()
+
+    async def summary(self) -> Summary:
+        """What ``/stats/summary`` tells. Raises `EngineUnavailable`."""
+        return await self._metrics.summary()
 
     async def retry(self, namespace: str, pod: str) -> None:
         """Raises `LookupError` where there is no such pod."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
+from podtui.api.summary import CPUStats, MemoryStats, NodeSummary, PodSummary, Summary
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
@@ -16,6 +17,7 @@ from podtui.kubelet.node_usage import NodeReader, ReadDisk
 from podtui.kubelet.pod_cache import PodCache
 from podtui.kubelet.rates import Reading, rate
 from podtui.kubelet.signals import read_disk
+from podtui.kubelet.summary import Look, pod_summary
 from podtui.kubelet.timestamps import rfc3339
 from podtui.kubelet.usage_book import UsageBook, UsageRecords
 from podtui.kubelet.usage_history import NOT_MEASURED, SPACING, UsageHistory
@@ -23,7 +25,7 @@ from podtui.runtime.protocol import ContainerStats, Runtime, SandboxStats
 
 CACHED_FOR: Final = 2.0
 """Seconds for which the last figures are good enough."""
-SLICE: Final = 50
+SLICE: Final = 25
 """Pods or containers between two breaths of the event loop."""
 _NANO: Final = 1_000_000_000
 _SLACK: Final = 1.0
@@ -182,6 +184,40 @@ class Metrics:
                     window=f"{window:.3f}s",
                     containers=tuple(sorted(containers, key=lambda c: c.name)),
                 )
+
+    async def summary(self) -> Summary:
+        """All of it, as ``/stats/summary`` tells it. Raises `EngineUnavailable`."""
+        node, pods = await self.node(), await self.pods()
+        cores = {
+            (pod.metadata.namespace, pod.metadata.name): {
+                one.name: _from_nano(one.usage["cpu"]) for one in pod.containers
+            }
+            for pod in pods
+        }
+        by_pod: dict[str, list[ContainerStats]] = {}
+        for stats in self.stats:
+            by_pod.setdefault(stats.pod_uid, []).append(stats)
+        found: list[PodSummary] = []
+        for part in slices(tuple(by_pod.items())):
+            for uid, stats in part:
+                observed = self._cache.get(uid)
+                if observed is not None:
+                    own = cores.get((observed.namespace, observed.name), {})
+                    network = self.networks.get(uid)
+                    look = Look(observed, tuple(stats), network, own.get, self.sizes.of)
+                    found.append(pod_summary(look))
+            await asyncio.sleep(0)
+        return Summary(node=self._node_summary(node), pods=tuple(found))
+
+    def _node_summary(self, node: NodeMetrics | None) -> NodeSummary:
+        if node is None:
+            return NodeSummary(nodeName=self._node_name)
+        cores, time = _from_nano(node.usage["cpu"]), node.timestamp
+        return NodeSummary(
+            nodeName=self._node_name,
+            cpu=CPUStats(time=time, usageNanoCores=round(cores * _NANO)),
+            memory=MemoryStats(time=time, workingSetBytes=int(node.usage["memory"])),
+        )
 
     # --- history
 

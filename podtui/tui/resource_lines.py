@@ -133,7 +133,7 @@ def _charts(used: Used, container: Container, series: UsageSeries | None) -> lis
               binary=True, asks=True),
         Chart("read", times, series.read, rate, size, "bar-one", binary=True, why=disk),
         Chart("write", times, series.written, rate, size, "bar-two", binary=True, why=disk),
-        Chart("storage", times, series.storage, size, size, "bar-one", kept, kept_limit,
+        Chart("disk", times, series.storage, size, size, "bar-one", kept, kept_limit,
               binary=True, why=used.why("storage")),
     ]  # fmt: skip
 

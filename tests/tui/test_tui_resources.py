@@ -127,7 +127,7 @@ def test_a_container_is_told_with_what_it_asks_for() -> None:
     said = shown(used(web, series("app")), 330, 40)
     assert "cpu 20m now · 20m peak · request 10m · limit 25m" in said
     assert "mem 59Mi now · 59Mi peak · request 32Mi · limit 4Gi↑" in said
-    assert "storage 12Mi now · 12Mi peak · request 8Mi · limit 16Mi" in said
+    assert "disk 12Mi now · 12Mi peak · request 8Mi · limit 16Mi" in said
     assert "━━━━" in said
     assert "╌╌╌" in said
 

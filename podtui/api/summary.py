@@ -1,0 +1,93 @@
+"""``/stats/summary``: the kubelet's own words for what a node and its pods use.
+
+From ``k8s.io/kubelet/pkg/apis/stats/v1alpha1``; what podtui does not measure is left out.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from podtui.api.v1 import Struct, Time
+
+
+class CPUStats(Struct, frozen=True, kw_only=True):
+    """``usageNanoCores`` is the rate now, ``usageCoreNanoSeconds`` the sum since the start."""
+
+    time: Time
+    usageNanoCores: int | None = None
+    usageCoreNanoSeconds: int | None = None
+
+
+class MemoryStats(Struct, frozen=True, kw_only=True):
+    time: Time
+    workingSetBytes: int | None = None
+
+
+class InterfaceStats(Struct, frozen=True, kw_only=True):
+    """Bytes and errors since the interface was made."""
+
+    name: str
+    rxBytes: int | None = None
+    rxErrors: int | None = None
+    txBytes: int | None = None
+    txErrors: int | None = None
+
+
+class NetworkStats(Struct, frozen=True, kw_only=True):
+    """The default interface's figures, and those of each."""
+
+    time: Time
+    name: str = ""
+    rxBytes: int | None = None
+    rxErrors: int | None = None
+    txBytes: int | None = None
+    txErrors: int | None = None
+    interfaces: tuple[InterfaceStats, ...] = ()
+
+
+class FsStats(Struct, frozen=True, kw_only=True):
+    time: Time
+    availableBytes: int | None = None
+    capacityBytes: int | None = None
+    usedBytes: int | None = None
+
+
+class ContainerSummary(Struct, frozen=True, kw_only=True):
+    """``rootfs`` is the writable layer."""
+
+    name: str
+    startTime: Time | None = None
+    cpu: CPUStats | None = None
+    memory: MemoryStats | None = None
+    rootfs: FsStats | None = None
+    logs: FsStats | None = None
+
+
+class PodReference(Struct, frozen=True, kw_only=True):
+    name: str
+    namespace: str
+    uid: str
+
+
+class PodSummary(Struct, frozen=True, kw_only=True):
+    podRef: PodReference
+    startTime: Time | None = None
+    containers: tuple[ContainerSummary, ...] = ()
+    cpu: CPUStats | None = None
+    memory: MemoryStats | None = None
+    network: NetworkStats | None = None
+    ephemeralStorage: FsStats | None = field(name="ephemeral-storage", default=None)
+
+
+class NodeSummary(Struct, frozen=True, kw_only=True):
+    """``fs`` is the file system with the engine's images, volumes and logs."""
+
+    nodeName: str
+    cpu: CPUStats | None = None
+    memory: MemoryStats | None = None
+    fs: FsStats | None = None
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    node: NodeSummary
+    pods: tuple[PodSummary, ...] = ()

@@ -1,0 +1,102 @@
+"""A round of looks at a thousand pods, beside which the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from datetime import UTC, datetime, timedelta
+
+from podtui.clock import SystemClock
+from podtui.kubelet.metrics import SLICE, Metrics
+from podtui.kubelet.pod_cache import PodCache
+from podtui.kubelet.types import ObservedContainer, ObservedPod
+from podtui.runtime.memory import MemoryRuntime
+from podtui.runtime.protocol import ContainerState, ContainerStats, InterfaceStats, SandboxStats
+
+PODS = 1000
+
+
+class Busy(MemoryRuntime):
+    """Answers with a thousand pods' counters, made beforehand."""
+
+    def prepare(self) -> None:
+        now = datetime.now(UTC)
+        card = (InterfaceStats(name="eth0", received=5, sent=6),)
+        uids = [f"uid-{number}" for number in range(PODS)]
+        self.containers = tuple(
+            ContainerStats(
+                id=f"c-{uid}", name="c", pod_uid=uid, timestamp=now, cpu=5, memory=6, read=7,
+                written=8,
+            )
+            for uid in uids
+        )  # fmt: skip
+        self.sandboxes = tuple(
+            SandboxStats(id=f"s-{uid}", pod_uid=uid, timestamp=now, interfaces=card) for uid in uids
+        )
+
+    async def stats(self) -> tuple[ContainerStats, ...]:
+        return self.containers
+
+    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+        return self.sandboxes
+
+
+class Steps(SystemClock):
+    """Goes on by a minute at a time, when told to."""
+
+    def __init__(self) -> None:
+        self.minutes = 0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self.minutes)
+
+    def monotonic(self) -> float:
+        return 60.0 * self.minutes
+
+
+def world(clock: Steps) -> Metrics:
+    runtime, cache = Busy(clock=clock), PodCache()
+    runtime.prepare()
+    order, now = cache.begin(), datetime.now(UTC)
+    for number in range(PODS):
+        uid = f"uid-{number}"
+        container = ObservedContainer(
+            id=f"c-{uid}", name="c", restart_count=0, sandbox_id=f"s-{uid}",
+            state=ContainerState.RUNNING, created_at=now,
+        )  # fmt: skip
+        observed = ObservedPod(uid=uid, name=uid, namespace="default", containers=(container,))
+        cache.set(uid, observed, order)
+    return Metrics(runtime, cache, None, clock, "n1")  # type: ignore[arg-type]
+
+
+async def turns_beside(metrics: Metrics) -> list[float]:
+    """This thread's CPU seconds between two turns of others during one round: what else the machine
+    does is not in them."""
+    marks = [time.thread_time()]
+    over = asyncio.Event()
+
+    async def others() -> None:
+        while not over.is_set():
+            await asyncio.sleep(0)
+            marks.append(time.thread_time())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(others())
+        await metrics.pods()
+        over.set()
+    return [b - a for a, b in itertools.pairwise(marks)]
+
+
+async def test_others_have_their_turn_while_a_thousand_pods_are_looked_at() -> None:
+    """Each round ends a minute, for all of which there is a row to be made."""
+    clock = Steps()
+    metrics, shares = world(clock), list[float]()
+    for _ in range(6):
+        clock.minutes += 1
+        gaps = await turns_beside(metrics)
+        assert len(gaps) >= 3 * PODS / SLICE
+        shares.append(max(gaps) / sum(gaps))
+    assert len(await metrics.pods()) == PODS
+    # A step is a 120th of the round; a collection of garbage may come into one, not into all.
+    assert min(shares[1:]) < 0.15
