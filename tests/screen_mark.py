@@ -30,7 +30,8 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _ours(function: FunctionType) -> bool:
-    return function.__code__.co_filename.startswith(TESTS)
+    file = function.__code__.co_filename
+    return file.startswith(TESTS) and file != __file__
 
 
 class Reader:
@@ -38,9 +39,17 @@ class Reader:
 
     def __init__(self) -> None:
         self._known: dict[CodeType, bool] = {}
+        self._asked: dict[int, tuple[Any, bool]] = {}
 
     def starts_an_app(self, function: Any) -> bool:
         """Whether ``run_test`` is named in the function, or in one of ``tests/`` that it names."""
+        function = getattr(function, "__func__", function)
+        # By identity: what a module has is not always hashable. Kept, so that no id comes again.
+        if id(function) not in self._asked:
+            self._asked[id(function)] = function, self._read(function)
+        return self._asked[id(function)][1]
+
+    def _read(self, function: Any) -> bool:
         inner = getattr(getattr(function, "hypothesis", None), "inner_test", function)
         plain = inspect.unwrap(inspect.unwrap(inner), stop=inspect.ismethod)
         plain = getattr(plain, "__func__", plain)
