@@ -212,6 +212,8 @@ class PodtuiApp(Notices):
         self._scheduled = False
         self._published_at = time.monotonic()
         self._show(self.model.take())
+        if self.model.waits:
+            self._schedule()
 
     def _tick(self) -> None:
         if self._check_agent is not None and self.model.link is not Link.CONNECTED:

@@ -17,10 +17,11 @@ class ColumnChoice:
 
     def shown(self, columns: Sequence[Column], sort: int | None = None) -> tuple[int, ...]:
         """Places of the columns to show, in their own order; the one sorted by is among them."""
+        first = most_important(columns)
         return tuple(
             index
             for index, column in enumerate(columns)
-            if index == sort or self._shows(column, first=index == most_important(columns))
+            if index == sort or self._shows(column, first=index == first)
         )
 
     def _shows(self, column: Column, *, first: bool) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import MANIFEST_PATH
@@ -20,6 +21,9 @@ from podtui.tui.format import epoch
 from podtui.tui.node_history import NodeHistory
 from podtui.tui.rows import event_key, pod_key
 from podtui.tui.usage import Usage, node_usage, pod_usage
+
+AT_ONCE: Final = 50
+"""So many pods of which only the usage changed are told of together, or a twentieth of all."""
 
 
 class Link(Enum):
@@ -75,6 +79,7 @@ class Model:
         self.lost_reason = ""
         self._synced: set[type] = set()
         self._dirty: dict[type, set[str]] = {Pod: set(), Event: set(), Manifest: set(), Node: set()}
+        self._measured: dict[str, None] = {}
         self._usage_changed = False
         self._link_changed = True
 
@@ -173,13 +178,24 @@ class Model:
         self.usage, self.node_use = usage, node_use
         for key, pod in self.pods.items():
             if (pod.metadata.namespace, pod.metadata.name) in names:
-                self._dirty[Pod].add(key)
+                self._measured[key] = None
         self._usage_changed = True
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is more to `take` than was given: usage of very many pods."""
+        return bool(self._measured)
+
     def take(self) -> Changes:
-        """What changed since the last call."""
+        """What changed since the last call. New usage of many pods comes in parts: all their rows
+        made at once would be felt at the keys."""
+        for key in self._dirty[Pod]:
+            self._measured.pop(key, None)
+        measured = list(islice(self._measured, max(AT_ONCE, len(self.pods) // 20)))
+        for key in measured:
+            del self._measured[key]
         changes = Changes(
-            frozenset(self._dirty[Pod]),
+            frozenset(self._dirty[Pod].union(measured)),
             frozenset(self._dirty[Event]),
             frozenset(self._dirty[Manifest]),
             bool(self._dirty[Node]),

@@ -106,13 +106,14 @@ class PodsPane(TablePane):
         changed: list[Row] = []
         removed: list[str] = []
         model = self._model
+        namespaced = self._namespaced
         for key in changes.pods:
             pod = model.pods.get(key)
             if pod is None:
                 removed.append(key)
                 self.totals.drop(key)
             else:
-                changed.append(self._row(pod))
+                changed.append(self._row(pod, namespaced))
         for name in changes.manifests:
             manifest = model.manifests.get(name)
             row = manifest_row(manifest) if manifest is not None else None
@@ -127,10 +128,10 @@ class PodsPane(TablePane):
         self.recount()
         self.explain()
 
-    def _row(self, pod: Pod) -> Row:
+    def _row(self, pod: Pod, namespaced: bool) -> Row:
         use = self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
         ask = asked(pod)
-        row = pod_row(pod, use, ask=ask, namespaced=self._namespaced)
+        row = pod_row(pod, use, ask=ask, namespaced=namespaced)
         self.totals.put(pod, row, ask)
         return row
 
@@ -142,8 +143,9 @@ class PodsPane(TablePane):
     def show_columns(self, choice: ColumnChoice) -> None:
         before = self._namespaced
         super().show_columns(choice)
-        if self._namespaced is not before:
-            self.table.change([self._row(pod) for pod in self._model.pods.values()])
+        now = self._namespaced
+        if now is not before:
+            self.table.change([self._row(pod, now) for pod in self._model.pods.values()])
         self.recount()
 
     @cached_property

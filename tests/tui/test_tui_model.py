@@ -6,7 +6,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.tui.log_target import Resumption, default_container
-from podtui.tui.model import Link, Model
+from podtui.tui.model import AT_ONCE, Link, Model
 
 
 def test_folds_lists_and_changes() -> None:
@@ -44,6 +44,21 @@ def test_usage_touches_the_pods_that_it_is_about() -> None:
     model.measure((usage("web", "85m", "1Mi"),), None)
     assert model.take().pods == {"uid-web"}
     model.measure((usage("web", "85m", "1Mi"),), None)
+    assert not model.take()
+
+
+def test_new_usage_of_very_many_pods_comes_in_parts() -> None:
+    model = Model()
+    names = [f"p{number}" for number in range(2 * AT_ONCE + 5)]
+    model.fold(Pod, Synced(tuple(pod(name, status()) for name in names)))
+    model.take()
+    model.measure([usage(name, "85m", "1Mi") for name in names], None)
+    model.fold(Pod, Changed((pod("p0", status(ready=False)),)))
+    parts: list[frozenset[str]] = []
+    while model.waits:
+        parts.append(model.take().pods)
+    assert [len(part) for part in parts] == [AT_ONCE + 1, AT_ONCE, 4]
+    assert set().union(*parts) == set(model.pods), "each once, none forgotten"
     assert not model.take()
 
 
