@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import psutil
 import pytest
@@ -128,17 +127,26 @@ async def test_a_program_that_is_not_there_is_an_error_and_leaves_nothing_open()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_the_child_owns_its_terminal_and_is_podtui(tmp_path: Path) -> None:
-    """Only a terminal of its own hangs it up, tells it of sizes and lets keys interrupt it."""
-    environment = {**ENVIRONMENT, "HOME": str(tmp_path)}
-    one = await Terminal.start(
-        [*CHILD, "--version"], columns=80, rows=24, environment=environment
-    )  # fmt: skip
+async def test_the_child_is_podtui() -> None:
+    one = await Terminal.start([*CHILD, "--version"], columns=80, rows=24, environment=ENVIRONMENT)
     try:
         assert b"podtui " in await shown(one, b"\n")
-        assert os.getsid(one.pid) == one.pid
         async with asyncio.timeout(20):
             assert await one.wait() == 0
+    finally:
+        await one.end()
+
+
+async def test_the_child_owns_its_terminal() -> None:
+    """Only a terminal of its own hangs it up, tells it of sizes and lets keys interrupt it."""
+    script = (
+        "import os; from podtui.web import child;"
+        " os.execv = lambda *_: print('own', os.tcgetpgrp(0) == os.getpid()); child.main()"
+    )
+    words = [sys.executable, "-c", script]
+    one = await Terminal.start(words, columns=80, rows=24, environment=ENVIRONMENT)
+    try:
+        assert b"own True" in await shown(one, b"\n")
     finally:
         await one.end()
 
