@@ -17,15 +17,16 @@ from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Line, Span
+from podtui.tui.cells import Span
 from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
 from podtui.tui.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
+from podtui.tui.node_history_view import NodeHistoryView
 from podtui.tui.node_images import NodeImages
 from podtui.tui.node_overview import overview_lines
 from podtui.tui.node_pane import node_state
-from podtui.tui.node_plot import history_lines
 from podtui.tui.node_tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
+from podtui.tui.nodes import Books, books_of
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.pod_tabs import TabBar, hidden_tabs
 from podtui.tui.sanitize import clean
@@ -54,7 +55,7 @@ PLOTS: Final = 14
 
 
 class NodeScreen(ActingScreen, BackScreen):
-    """Opens on ``tab``."""
+    """Opens on ``tab``; of several nodes on that of the pod with the key ``pod``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('overview')", "Overview", show=False, id="node.overview",
@@ -62,7 +63,7 @@ class NodeScreen(ActingScreen, BackScreen):
         Binding("2", "tab('pods')", "Pods", show=False, id="node.pods",
                 tooltip="What each pod asks for and uses"),
         Binding("3", "tab('history')", "History", show=False, id="node.history",
-                tooltip="What the node used over the last minutes"),
+                tooltip="What the node used, from the last minutes to the last week"),
         Binding("4", "tab('images')", "Images", show=False, id="node.images",
                 tooltip="The images on the engine's disk"),
         Binding("5", "tab('rejected')", "Rejected", show=False, id="node.rejected",
@@ -87,11 +88,13 @@ class NodeScreen(ActingScreen, BackScreen):
     """
     AUTO_FOCUS = ""
 
-    def __init__(self, tab: str = "overview", wish: str = "") -> None:
+    def __init__(self, tab: str = "overview", wish: str = "", pod: str = "") -> None:
         super().__init__()
+        self._pod = pod
         self._tab = tab
         self._wish = wish
         self._asks: dict[str, Ask] = {}
+        self._books: Books | None = None
         self._gauges: tuple[Gauge, ...] = ()
         self._rejections: tuple[Rejection, ...] = ()
         self._stale = True
@@ -109,7 +112,7 @@ class NodeScreen(ActingScreen, BackScreen):
         with Container(id="content"), ContentSwitcher(initial=self._tab):
             yield LinesView(id="overview", classes="part")
             yield _part(self.pods)
-            yield LinesView(id="history", classes="part")
+            yield _part(NodeHistoryView(id="history"))
             yield _part(self.images)
             yield _part(self.rejected)
             yield self.what_if
@@ -164,8 +167,7 @@ class NodeScreen(ActingScreen, BackScreen):
         if self._tab == "overview":
             self._overview(now)
         elif self._tab == "history":
-            view = self.query_one("#history", LinesView)
-            view.show(self._history(now, max(20, view.size.width - 1), max(8, view.size.height)))
+            self.query_one(NodeHistoryView).show_gauges(self._gauges)
         for table in (self.pods, self.images, self.rejected):
             table.tick(now)
 
@@ -173,17 +175,17 @@ class NodeScreen(ActingScreen, BackScreen):
         """Add everything up anew."""
         self._stale = False
         model = self.podtui.model
-        node = model.node
-        if node is None:
+        self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
+        if books is None:
             return
-        self._gauges = gauges(node, self._asks.values(), model.usage, model.node_use)
-        self._rejections = rejections(self._asks.values(), self._gauges)
+        self._gauges = gauges(books.node, books.asks, model.usage, books.use)
+        self._rejections = rejections(books.asks, self._gauges)
         allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
         self.pods.replace(
             share_row(
                 pod, model.usage.get((pod.metadata.namespace, pod.metadata.name)), allocatable
             )
-            for pod in model.pods.values()
+            for pod in (model.pods[ask.key] for ask in books.asks if ask.key in model.pods)
             if is_active(pod)
         )
         refused = {rejection.key: rejection for rejection in self._rejections}
@@ -196,7 +198,7 @@ class NodeScreen(ActingScreen, BackScreen):
             self.what_if.node_changed(now)
 
     def _head(self) -> None:
-        node = self.podtui.model.node
+        node = self._books.node if self._books is not None else None
         if node is None:
             head = (Span(" node ", "brand"), Span(" it has not reported itself yet", "muted"))
         else:
@@ -212,19 +214,18 @@ class NodeScreen(ActingScreen, BackScreen):
         self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
 
     def _overview(self, now: float) -> None:
-        node = self.podtui.model.node
-        if node is not None:
+        if self._books is not None:
+            node = self._books.node
             view = self.query_one("#overview", LinesView)
             width, height = max(20, view.size.width - 1), view.size.height
             count = len(self._rejections)
             lines = overview_lines(node, self._gauges, count, now, width, height)
-            if (room := height - len(lines) - 1) >= PLOTS:
-                lines += [(), *self._history(now, width, room)]
+            several = self.podtui.model.server.capabilities.several_nodes
+            if (room := height - len(lines) - 1) >= PLOTS and not several:
+                past = self.query_one(NodeHistoryView)
+                past.show_gauges(self._gauges)
+                lines += [(), *past.history(width, room)]
             view.show(lines)
-
-    def _history(self, now: float, width: int, height: int) -> list[Line]:
-        samples = tuple(self.podtui.model.node_history.samples)
-        return history_lines(self._gauges, samples, now, width, height)
 
     async def _ask_images(self) -> None:
         """Endless: ask while the tab is open."""

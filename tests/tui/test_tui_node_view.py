@@ -10,6 +10,7 @@ from msgspec import structs
 from tui_scene import ago, gallery, node, now, pod, status
 
 from podtui.api.images import NodeImage
+from podtui.api.insight import NodeInsight
 from podtui.api.local import NodeMetrics
 from podtui.api.names import WOULD_EVICT, WOULD_FIT
 from podtui.api.quantity import milli_value
@@ -20,7 +21,7 @@ from podtui.tui.model import Model
 from podtui.tui.node_gauges import ask_of, gauges, rejections
 from podtui.tui.node_history import KEPT, NodeHistory, Sample
 from podtui.tui.node_overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.node_plot import history_lines, span_of
+from podtui.tui.node_plot import Past, history_lines, seen_past, told_past
 from podtui.tui.node_tables import image_row, image_summary, rejected_row, share_row
 from podtui.tui.usage import Usage
 from podtui.tui.what_if_lines import verdict_lines
@@ -56,25 +57,46 @@ def test_the_model_keeps_what_the_node_used_even_where_nothing_changed() -> None
     assert [now() - s.at for s in model.node_history.samples] == [9, 6, 3]
 
 
-@pytest.mark.parametrize(("oldest", "span"), [(5, 120), (119, 120), (130, 300), (9999, 3600)])
-def test_a_plot_shows_no_more_time_than_there_is(oldest: float, span: float) -> None:
-    assert span_of([Sample(now() - oldest, 1, 1)], now()) == span
+@pytest.mark.parametrize(
+    ("oldest", "span", "words"),
+    [(120, "15m", "the last 2m"), (7200, "15m", "the last 14m"), (7200, "6h", "the last 120m")],
+)
+def test_a_plot_shows_no_more_time_than_there_is(oldest: float, span: str, words: str) -> None:
+    samples = [Sample(now() - at, 1, 1) for at in range(int(oldest), 0, -60)]
+    past = seen_past(samples, now(), span)
+    lines = history_lines(GAUGES, past, now(), span, 78, 18)
+    assert words in text(lines[-1])
+    assert f"up to {span}" in text(lines[-1])
+
+
+def test_what_the_agent_kept_has_pods_and_disk_too() -> None:
+    times = tuple(now() - 10 * n for n in range(20, 0, -1))
+    told = NodeInsight(
+        time=now(), times=times, cpu=(400.0,) * 20, memory=(3 << 30,) * 20,
+        pods=tuple(range(20)), storage=(None, *[7 << 30] * 19),
+    )  # fmt: skip
+    lines = history_lines(GAUGES, told_past(told), now(), "1h", 240, 30)
+    whole = "\n".join(map(text, lines))
+    for words in ("cpu 0.4 now", "memory 3Gi now", "pods 19 now", "storage 7Gi now"):
+        assert words in whole
+    assert "limit 110" in whole
+    assert max(map(line_width, lines)) <= 240
 
 
 @pytest.mark.parametrize(("width", "height"), [(78, 18), (118, 28), (196, 52), (40, 10)])
 def test_plots_fit_their_place(width: int, height: int) -> None:
     samples = [Sample(now() - n, 400 + n, n << 20) for n in range(100, 0, -3)]
-    lines = history_lines(GAUGES, samples, now(), width, height)
+    lines = history_lines(GAUGES, seen_past(samples, now(), "1h"), now(), "1h", width, height)
     assert max(map(line_width, lines)) <= width
     assert len(lines) <= max(height, 13)
     whole = "\n".join(map(text, lines))
-    assert "cpu 0.4 now (11%) · 0.5 highest" in whole
+    assert "cpu 0.4 now · 0.5 peak" in whole
     assert "━" in whole
     assert "█" in whole or "▁" in whole
 
 
 def test_a_node_that_nobody_measures_says_so() -> None:
-    assert "Nothing is measured" in text(history_lines(GAUGES, [], now(), 78, 18)[0])
+    assert "Nothing is measured" in text(history_lines(GAUGES, Past(), now(), "1h", 78, 18)[0])
 
 
 # --- wishes
