@@ -139,7 +139,8 @@ class Prompt(Horizontal):
         self._typed[purpose].add("")
         self._tell(text)
         self.add_class("-open")
-        self.input.focus()
+        # At once, not when there is time for it: keys that follow fast are for it.
+        self.screen.set_focus(self.input)
 
     def close(self) -> None:
         self.remove_class("-open")

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final
 
 from podtui.api.local import Manifest
-from podtui.tui.cells import Line, Span, line_width, wrap
+from podtui.tui.cells import Line, Span, line_width, sized, wrap
 from podtui.tui.format import ago, plural
 from podtui.tui.sanitize import clean
 from podtui.tui.why import GLYPHS
@@ -58,6 +58,7 @@ ROOMS: Final = (
     Room(3, 2, excerpt=False, more=False, context=1),
     Room(2, 1, excerpt=False, more=False, context=1),
     Room(1, 1, excerpt=False, more=False, context=1),
+    Room(1, 1, excerpt=False, more=False, context=0),
 )
 """From all there is to what matters most."""
 
@@ -235,6 +236,11 @@ def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
             if rows:
                 rows.append((Span("  ⋯", "muted"),))
             continue
-        shown = clean(line[1:])[: max(8, width - 4)]
-        rows.append((Span(f"  {sign or ' '} {shown}", _TONES.get(sign, "soft")),))
+        shown = clean(line[1:])
+        if sign in _TONES:
+            # What is changed is read whole, whatever the width.
+            inside = 6 + len(shown) - len(shown.lstrip())
+            rows += wrap((Span(f"  {sign} {shown}", _TONES[sign]),), width, indent=inside)
+        else:
+            rows.append((Span(f"    {sized(shown, max(8, width - 4)).rstrip()}", "soft"),))
     return rows

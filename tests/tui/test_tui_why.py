@@ -21,7 +21,7 @@ from podtui.tui.model import Model
 from podtui.tui.tones import LinesView
 from podtui.tui.why import Explanations, explain_pod, facts_of
 from podtui.tui.why_follow import Applied, apply_fix, progress
-from podtui.tui.why_lines import WhyView, excerpt, why_lines
+from podtui.tui.why_lines import WhyView, diff_rows, excerpt, why_lines
 from podtui.tui.why_screen import WhyScreen
 from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
 
@@ -133,6 +133,19 @@ def test_an_excerpt_at_the_end_of_a_file_and_of_long_lines() -> None:
     assert len(excerpt("a\nb\nc", 3, 1, 40)) == 3
     long = texts(excerpt("x" * 500 + "HERE", 1, 501, 40))
     assert "HERE" in long[0]
+
+
+def test_what_a_fix_changes_is_read_whole_at_any_width() -> None:
+    text = f"command: [{'a long one ' * 5}]\nnote: {'a long one ' * 5}\n"
+    fix = Fix("Let a shell read it", (Edit(1, 10, "[", "[sh, -c, "),))
+    assert texts(diff_rows(text, fix, 40, 1)) == [
+        "  - command: [a long one a long one a",
+        "      long one a long one a long one ]",
+        "  + command: [sh, -c, a long one a long",
+        "      one a long one a long one a long",
+        "      one ]",
+        "    note: a long one a long one a long …",
+    ]
 
 
 # --- the line in the pods pane
