@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
@@ -167,6 +168,10 @@ class PodsPane(TablePane):
             line = self._explanations.of(self.pod, self.table.now)
         height = 1 if self.has_class("-low") else WHY_LINES
         rows = wrap(line, width)
+        if len(rows) > height:
+            # The cause matters more than its cure, which one key shows.
+            cause = takewhile(lambda span: span.tone != "hint-key", line)
+            rows = wrap((*cause, *MORE), width)
         if len(rows) > height:
             rows[height - 1 :] = [(*_cut(rows[height - 1], width - line_width(MORE)), *MORE)]
         self.why.show(list(rows))

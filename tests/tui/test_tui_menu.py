@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from textual import events
@@ -10,12 +11,13 @@ from textual.pilot import Pilot
 from tui_app import bar_text, main, running, wait_for
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.cells import Line
+from podtui.tui.cells import Line, Span, line_width
 from podtui.tui.log_view import LogView
 from podtui.tui.menu import Choice, Menu, choices, menu_lines
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.table import Table
 from podtui.tui.tones import LinesView
+from podtui.tui.why import Explanations
 from podtui.tui.why_screen import WhyScreen
 
 CHOICES = (
@@ -140,6 +142,24 @@ async def test_a_read_only_session_offers_no_deed_that_writes() -> None:
         names = {choice.id for choice in choices(main(app))}
         assert "act.delete" not in names
         assert "main.why" in names
+
+
+async def test_a_cause_goes_before_its_cure_and_says_where_it_is_cut() -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        pods = main(app).pods
+        pods.table.select("uid-crash-loop")
+        await pilot.pause()
+
+        def explained(count: int) -> list[str]:
+            cure = (Span("  X ", "hint-key"), Span("a cure of several words"))
+            with patch.object(Explanations, "of", return_value=(Span("cause " * count), *cure)):
+                pods.explain()
+            assert max(map(line_width, pods.why.lines)) <= pods.why.content_size.width
+            return " ".join(map(text_of, pods.why.lines)).split("  ")
+
+        assert explained(17)[1:] == [" X a cure of several words"]
+        assert explained(22) == [" ".join(["cause"] * 22), " X tells all"]
+        assert explained(30)[0].endswith(" cause c…")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
