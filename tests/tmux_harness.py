@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 ROOT = Path(__file__).resolve().parents[1]
 PODTUI = [sys.executable, "-m", "podtui"]
@@ -25,6 +26,16 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 30.0
         time.sleep(0.05)
 
 
+def place_of(shown: str, pattern: str) -> tuple[int, int]:
+    """Column and row, from 1, in the middle of the first group that matches, else of all of it."""
+    for row, line in enumerate(shown.splitlines(), start=1):
+        match = re.search(pattern, line)
+        if match is not None:
+            start, end = match.span(1 if match.re.groups else 0)
+            return cell_len(line[:start]) + (cell_len(line[start:end]) + 1) // 2, row
+    pytest.fail(f"no line of the screen says {pattern!r}:\n{shown}")
+
+
 class Terminal:
     """One tmux server of our own with one window of a fixed size."""
 
@@ -37,7 +48,8 @@ class Terminal:
         exports = [f"{key}={value}" for key, value in env.items()]
         self._call(
             "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
-            "env", *exports, *command,
+            # A plugin of pytest exports a size that would be believed.
+            "env", "-u", "COLUMNS", "-u", "LINES", *exports, *command,
         )  # fmt: skip
         self._call("set-option", "-g", "remain-on-exit", "on")
 
@@ -78,6 +90,28 @@ class Terminal:
                 pytest.fail(f"still seen after {timeout:.0f} s: {pattern!r}\n{shown}")
             time.sleep(0.05)
 
+    # --- the mouse
+
+    def click(self, pattern: str, *, right: bool = False, timeout: float = 30.0) -> str:
+        """Click where the screen says ``pattern``, in the middle of its first group or of all of
+        it, once it does and stands still; returns the screen that was clicked on."""
+        shown = self.see(pattern, timeout)
+        x, y = place_of(shown, pattern)
+        while (x, y) != (place := self._place_soon(pattern, timeout)):
+            x, y = place
+        button = 2 if right else 0
+        self.type(f"\x1b[<{button};{x};{y}M\x1b[<{button};{x};{y}m")
+        return shown
+
+    def _place_soon(self, pattern: str, timeout: float) -> tuple[int, int]:
+        time.sleep(0.15)
+        return place_of(self.see(pattern, timeout), pattern)
+
+    def wheel(self, pattern: str, lines: int) -> None:
+        """Turn the wheel where the screen says ``pattern``; down, or up by a negative number."""
+        x, y = place_of(self.see(pattern), pattern)
+        self.type(f"\x1b[<{65 if lines > 0 else 64};{x};{y}M" * abs(lines))
+
     def kill(self) -> None:
         self._call("kill-server")
 
@@ -112,9 +146,9 @@ class Machine:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def screen(self, columns: int, rows: int, *arguments: str) -> None:
+    def screen(self, columns: int, rows: int, *arguments: str, cwd: Path = ROOT) -> None:
         self.terminal.start(
-            [*PODTUI, *arguments], columns=columns, rows=rows, env=self.env, cwd=ROOT
+            [*PODTUI, *arguments], columns=columns, rows=rows, env=self.env, cwd=cwd
         )
 
     def write(self, name: str, text: str) -> Path:

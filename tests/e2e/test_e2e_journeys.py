@@ -1,0 +1,278 @@
+"""From a pod that crash-loops to one that is ready, its log saved, a delete undone: by keys alone
+and by mouse alone, on narrow, normal and wide terminals, on the real engine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from tmux_harness import Machine, Terminal, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(120)]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: NAME
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      image: busybox:1.36
+      imagePullPolicy: IfNotPresent
+      command: COMMAND
+"""
+SCRIPT = "for n in 1 2 3; do echo did item $n; done; exec sleep 999"
+BROKEN = f'["{SCRIPT}"]'
+MENDED = f'["sh", "-c", "{SCRIPT}"]'
+CAUSE = f"app cannot start: there is no program {SCRIPT} in the image busybox:1.36."
+WHY = "The whole line was taken for a program's name: each word is an item of the list."
+EVIDENCE = "executable file not found in $PATH"
+READY = r"^│[ ▌]worker-n1 +1/1 +● Running"
+LOOPS = r"^│[ ▌](worker-n1) +0/1 +✖ CrashLoopBackOff"
+
+
+def manifest(name: str, command: str) -> str:
+    return POD.replace("NAME", name).replace("COMMAND", command)
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """One agent with three pods for all journeys; each has a terminal of its own."""
+    if shutil.which("tmux") is None:
+        pytest.fail("tmux is not installed: these tests drive the program in it")
+    base = tmp_path_factory.mktemp("journeys")
+    machine = Machine(base, Terminal(base / "tmux.sock"), "auto")
+    for name in ("quiet", "ticker"):
+        machine.write(f"{name}.yaml", manifest(name, '["sleep", "999"]'))
+    try:
+        yield machine
+    finally:
+        machine.terminal.kill()
+        machine.run("down", "--yes")
+
+
+@pytest.fixture
+def journey(workshop: Machine, tmp_path: Path, size: tuple[int, int]) -> Iterator[Terminal]:
+    """A terminal on the three pods, of which one has just been broken."""
+    terminal = workshop.terminal = Terminal(tmp_path / "tmux.sock")
+    workshop.write("worker.yaml", manifest("worker", BROKEN))
+    (tmp_path / "work").mkdir()
+    workshop.screen(*size, cwd=tmp_path / "work")
+    try:
+        yield terminal
+    finally:
+        terminal.kill()
+        # What one has sorted is remembered, and would be turned round by the next.
+        shutil.rmtree(workshop.root.parent / ".local" / "state" / "podtui", ignore_errors=True)
+
+
+class Hand(Protocol):
+    """What somebody does at each step."""
+
+    def find(self) -> None:
+        """Bring what is wrong to the top or leave nothing else, and choose it."""
+
+    def explain(self) -> None:
+        """Open why, from the pods."""
+
+    def mend(self) -> None:
+        """Apply the fix that is shown."""
+
+    def back(self) -> None:
+        """Go back to all the pods."""
+
+    def save_log(self) -> None:
+        """Write the chosen pod's log to a file."""
+
+    def delete(self) -> None:
+        """Ask to delete the pod."""
+
+    def confirm(self) -> None:
+        """Say yes."""
+
+    def undo(self) -> None:
+        """Bring it back."""
+
+    def leave(self) -> None:
+        """Close the screen."""
+
+
+class Keys:
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def find(self) -> None:
+        self.terminal.keys("C-z")
+        self.terminal.see("1 Pods · 1 of 3 · ▲ faults only")
+
+    def explain(self) -> None:
+        self.terminal.keys("X")
+
+    def mend(self) -> None:
+        self.terminal.keys("f")
+
+    def back(self) -> None:
+        self.terminal.keys("q")
+        self.terminal.see("faults only")
+        self.terminal.keys("Escape")
+        self.terminal.see(r"1 Pods · 3\b")
+        self.terminal.keys("g", "/")
+        self.terminal.see(r"^ / ")
+        self.terminal.type("worker")
+        self.terminal.keys("Enter")
+        self.terminal.see(r"1 Pods · 1 of 3 · /worker")
+
+    def save_log(self) -> None:
+        self.terminal.keys("l")
+        self.terminal.see("did item 3")
+        self.terminal.keys("C-s")
+
+    def delete(self) -> None:
+        self.terminal.keys("1", "C-d")
+
+    def confirm(self) -> None:
+        self.terminal.keys("y")
+
+    def undo(self) -> None:
+        self.terminal.keys("u")
+
+    def leave(self) -> None:
+        self.terminal.keys("q")
+
+
+class Mouse:
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def find(self) -> None:
+        self.terminal.click(r"READY +(STATUS)")
+        shown = self.terminal.see(r"STATUS[↑↓]")
+        rows = re.findall(r"^│[ ▌](\w+)-n1 +\d/\d", shown, re.MULTILINE)
+        assert rows[0] == "worker", shown
+        self.terminal.click(LOOPS)
+
+    def explain(self) -> None:
+        self.terminal.click("app cannot start")
+
+    def mend(self) -> None:
+        self.terminal.click("f Apply the fix")
+
+    def back(self) -> None:
+        self.terminal.click("esc Back")
+        self.terminal.click(READY.replace("worker-n1", "(worker-n1)"))
+
+    def save_log(self) -> None:
+        if not re.search("did item 3", self.terminal.screen()):
+            self.terminal.click("3 Logs")
+        self.terminal.click("did item 3", right=True)
+        self._choose(r"\^s +(Save) ")
+
+    def _choose(self, entry: str) -> None:
+        """Click on an entry of the menu, which may be further down."""
+        self.terminal.see("a click or enter does it")
+        for _ in range(20):
+            if re.search(entry, self.terminal.screen(), re.MULTILINE):
+                break
+            self.terminal.wheel("a click or enter does it", 1)
+            time.sleep(0.2)
+        self.terminal.click(entry)
+
+    def delete(self) -> None:
+        self.terminal.click(READY.replace("worker-n1", "(worker-n1)"), right=True)
+        self._choose(r"\^d +(Delete) ")
+
+    def confirm(self) -> None:
+        self.terminal.click(r"y +(Delete worker-n1)")
+
+    def undo(self) -> None:
+        self.terminal.click("a (click here)")
+
+    def leave(self) -> None:
+        self.terminal.click("q Quit")
+
+
+def words(shown: str) -> str:
+    """The screen's text without frames, bars and line ends: what is wrapped reads on."""
+    return " ".join(re.sub(r"[│╭╮╰╯─▌▏┃▁-█]", " ", shown).split())
+
+
+def says(terminal: Terminal, *whole: str) -> str:
+    """Wait until all of these are on the screen, none of them cut."""
+    deadline = time.monotonic() + 30
+    while missing := [each for each in whole if each not in words(terminal.screen())]:
+        if time.monotonic() > deadline:
+            pytest.fail(f"not said: {missing}\n{terminal.screen()}")
+        time.sleep(0.05)
+    return checked(terminal)
+
+
+def checked(terminal: Terminal) -> str:
+    """The screen, on which nothing broke and the last line of keys is whole."""
+    shown = terminal.see(r"( \? Help( +q Quit)?\s*$)|(Traceback)")
+    assert "Traceback" not in shown, shown
+    return shown
+
+
+@pytest.mark.parametrize("hands", [Keys, Mouse], ids=["keys", "mouse"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
+def test_find_explain_mend_save_delete_undo(
+    workshop: Machine,
+    journey: Terminal,
+    size: tuple[int, int],
+    hands: type[Keys] | type[Mouse],
+    tmp_path: Path,
+) -> None:
+    terminal, path = journey, workshop.folder / "worker.yaml"
+    hand: Hand = hands(terminal)
+    shown = terminal.see(LOOPS, 60)
+    assert (max(map(len, shown.splitlines())), len(shown.splitlines())) == size
+    for name in ("quiet", "ticker"):
+        terminal.see(rf"^│[ ▌]{name}-n1 +1/1 +● Running")
+    hand.find()
+    says(terminal, f"{CAUSE} X ")
+
+    hand.explain()
+    shown = says(terminal, CAUSE, WHY, EVIDENCE, "worker.yaml:11 spec.containers[0].command",
+                 "Fix Let a shell read the line: sh -c", f"- command: {BROKEN}",
+                 f"+ command: {MENDED}", "f Apply the fix", "esc Back")  # fmt: skip
+    assert "…" not in shown, shown
+    assert path.read_text() == manifest("worker", BROKEN)
+
+    hand.mend()
+    wait_until(lambda: path.read_text() == manifest("worker", MENDED), "the fix is written")
+    says(terminal, "✔ applied: Let a shell read the line: sh -c ● it helped")
+    hand.back()
+    terminal.see(READY)
+    checked(terminal)
+
+    hand.save_log()
+    shown = says(terminal, "Saved 3 lines")
+    (saved,) = (tmp_path / "work").iterdir()
+    assert "".join(saved.name.split()) in "".join(words(shown).split()), shown
+    lines = [line.split(" ", 1) for line in saved.read_text().splitlines()]
+    assert [text for _, text in lines] == ["did item 1", "did item 2", "did item 3"]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", stamp) for stamp, _ in lines)
+
+    hand.delete()
+    says(terminal, "Delete worker-n1?", "worker.yaml → .trash/", "worker-n1 is removed",
+         "n [ Cancel ] y Delete worker-n1")  # fmt: skip
+    assert path.exists()
+    hand.confirm()
+    wait_until(lambda: not path.exists(), "the manifest is in the trash")
+    says(terminal, "worker.yaml moved to the trash")
+    terminal.see_no(r"^│[ ▌]worker-n1 +\d/\d")
+    hand.undo()
+    wait_until(path.exists, "the manifest is back")
+    terminal.see(READY)
+    assert path.read_text() == manifest("worker", MENDED)
+    checked(terminal)
+    hand.leave()
+    terminal.see("goes on supervising")
+    assert "Traceback" not in terminal.screen()
