@@ -276,17 +276,18 @@ class Metrics:
         return self._node_of(found.cores, found.memory, found.storage, found.window)
 
     def _node_of(
-        self, cores: float, memory: int, storage: int | None, window: float
+        self, cores: float | None, memory: int, storage: int | None, window: float
     ) -> NodeMetrics:
         running = sum(1 for observed in self._cache if observed.sandboxes)
         room = NOT_MEASURED if storage is None else float(storage)
         now = self._clock.now()
-        self.history.add(now.timestamp(), (), (cores * 1000, memory, running, room))
+        if cores is not None:
+            self.history.add(now.timestamp(), (), (cores * 1000, memory, running, room))
         return NodeMetrics(
             metadata=ObjectMeta(name=self._node_name),
             timestamp=rfc3339(now),
             window=f"{window:.3f}s",
-            usage={"cpu": _nano(cores), "memory": str(memory)},
+            usage={"cpu": _nano(cores or 0.0), "memory": str(memory)},
         )
 
 

@@ -26,11 +26,11 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """``cores`` in use over the last ``window`` seconds; ``memory`` and ``storage`` (of the file
-    system with the engine's images, volumes and logs) in bytes, ``storage`` None where it cannot
-    be told."""
+    """``cores`` in use over the last ``window`` seconds, None at the first look; ``memory`` and
+    ``storage`` (of the file system with the engine's images, volumes and logs) in bytes,
+    ``storage`` None where it cannot be told."""
 
-    cores: float
+    cores: float | None
     memory: int
     storage: int | None
     window: float
@@ -61,7 +61,7 @@ class NodeReader:
         if self._figures is not None and before is not None and now - before[1] < self._least:
             return self._figures
         usage, disk = await asyncio.to_thread(self._look, engine_root)
-        window, cores = self._least, 0.0
+        window, cores = self._least, None
         if before is not None:
             window = max(1e-3, now - before[1])
             cores = max(0.0, (usage.cpu - before[0].cpu) / _NANO / window)

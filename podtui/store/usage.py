@@ -1,4 +1,4 @@
-"""What was used, on disk beside the records: one row for every minute, one for every ten."""
+"""What was used, on disk beside the records: a row or two for every minute, and every ten."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from podtui.errors import PodtuiError
 from podtui.store.database import connect
 
 _SCHEMA: Final = (
-    "CREATE TABLE IF NOT EXISTS usage (level INTEGER NOT NULL, at INTEGER NOT NULL,"
-    " data BLOB NOT NULL, PRIMARY KEY (level, at)) WITHOUT ROWID"
+    "CREATE TABLE IF NOT EXISTS usage_rows (level INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB)",
+    "CREATE INDEX IF NOT EXISTS usage_rows_by_time ON usage_rows (level, at)",
 )
 _EFFORT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """``at`` in Unix seconds; ``data`` is the writer's own affair."""
+    """``at`` in Unix seconds, for which there may be several rows; ``data`` is the writer's own
+    affair."""
 
     level: int
     at: int
@@ -41,7 +42,7 @@ class UsageTable:
         """All there is, each level in the order of time. What is unreadable is left out."""
         found: list[UsageRow] = []
         with self._opened() as connection:
-            rows = connection.execute("SELECT level, at, data FROM usage ORDER BY level, at")
+            rows = connection.execute("SELECT level, at, data FROM usage_rows ORDER BY level, at")
             for level, at, data in rows:
                 try:
                     found.append(UsageRow(level, at, zlib.decompress(data)))
@@ -55,9 +56,9 @@ class UsageTable:
         with self._opened() as connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?)", packed)
+            connection.executemany("INSERT INTO usage_rows VALUES (?, ?, ?)", packed)
             connection.executemany(
-                "DELETE FROM usage WHERE level = ? AND at < ?", tuple(oldest.items())
+                "DELETE FROM usage_rows WHERE level = ? AND at < ?", tuple(oldest.items())
             )
             connection.execute("COMMIT")
 
@@ -66,7 +67,8 @@ class UsageTable:
         """The file, open for one piece of work; what was begun and fails is rolled back."""
         try:
             with self._lock, closing(connect(self._path)) as connection:
-                connection.execute(_SCHEMA)
+                for statement in _SCHEMA:
+                    connection.execute(statement)
                 yield connection
         except sqlite3.Error as error:
             raise PodtuiError(f"cannot use the usage in {self._path}: {error}") from error

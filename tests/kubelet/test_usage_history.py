@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from fake_host import FakeHost
@@ -141,19 +142,19 @@ def test_counters_that_go_back_or_clocks_that_jump_make_no_rate(
 
 class FakeTable:
     def __init__(self, problem: str = "") -> None:
-        self.rows: dict[tuple[int, int], UsageRow] = {}
+        self.rows: list[UsageRow] = []
         self.oldest: Mapping[int, int] = {}
         self.problem = problem
 
     def load(self) -> tuple[UsageRow, ...]:
         if self.problem:
             raise PodtuiError(self.problem)
-        return tuple(row for _, row in sorted(self.rows.items()))
+        return tuple(sorted(self.rows, key=lambda row: (row.level, row.at)))
 
     def write(self, rows: Sequence[UsageRow], oldest: Mapping[int, int]) -> None:
         if self.problem:
             raise PodtuiError(self.problem)
-        self.rows |= {(row.level, row.at): row for row in rows}
+        self.rows += rows
         self.oldest = oldest
 
 
@@ -190,6 +191,19 @@ async def test_another_agent_goes_on_with_what_the_last_one_saw() -> None:
     assert lately.times[0] == T0
     assert lately.columns[0][:2] == (50, 110), "the highest of each minute"
     assert lately.times[-1] == end + 60
+
+
+async def test_rows_of_one_time_that_came_apart_do_not_undo_each_other(tmp_path: Path) -> None:
+    table, history = UsageTable(str(tmp_path / "records.db")), UsageHistory()
+    book = UsageBook(table, history, At(T0 + 200))
+    for key in (KEY, ()):
+        for second in (0, 60):
+            history.add(T0 + second, key, (7.0,) * (5 if key else 4))
+        await book.write(history.drain())
+    after = UsageHistory()
+    await UsageBook(table, after, At(T0 + 200)).load()
+    for key in (KEY, ()):
+        assert after.points(key, T0, 21600).columns[0] == (7.0,)
 
 
 async def test_the_stretch_that_a_restart_cuts_is_made_up_from_the_minutes_of_it() -> None:
@@ -248,7 +262,7 @@ async def test_a_file_that_cannot_be_used_is_logged_once(
     ]
 
 
-def test_the_table_keeps_what_is_written_and_forgets_what_is_old(tmp_path: object) -> None:
+def test_the_table_keeps_what_is_written_and_forgets_what_is_old(tmp_path: Path) -> None:
     path = f"{tmp_path}/records.db"
     UsageTable(path).write([UsageRow(1, T0, b"a" * 1000), UsageRow(2, T0, b"b")], {})
     UsageTable(path).write([UsageRow(1, T0 + 60, b"c")], {1: T0 + 60, 2: T0})
