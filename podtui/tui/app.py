@@ -44,6 +44,7 @@ from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, l
 
 FRAME = 0.1
 RETRY_SECONDS = 1.0
+LATER_SECONDS = 1.0
 
 
 class PodtuiApp(Notices):
@@ -146,9 +147,14 @@ class PodtuiApp(Notices):
         if self._on_painted is not None:
             self._on_painted()
         self.run_worker(self._follow_all(), name="follow", group="follow")
-        self.run_worker(asyncio.to_thread(later.load), name="later", group="later")
+        self.run_worker(self._load_later(), name="later", group="later")
         if self._theme_dirs:
             self.run_worker(self._watch_themes(), name="themes", group="themes")
+
+    async def _load_later(self) -> None:
+        # The client's libraries and the first pods go before.
+        await asyncio.sleep(LATER_SECONDS)
+        await asyncio.to_thread(later.load)
 
     async def on_unmount(self) -> None:
         await self.client.close()
