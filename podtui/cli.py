@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podtui import __version__, talk_cli, web_cli
+from podtui import __version__, cluster_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole command line; ``podtui [PATH]`` without a command is the screen."""
     parser = argparse.ArgumentParser(
         prog="podtui",
-        parents=[_common_options(), _screen_options()],
+        parents=[_common_options(), _screen_options(), cluster_cli.options()],
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
         " engine and shows what becomes of them.",
         epilog="Without a command: open the screen, and start the agent if none runs."
         " 'podtui COMMAND --help' tells more of a command.",
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
-    parser.set_defaults(run=_screen, config=None, theme=None, **dict.fromkeys(_FLAGS))
+    nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
+    parser.set_defaults(run=_screen, config=None, theme=None, **nothing)
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
     )
@@ -88,6 +89,8 @@ def build_parser() -> argparse.ArgumentParser:
         name: str, run: Callable[[argparse.Namespace], int], help_: str, *, screen: bool = False
     ) -> Any:
         parents = [_common_options()] + ([_screen_options()] if screen else [])
+        if name in cluster_cli.COMMANDS:
+            parents.append(cluster_cli.options())
         command = commands.add_parser(name, parents=parents, help=help_, description=help_)
         command.set_defaults(run=run)
         return command
@@ -123,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if path is not None:
         namespace.static_pod_path = path
     try:
+        namespace.cluster = cluster_cli.is_asked(namespace)
         return namespace.run(namespace)
     except UsageError as error:
         print(f"podtui: {error}", file=sys.stderr)
@@ -143,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _take_path(arguments: list[str]) -> str | None:
     """Remove and return the first word that is neither an option, its value nor a command."""
     takes_value = {"--root-dir", "--static-pod-path", "--node-name", "--engine", "--config"}
-    takes_value.add("--theme")
+    takes_value |= {"--theme", *cluster_cli.TAKES_VALUE}
     skip = False
     for index, word in enumerate(arguments):
         if skip:
@@ -194,6 +198,8 @@ def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
+    if namespace.cluster:
+        return cluster_cli.screen(namespace, lambda: _resolved(namespace))
     # `run_tui` takes up the search for garbage again when there is a picture. Until then all that
     # is made is kept, and looking through it is a tenth of the start.
     gc.disable()
@@ -249,6 +255,8 @@ def _agent(namespace: argparse.Namespace) -> int:
 
 
 def _status(namespace: argparse.Namespace) -> int:
+    if namespace.cluster:
+        return cluster_cli.status(namespace)
     from podtui.client.simple import get_json
 
     settings = _settings(namespace)
@@ -270,6 +278,8 @@ def _status(namespace: argparse.Namespace) -> int:
 
 
 def _why(namespace: argparse.Namespace) -> int:
+    if namespace.cluster:
+        return cluster_cli.why(namespace)
     settings = _settings(namespace)
     if not settings.socket_path.exists():
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")

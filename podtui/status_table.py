@@ -15,14 +15,19 @@ def clean(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
 
 
-def render(table: dict[str, Any]) -> str:
-    """A ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them."""
+def render(table: dict[str, Any], *, namespaced: bool = False) -> str:
+    """A ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them; ``namespaced``
+    puts the namespaces before."""
     columns: list[dict[str, Any]] = table.get("columnDefinitions") or []
     rows: list[dict[str, Any]] = table.get("rows") or []
     shown = [i for i, column in enumerate(columns) if not column.get("priority")]
     lines: list[Sequence[str]] = [[str(columns[i]["name"]).upper() for i in shown]]
     lines += [[clean(str(row["cells"][i])) for i in shown] for row in rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(shown))]
+    if namespaced:
+        places = [row.get("object", {}).get("metadata", {}).get("namespace", "") for row in rows]
+        heads = ["NAMESPACE", *(clean(str(place)) for place in places)]
+        lines = [(head, *line) for head, line in zip(heads, lines, strict=True)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from podtui.client.common import ApiClient
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
-from podtui.client.unix import UnixClient
 from podtui.errors import PodtuiError, UsageError
 
 T = TypeVar("T")
@@ -62,11 +62,11 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
-def run(socket_path: Path, job: Callable[[UnixClient], Coroutine[Any, Any, T]]) -> T:
-    """Run ``job`` with a client of the agent on this socket."""
+def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+    """Run ``job`` with a client that is made for it."""
 
     async def with_client() -> T:
-        client = UnixClient(socket_path)
+        client = make()
         try:
             return await job(client)
         finally:
@@ -78,12 +78,12 @@ def run(socket_path: Path, job: Callable[[UnixClient], Coroutine[Any, Any, T]]) 
 # --- exec and attach
 
 
-async def execute(client: UnixClient, namespace: str, pod: str, query: ExecQuery) -> int:
+async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
     """The command's exit code."""
     return await _talk(client.exec(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
 
 
-async def attach(client: UnixClient, namespace: str, pod: str, query: AttachQuery) -> int:
+async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
     return await _talk(client.attach(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
 
 
@@ -194,7 +194,7 @@ async def _resize(session: RemoteSession, sizes: AsyncIterator[tuple[int, int]])
 
 
 async def forward(
-    client: UnixClient,
+    client: ApiClient,
     namespace: str,
     pod: str,
     ports: Sequence[tuple[int, int]],
@@ -229,7 +229,7 @@ async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
 # --- cp
 
 
-async def copy(client: UnixClient, container: str, source: Place, target: Place) -> str:
+async def copy(client: ApiClient, container: str, source: Place, target: Place) -> str:
     """What was copied, in words. Raises `PodtuiError`."""
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one of the two must be in a container (POD:PATH), the other here")

@@ -5,27 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from podtui import cluster_cli
 from podtui.errors import AgentUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from podtui.client.common import ApiClient
     from podtui.settings import Settings
 
 COMMANDS: Final = ("exec", "attach", "port-forward", "cp")
 Add = Callable[[str, Callable[[argparse.Namespace], int], str], Any]
+Make = Callable[[], "ApiClient"]
 
 
 def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None:
     """``add`` makes a command's parser from its name, what runs it and its help."""
 
-    def agent(namespace: argparse.Namespace) -> Path:
+    def agent(namespace: argparse.Namespace) -> Make:
+        if namespace.cluster:
+            _, target = cluster_cli.find(namespace)
+            namespace.namespace = namespace.namespace or target.namespace
+            return lambda: cluster_cli.client(target, "")
         found = settings(namespace)
         if not found.socket_path.exists():
             raise AgentUnavailable(f"no agent runs for {found.rootDir}; 'podtui' starts one")
-        return found.socket_path
+        namespace.namespace = namespace.namespace or "default"
+        return lambda: _unix(found.socket_path)
 
     run = add("exec", lambda it: _exec(it, agent(it)), "run a command in a container")
     run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD -- COMMAND …"
@@ -58,7 +65,6 @@ def take_words(arguments: list[str]) -> list[str]:
 def _pod(parser: argparse.ArgumentParser, *, named: bool = True, container: bool = True) -> None:
     if named:
         parser.add_argument("pod", metavar="POD")
-    parser.add_argument("-n", "--namespace", default="default")
     if container:
         parser.add_argument("-c", "--container", default="", help="needed where there are several")
 
@@ -68,7 +74,13 @@ def _streams(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-t", "--tty", action="store_true", help="give it a terminal")
 
 
-def _exec(namespace: argparse.Namespace, socket: Path) -> int:
+def _unix(socket: Path) -> ApiClient:
+    from podtui.client.unix import UnixClient
+
+    return UnixClient(socket)
+
+
+def _exec(namespace: argparse.Namespace, make: Make) -> int:
     from podtui import talk
     from podtui.client.talking import ExecQuery
 
@@ -81,11 +93,11 @@ def _exec(namespace: argparse.Namespace, socket: Path) -> int:
         tty=namespace.tty and sys.stdin.isatty(),
     )
     return talk.run(
-        socket, lambda client: talk.execute(client, namespace.namespace, namespace.pod, query)
+        make, lambda client: talk.execute(client, namespace.namespace, namespace.pod, query)
     )
 
 
-def _attach(namespace: argparse.Namespace, socket: Path) -> int:
+def _attach(namespace: argparse.Namespace, make: Make) -> int:
     from podtui import talk
     from podtui.client.talking import AttachQuery
 
@@ -95,11 +107,11 @@ def _attach(namespace: argparse.Namespace, socket: Path) -> int:
         tty=namespace.tty and sys.stdin.isatty(),
     )
     return talk.run(
-        socket, lambda client: talk.attach(client, namespace.namespace, namespace.pod, query)
+        make, lambda client: talk.attach(client, namespace.namespace, namespace.pod, query)
     )
 
 
-def _forward(namespace: argparse.Namespace, socket: Path) -> int:
+def _forward(namespace: argparse.Namespace, make: Make) -> int:
     from podtui import talk
 
     ports = talk.parse_ports(namespace.ports)
@@ -108,16 +120,16 @@ def _forward(namespace: argparse.Namespace, socket: Path) -> int:
         print(line, flush=True)
 
     talk.run(
-        socket,
+        make,
         lambda client: talk.forward(client, namespace.namespace, namespace.pod, ports, say),
     )
     return 0
 
 
-def _copy(namespace: argparse.Namespace, socket: Path) -> int:
+def _copy(namespace: argparse.Namespace, make: Make) -> int:
     from podtui import talk
 
     source = talk.parse_place(namespace.source, namespace.namespace)
     target = talk.parse_place(namespace.target, namespace.namespace)
-    print(talk.run(socket, lambda client: talk.copy(client, namespace.container, source, target)))
+    print(talk.run(make, lambda client: talk.copy(client, namespace.container, source, target)))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -32,7 +32,10 @@ def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
     None asks about everything that is not well. Raises `UsageError` where there is no such pod,
     and what `get_json` raises.
     """
-    reports = _reports(socket_path, wanted)
+    return _said(_reports(_Agent(socket_path), wanted), wanted, output)
+
+
+def _said(reports: list[Report], wanted: str | None, output: str) -> tuple[str, bool]:
     if wanted is None:
         reports = [report for report in reports if not report.well]
     well = all(report.well for report in reports)
@@ -41,18 +44,63 @@ def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
     return render_text(reports) or "All pods are well.", well
 
 
-def _reports(socket_path: Path, wanted: str | None) -> list[Report]:
-    def items(path: str, kind: type[T]) -> list[T]:
-        found: Any = get_json(socket_path, path).get("items") or []
+def why_of_cluster(
+    ask: Callable[[str], bytes], pods: str, wanted: str | None, output: str
+) -> tuple[str, bool]:
+    """The same for a cluster: ``ask`` gives what is at a path, ``pods`` is where the pods are."""
+    return _said(_reports(_Cluster(ask, pods), wanted), wanted, output)
+
+
+class _Agent:
+    """What the socket of an agent gives."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self._socket_path = socket_path
+
+    def items(self, plural: str, kind: type[T]) -> list[T]:
+        root = f"/apis/{GROUP_VERSION}" if plural == "manifests" else "/api/v1"
+        found: Any = get_json(self._socket_path, f"{root}/{plural}").get("items") or []
         return [msgspec.convert(item, kind) for item in found]
 
-    pods = items("/api/v1/pods", Pod)
-    manifests = items(f"/apis/{GROUP_VERSION}/manifests", Manifest)
-    node = next(iter(items("/api/v1/nodes", Node)), None)
-    events = items("/api/v1/events", Event)
-    chosen = [pod for pod in pods if wanted is None or _is_called(pod, wanted, node)]
+    def text(self, path: str) -> bytes:
+        return get_bytes(self._socket_path, path)
+
+
+class _Cluster:
+    """What an API server gives; of nodes and events as much as one may see."""
+
+    def __init__(self, ask: Callable[[str], bytes], pods: str) -> None:
+        self._ask = ask
+        self._pods = pods
+
+    def items(self, plural: str, kind: type[T]) -> list[T]:
+        if plural == "manifests":
+            return []
+        path = "/api/v1/nodes" if plural == "nodes" else self._pods.removesuffix("pods") + plural
+        try:
+            document: Any = msgspec.json.decode(self._ask(path))
+        except ApiError as error:
+            if error.code == 403 and plural != "pods":
+                return []
+            raise
+        items: list[Any] = document.get("items") or []
+        return [msgspec.convert(item, kind) for item in items]
+
+    def text(self, path: str) -> bytes:
+        return self._ask(path)
+
+
+def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
+    pods = source.items("pods", Pod)
+    manifests = source.items("manifests", Manifest)
+    nodes = source.items("nodes", Node)
+    events = source.items("events", Event)
+    chosen = [
+        pod for pod in pods if wanted is None or _is_called(pod, wanted, _node_of(pod, nodes))
+    ]
     reports = [
-        _of_pod(socket_path, pod, _facts(pod, pods, manifests, node, events)) for pod in chosen
+        _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
+        for pod in chosen
     ]
     told = {id(report.manifest) for report in reports}
     files = [
@@ -64,6 +112,13 @@ def _reports(socket_path: Path, wanted: str | None) -> list[Report]:
     if wanted is not None and not reports and not files:
         raise UsageError(f"there is no pod and no file called {wanted!r}")
     return [*reports, *files]
+
+
+def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
+    """Its own of several, else the only one."""
+    if len(nodes) == 1:
+        return nodes[0]
+    return next((node for node in nodes if node.metadata.name == pod.spec.nodeName), None)
 
 
 def _is_called(pod: Pod, wanted: str, node: Node | None) -> bool:
@@ -96,22 +151,24 @@ def _facts(
             (m for m in manifests if (m.status.podNamespace, m.status.podName) == key), None
         ),
         node=node,
-        others=tuple(other for other in pods if other is not pod),
+        others=tuple(
+            other for other in pods if other is not pod and other.spec.nodeName == pod.spec.nodeName
+        ),
     )
 
 
-def _of_pod(socket_path: Path, pod: Pod, facts: Facts) -> Report:
+def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     """What is said of a pod, once more with its log where that may tell more."""
     said = diagnose(facts)
     if said.wants_log and said.container:
-        lines = _log(socket_path, pod, said.container)
+        lines = _log(source, pod, said.container)
         said = diagnose(replace(facts, logs={said.container: lines}))
     meta = pod.metadata
     name = meta.name if meta.namespace == "default" else f"{meta.namespace}/{meta.name}"
     return Report(name, said, facts.manifest)
 
 
-def _log(socket_path: Path, pod: Pod, container: str) -> tuple[str, ...]:
+def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[str, ...]:
     """The last lines of a container; none where there is no log."""
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
     status = next((one for one in statuses if one.name == container), None)
@@ -121,6 +178,6 @@ def _log(socket_path: Path, pod: Pod, container: str) -> tuple[str, ...]:
     meta = pod.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
     try:
-        return tuple(get_bytes(socket_path, path).decode(errors="replace").splitlines())
+        return tuple(source.text(path).decode(errors="replace").splitlines())
     except ApiError as error:
         return (f"(no log: {error})",)

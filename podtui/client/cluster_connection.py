@@ -26,6 +26,8 @@ ANSWER_SECONDS: Final = 32.0
 TRIES: Final = 5
 LONGEST_WAIT: Final = 10.0
 """Of a server that wants to be left alone; who waits longer is told."""
+NO_UPGRADE: Final = (400, 405, 406, 426, 501, 502)
+"""How servers and proxies answer that know nothing of such WebSockets."""
 UPGRADE_WORDS: Final = (
     "; exec and attach want Kubernetes 1.30 or newer, port-forward 1.31, and no proxy between that"
     " keeps WebSockets away"
@@ -149,7 +151,7 @@ class ClusterConnection(Connection):
         try:
             await super()._refused(path, params)
         except ApiError as error:
-            if error.code in (401, 403, 404):
+            if error.code not in NO_UPGRADE:
                 raise
             raise ApiError(error.code, error.reason, f"{error}{UPGRADE_WORDS}") from error
 

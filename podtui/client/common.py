@@ -54,6 +54,11 @@ class ApiClient:
     def target(self) -> str:
         return self._target
 
+    @property
+    def namespace(self) -> str | None:
+        """See `Client.namespace`."""
+        return ""
+
     def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
         async def where() -> str:
             return namespace or await self._scope()

@@ -67,6 +67,11 @@ class Client(Talking, Protocol):
         """Where it speaks to, for the status line."""
         ...
 
+    @property
+    def namespace(self) -> str | None:
+        """The one that is looked into, empty for all; None while that is not known."""
+        ...
+
     def follow(self, kind: type[T], namespace: str = "") -> AsyncIterator[Delta]:
         """List, then watch; on loss one `Lost`, then reconnect with back-off, for ever."""
         ...

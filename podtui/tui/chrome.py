@@ -12,6 +12,7 @@ from podtui.tui.cells import Line, Span, line_width, sized, suffix, width_of
 from podtui.tui.format import cores, percent, size
 from podtui.tui.model import Link, Model
 from podtui.tui.node_pane import node_state
+from podtui.tui.nodes import whole_node, whole_use
 from podtui.tui.pod_status import GLYPHS, Family
 from podtui.tui.sanitize import clean
 from podtui.tui.totals import Totals
@@ -33,8 +34,13 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
     """(left, right): node and pods by state; cpu and memory as far as there is room to tell: what
     is used, what is requested, and of how much."""
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
-    node = model.node
-    if node is None:
+    node, use = model.node, model.node_use
+    if model.server.is_cluster:
+        from podtui.tui.cluster_chrome import cluster_head
+
+        node, use = whole_node(model.nodes), whole_use(model)
+        left = list(cluster_head(model, max(40, width * 6 // 10)))
+    elif node is None:
         if model.link is Link.LOST:
             left += [Span("✖ agent lost", "error")]
         else:
@@ -49,7 +55,7 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
         room = 28 if ready else max(28, width - line_width(left) - 2)
         left.append(Span(f" {sized(text, room).rstrip()}", "muted" if ready else "error"))
     left.append(Span("   "))
-    amounts = node_amounts(node, model.node_use, totals)
+    amounts = node_amounts(node, use, totals)
     right = meters(amounts, Detail.TINY)
     counts = {family: count for family, count in totals.counts.items() if count}
     for words in (True, False):
@@ -169,6 +175,10 @@ def is_simulated(node: Node | None) -> bool:
 def status_line(model: Model, target: str, folder: str, width: int, *, simulated: bool) -> Line:
     """Node, engine, agent and folder. Where room is short the words before them go, then the
     beginning of the folder."""
+    if model.server.is_cluster:
+        from podtui.tui.cluster_chrome import cluster_status
+
+        return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)
     line = _status(model, folder, width, labels=True, simulated=fake)
     if line_width(line) > width:

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from podtui.api.v1 import Event, Pod
 from podtui.tui.cells import Row, Span
 from podtui.tui.model import Changes, Model, is_about
-from podtui.tui.pane import EmptyText, waiting_text
+from podtui.tui.pane import EmptyText, refused_text, waiting_text
 from podtui.tui.rows import EVENT_COLUMNS, event_row, pod_label
 from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
@@ -86,7 +86,7 @@ class EventsPane(TablePane):
         self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
 
     def _empty(self, start_error: str) -> EmptyText:
-        waiting = waiting_text(self._model, start_error)
+        waiting = waiting_text(self._model, start_error) or refused_text(self._model, Event)
         if waiting and not self._model.events:
             return waiting
         if self.table.set.is_filtered and self.table.set.rows:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage
@@ -15,34 +15,39 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.api.what_if import WhatIf
-from podtui.client.protocol import Delta, LogQuery, T
+from podtui.client.protocol import Client, Delta, LogQuery, T
 from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
-
-if TYPE_CHECKING:
-    from podtui.client.unix import UnixClient
 
 
 class LateClient:
-    """`UnixClient`, imported in a thread when it is first asked for something."""
+    """A client that is made in a thread when it is first asked for something: `UnixClient` on a
+    socket, or what ``make`` gives for ``target``."""
 
-    def __init__(self, socket_path: Path) -> None:
-        self._socket_path = socket_path
-        self._client: UnixClient | None = None
+    def __init__(
+        self,
+        socket_path: Path | None = None,
+        *,
+        target: str = "",
+        make: Callable[[], Client] | None = None,
+    ) -> None:
+        self.target = target or f"unix:{socket_path}"
+        self._make = make or (lambda: _make(socket_path or Path()))
+        self._client: Client | None = None
         self._making = asyncio.Lock()
 
     @property
-    def target(self) -> str:
-        return f"unix:{self._socket_path}"
+    def namespace(self) -> str | None:
+        return self._client.namespace if self._client is not None else None
 
-    async def _made(self) -> UnixClient:
+    async def _made(self) -> Client:
         async with self._making:
             if self._client is None:
-                self._client = await asyncio.to_thread(_make, self._socket_path)
+                self._client = await asyncio.to_thread(self._make)
             return self._client
 
     async def follow(self, kind: type[T], namespace: str = "") -> AsyncIterator[Delta]:
         deltas = (await self._made()).follow(kind, namespace)
-        async with aclosing(deltas):
+        async with aclosing(cast("AsyncGenerator[Delta]", deltas)):
             async for delta in deltas:
                 yield delta
 
@@ -51,7 +56,7 @@ class LateClient:
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
         lines = (await self._made()).logs(namespace, pod, query)
-        async with aclosing(lines):
+        async with aclosing(cast("AsyncGenerator[list[bytes]]", lines)):
             async for batch in lines:
                 yield batch
 
@@ -137,7 +142,7 @@ class LateClient:
             await self._client.close()
 
 
-def _make(socket_path: Path) -> UnixClient:
+def _make(socket_path: Path) -> Client:
     from podtui.client.unix import UnixClient
 
     return UnixClient(socket_path)

@@ -323,7 +323,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
         if self.active != "node":
             self.action_pane("node")
-        self.podtui.push_screen(NodeScreen(tab, wish))
+        self.podtui.push_screen(NodeScreen(tab, wish, self.pods.table.cursor_key))
 
     def action_open(self, tab: str) -> None:
         from podtui.tui.pod_screen import PodScreen

@@ -67,6 +67,8 @@ class Model:
     def __init__(self, server: Server = LOCAL) -> None:
         self.server = server
         self.refusals: dict[type, str] = {}
+        self.namespace: str | None = None
+        """The one that is looked into, empty for all; None while that is not known."""
         self.node_uses: dict[str, Usage] = {}
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}

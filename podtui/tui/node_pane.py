@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from podtui.api.v1 import Node
 from podtui.tui.cells import Span
 from podtui.tui.model import Changes, Model
-from podtui.tui.pane import Pane, waiting_text
+from podtui.tui.nodes import books_of
+from podtui.tui.pane import Pane, refused_text, waiting_text
 from podtui.tui.sanitize import clean
 from podtui.tui.tones import LinesView
 
@@ -86,12 +87,13 @@ class NodePane(Pane):
             self._draw()
 
     def _draw(self) -> None:
-        node = self._model.node
         if not self.is_mounted or not self.display:
             return
         self._stale = False
-        if node is None:
+        books = books_of(self._model, self._asks, self._model.pods.get(self._chosen))
+        if books is None:
             waiting = waiting_text(self._model, self._start_error)
+            waiting = waiting or refused_text(self._model, Node)
             self.view.show(
                 list(waiting) or [(Span("The node has not reported itself yet.", "muted"),)]
             )
@@ -99,8 +101,9 @@ class NodePane(Pane):
         from podtui.tui.node_gauges import gauges, rejections
         from podtui.tui.node_lines import node_lines
 
-        found = gauges(node, self._asks.values(), self._model.usage, self._model.node_use)
-        refused = rejections(self._asks.values(), found)
+        node = books.node
+        found = gauges(node, books.asks, self._model.usage, books.use)
+        refused = rejections(books.asks, found)
         self.view.show(
             node_lines(
                 found,

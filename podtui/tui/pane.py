@@ -76,10 +76,25 @@ class Pane(Vertical):
 EmptyText = tuple[tuple[Span, ...], ...]
 
 
+def refused_text(model: Model, kind: type) -> EmptyText:
+    """What a pane says of a kind that the server does not show to this user, else nothing."""
+    reason = model.refusals.get(kind)
+    if reason is None:
+        return ()
+    return (
+        (Span("✖ the server does not show these to you", "error"),),
+        (Span(clean(reason), "soft"),),
+    )
+
+
 def waiting_text(model: Model, start_error: str) -> EmptyText:
     """What every pane says while there is no agent to ask; empty once there is one."""
     if model.link is Link.CONNECTED:
         return ()
+    if model.server.is_cluster:
+        from podtui.tui.cluster_chrome import cluster_waiting
+
+        return cluster_waiting(model)
     if start_error:
         last = [line for line in start_error.splitlines() if line.strip()][-6:]
         return (

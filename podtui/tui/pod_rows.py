@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +41,11 @@ POD_COLUMNS: Final = (
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True, shown=Shown.CHOSEN),
     Column("age", "AGE", 80, align="right", kind=Kind.AGE),
 )  # fmt: skip
+CLUSTER_COLUMNS: Final = tuple(
+    replace(column, shown=Shown.ALWAYS) if column.key in ("namespace", "node") else column
+    for column in POD_COLUMNS
+)
+"""Where there are several namespaces and nodes, one wants to see them."""
 STATUS: Final = next(n for n, column in enumerate(POD_COLUMNS) if column.key == "status")
 """Where the column stands whose tone is the pod's family."""
 

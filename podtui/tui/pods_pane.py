@@ -17,8 +17,8 @@ from podtui.tui.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.column_choice import ColumnChoice
 from podtui.tui.format import plural
 from podtui.tui.model import Changes, Model
-from podtui.tui.pane import EmptyText, waiting_text
-from podtui.tui.pod_rows import POD_COLUMNS, asked, manifest_row, pod_row
+from podtui.tui.pane import EmptyText, refused_text, waiting_text
+from podtui.tui.pod_rows import CLUSTER_COLUMNS, POD_COLUMNS, asked, manifest_row, pod_row
 from podtui.tui.rows import MANIFEST_KEY
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
@@ -62,7 +62,8 @@ class PodsPane(TablePane):
         super().__init__(id=id)
         self._model = model
         self._folder = folder
-        self.table = Table(POD_COLUMNS, sort="name", home_pin=1, id="pods-table")
+        columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
+        self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
         self.why = LinesView(id="why")
         self.why.can_focus = False
@@ -200,7 +201,7 @@ class PodsPane(TablePane):
         self.set_note(" · ".join(notes))
 
     def _empty(self, start_error: str) -> EmptyText:
-        waiting = waiting_text(self._model, start_error)
+        waiting = waiting_text(self._model, start_error) or refused_text(self._model, Pod)
         if waiting and not self._model.pods:
             return waiting
         if self.table.set.is_filtered and self._model.pods:
@@ -212,6 +213,9 @@ class PodsPane(TablePane):
             )
         if not self._model.is_synced(Pod):
             return ((Span("◔ asking for the pods…", "init"),),)
+        if self._model.server.is_cluster:
+            where = clean(self._model.namespace or "")
+            return ((Span(f"No pods in {where}." if where else "No pods.", "soft"),),)
         folder = self._folder or "the static-pod folder"
         return (
             (Span("No pods yet.", "soft"),),

@@ -8,12 +8,15 @@ import subprocess
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from podtui.resources import shipped
 from podtui.settings import Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
 
 if TYPE_CHECKING:
+    from podtui.client.cluster import ClusterClient
+    from podtui.kubeconfig import Target
     from podtui.tui.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
@@ -57,6 +60,47 @@ def run_tui(
     )
     app.run()
     return app.return_code or 0
+
+
+def run_cluster(
+    resolved: Resolved,
+    *,
+    reread: Callable[[], Resolved],
+    target: Target,
+    make: Callable[[], ClusterClient],
+    contexts: tuple[str, ...],
+) -> tuple[int, str]:
+    """Show a cluster until the user leaves it; the exit status, and the context to turn to, empty
+    for none. ``make`` is called in a thread."""
+    settings = resolved.settings
+    few = theme_for_terminal(os.environ)
+    forced = few if os.environ.get("NO_COLOR") else None
+    from podtui.client.capabilities import CLUSTER, Server
+    from podtui.tui.app import PodtuiApp
+    from podtui.tui.preferences import preferences_of
+    from podtui.tui.preferred import PreferencesFile
+
+    app = PodtuiApp(
+        LateClient(target=target.cluster.server, make=make),
+        theme=forced or settings.theme or few or None,
+        theme_dirs=theme_folders(),
+        readonly=settings.readOnly,
+        memory=remembered(os.environ),
+        preferences=preferences_of(resolved, theme=forced),
+        preferences_file=PreferencesFile(
+            resolved.path, lambda: preferences_of(reread(), theme=forced)
+        ),
+        server=Server(
+            capabilities=CLUSTER,
+            host=urlsplit(target.cluster.server).netloc,
+            context=target.context.name,
+            cluster=target.cluster.name,
+            user=target.user.name,
+            contexts=contexts,
+        ),
+    )
+    app.run()
+    return app.return_code or 0, app.turn_to
 
 
 def collect_garbage() -> None:

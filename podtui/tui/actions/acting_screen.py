@@ -34,7 +34,7 @@ class ActingScreen(LiveScreen):
         Binding("e", "edit", "Edit", id="act.edit",
                 tooltip="Edit the manifest, see the plan, then apply it"),
         Binding("ctrl+d", "delete", "Delete", id="act.delete",
-                tooltip="Move the manifest to the trash, which ends the pod"),
+                tooltip="Move the manifest to the trash, which ends the pod; end a cluster's pod"),
         Binding("u", "undo", "Undo delete", show=False, id="act.undo",
                 tooltip="Bring back what was deleted last"),
         Binding("r", "restart", "Restart", id="act.restart",
@@ -134,6 +134,9 @@ class ActingScreen(LiveScreen):
         self.podtui.push_screen(JournalScreen(pods[0] if len(pods) == 1 else None))
 
     def action_delete(self) -> None:
+        if self.podtui.model.server.capabilities.deletes:
+            self._delete_pods()
+            return
         from podtui.tui.actions.deleting import delete_manifests
 
         manifests = self.chosen_manifests()
@@ -151,6 +154,20 @@ class ActingScreen(LiveScreen):
         from podtui.tui.actions.deleting import undo_delete
 
         self.actions.start("Undo", lambda: undo_delete(self.actions))
+
+    def _delete_pods(self) -> None:
+        from podtui.tui.actions.deleting_pods import delete_pods
+
+        pods = self.chosen_pods()
+        if not pods:
+            self.actions.tell("no pod is chosen", severity="warning")
+            return
+
+        async def delete() -> None:
+            if await delete_pods(self.actions, pods):
+                self.clear_marks()
+
+        self.actions.start("Delete", delete)
 
     def _tell_no_file(self, count: int) -> None:
         if count:

@@ -1,0 +1,209 @@
+"""The command line's words for clusters: ``--context`` and ``--kubeconfig``, and what they do.
+
+Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from podtui.errors import ApiError, PodtuiError, UsageError
+
+if TYPE_CHECKING:
+    from podtui.client.cluster import ClusterClient
+    from podtui.kubeconfig import Kubeconfig, Target
+    from podtui.settings import Resolved
+
+FLAGS: Final = ("context", "kubeconfig", "namespace", "all_namespaces")
+TAKES_VALUE: Final = frozenset({"--context", "--kubeconfig", "-n", "--namespace"})
+COMMANDS: Final = frozenset({None, "status", "why", "exec", "attach", "port-forward", "cp"})
+"""Those that look at a cluster as well; None is the screen."""
+
+
+def options() -> argparse.ArgumentParser:
+    """A fresh parent for a parser."""
+    found = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = found.add_argument_group("options for a cluster, instead of this machine's agent")
+    group.add_argument("--context", metavar="NAME", help="the context of the kubeconfig to use")
+    group.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path,
+        help="the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)",
+    )  # fmt: skip
+    group.add_argument("-n", "--namespace", metavar="NAME", help="look into this namespace alone")
+    group.add_argument("-A", "--all-namespaces", action="store_true", help="look into all")
+    return found
+
+
+def is_asked(namespace: argparse.Namespace) -> bool:
+    """Whether a cluster is meant. Raises `UsageError` where that makes no sense."""
+    asked = namespace.context is not None or namespace.kubeconfig is not None
+    if asked and namespace.command not in COMMANDS:
+        raise UsageError(f"'podtui {namespace.command}' is about this machine, not clusters")
+    if asked and namespace.all_namespaces and namespace.namespace:
+        raise UsageError("--namespace and --all-namespaces contradict each other")
+    if not asked and namespace.command in (None, "status", "why"):
+        for flag in ("namespace", "all_namespaces"):
+            if getattr(namespace, flag):
+                raise UsageError(
+                    f"--{flag.replace('_', '-')} is for clusters: say --context or --kubeconfig"
+                )
+    return asked
+
+
+def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
+    """All there is to choose from, and what was chosen. Raises `KubeconfigError`."""
+    from podtui.kubeconfig import choose, load
+
+    config = load(namespace.kubeconfig, os.environ)
+    return config, choose(config, namespace.context)
+
+
+def client(target: Target, scope: str | None) -> ClusterClient:
+    """A client that may ask on this terminal where it has one."""
+    from podtui.client.cluster import ClusterClient
+
+    return ClusterClient(target, namespace=scope, interactive=sys.stdin.isatty())
+
+
+def scope_of(namespace: argparse.Namespace) -> str | None:
+    """The namespace to look into, empty for all, None for as many as one may see."""
+    return "" if namespace.all_namespaces else namespace.namespace
+
+
+# --- the screen
+
+
+def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> int:
+    """Show clusters, one after the other as one turns to them, until the user leaves."""
+    from podtui.kubeconfig import choose
+    from podtui.tui.run import run_cluster
+
+    config, target = find(namespace)
+    scope = scope_of(namespace)
+    while True:
+        status, wanted = run_cluster(
+            resolve(),
+            reread=resolve,
+            target=target,
+            make=_maker(target, scope),
+            contexts=tuple(sorted(config.contexts)),
+        )
+        if not wanted:
+            return status
+        try:
+            target = choose(config, wanted)
+        except PodtuiError as error:
+            print(f"podtui: {error}", file=sys.stderr)
+            return 2
+
+
+def _maker(target: Target, scope: str | None) -> Callable[[], ClusterClient]:
+    """What makes the client. A plugin asks its questions before the screen has the terminal."""
+
+    def make() -> ClusterClient:
+        made = client(target, scope)
+        made.credentials.leave_terminal()
+        return made
+
+    if target.user.exec is None:
+        return make
+    import asyncio
+
+    made = client(target, scope)
+    asyncio.run(_identified(made))
+    made.credentials.leave_terminal()
+    return lambda: made
+
+
+async def _identified(made: ClusterClient) -> None:
+    await made.credentials.identity()
+
+
+# --- one answer
+
+
+Ask = Callable[..., bytes]
+
+
+@contextmanager
+def asking(target: Target, scope: str | None) -> Generator[tuple[Ask, ClusterClient]]:
+    """A function that gives what is at a path of the API, and waits for it."""
+    import asyncio
+
+    made = client(target, scope)
+    with asyncio.Runner() as runner:
+
+        def ask(path: str, accept: str = "application/json") -> bytes:
+            return runner.run(made.ask(path, accept))
+
+        try:
+            yield ask, made
+        finally:
+            runner.run(made.close())
+
+
+def pods_path(target: Target, scope: str | None, ask: Ask) -> str:
+    """Where the pods are that one may see."""
+    if scope is None:
+        try:
+            ask("/api/v1/pods?limit=1")
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            scope = target.namespace
+        else:
+            scope = ""
+    return f"/api/v1/namespaces/{quote(scope, safe='')}/pods" if scope else "/api/v1/pods"
+
+
+def status(namespace: argparse.Namespace) -> int:
+    """Print nodes and pods. What one may not see is said beside it."""
+    from podtui.status_table import TABLE, render
+
+    _, target = find(namespace)
+    scope = scope_of(namespace)
+    with asking(target, scope) as (ask, _):
+        places = ["/api/v1/nodes", pods_path(target, scope, ask)]
+        items: list[Any] = []
+        said = 0
+        for path in places:
+            try:
+                accept = TABLE if namespace.output == "table" else "application/json"
+                found: Any = json.loads(ask(path, accept))
+            except ApiError as error:
+                if error.code != 403 or path == places[-1]:
+                    raise
+                print(f"podtui: {error}", file=sys.stderr)
+                continue
+            if namespace.output == "table":
+                namespaced = path == "/api/v1/pods"
+                print(("\n" if said else "") + render(found, namespaced=namespaced))
+                said += 1
+            else:
+                items += found.get("items") or []
+    if namespace.output == "json":
+        listing: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}}
+        listing["items"] = items
+        print(json.dumps(listing, indent=2))
+    return 0
+
+
+def why(namespace: argparse.Namespace) -> int:
+    """Say why pods do not run; 1 where one does not."""
+    from podtui.why_command import why_of_cluster
+
+    _, target = find(namespace)
+    scope = scope_of(namespace)
+    with asking(target, scope) as (ask, _):
+        pods = pods_path(target, scope, ask)
+        text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
+    print(text)
+    return 0 if well else 1

@@ -1,0 +1,69 @@
+"""Deleting pods of a cluster: their records, which ends them, and nothing brings them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podtui.api.v1 import OwnerReference, Pod
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.actions.actions import Actions
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.format import plural
+from podtui.tui.rows import pod_label
+from podtui.tui.sanitize import clean
+
+
+async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
+    """Ask, then delete them one after the other; whether it was done. What the server refuses is
+    told pod by pod."""
+    if await actions.ask(delete_pods_dialog(pods)) == CANCEL:
+        return False
+    failed: list[str] = []
+    for pod in pods:
+        meta = pod.metadata
+        try:
+            await actions.client.delete_pod(pod)
+        except (AgentUnavailable, ApiError) as error:
+            failed.append(f"{pod_label(pod)}: {error}")
+        else:
+            words = ["kubectl", f"--context={actions.app.model.server.context}"]
+            words += ["delete", "pod", meta.name, f"--namespace={meta.namespace}"]
+            actions.did("delete", words, meta.name)
+    if failed:
+        actions.tell("\n".join(failed), title="Not deleted", severity="error")
+    if done := len(pods) - len(failed):
+        actions.tell(pod_label(pods[0]) if len(pods) == 1 else plural(done, "pod"), title="Deleted")
+    return True
+
+
+def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
+    """Each with what becomes of it."""
+    lines: list[Line] = []
+    for pod in pods:
+        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
+        lines.append((Span(f"  {fate(pod)}", "muted"),))
+    lines += [(), (Span("A cluster has no undo.", "warning"),)]
+    what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
+    return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+
+
+def fate(pod: Pod) -> str:
+    """What comes after it."""
+    grace = pod.spec.terminationGracePeriodSeconds
+    ends = f"has {30 if grace is None else grace} s to end"
+    owner = owner_of(pod)
+    if owner is None:
+        return f"{ends}; nobody owns it: it does not come back"
+    name = f"{clean(owner.kind)} {clean(owner.name)}"
+    if owner.kind == "Node":
+        return f"is a static pod of {name}: its kubelet makes the record again"
+    if owner.kind == "Job":
+        return f"{ends}; {name} may make another"
+    return f"{ends}; {name} makes another"
+
+
+def owner_of(pod: Pod) -> OwnerReference | None:
+    """Who controls it, else who owns it."""
+    owners = pod.metadata.ownerReferences
+    return next((one for one in owners if one.controller), owners[0] if owners else None)
