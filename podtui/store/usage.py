@@ -14,7 +14,7 @@ from podtui.errors import PodtuiError
 from podtui.store.database import connect
 
 _SCHEMA: Final = (
-    "CREATE TABLE IF NOT EXISTS usage_rows (level INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB)",
+    "CREATE TABLE IF NOT EXISTS usage_rows (level INTEGER, at INTEGER, data BLOB)",
     "CREATE INDEX IF NOT EXISTS usage_rows_by_time ON usage_rows (level, at)",
 )
 _EFFORT: Final = 1
