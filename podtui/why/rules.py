@@ -9,12 +9,13 @@ from podtui.why.images import IMAGES
 from podtui.why.look import Case
 from podtui.why.probes import HELD, KILLS, UNDER_WAY
 from podtui.why.sandbox import SANDBOX
+from podtui.why.scheduling import SCHEDULING
 from podtui.why.setting_up import SETTING_UP
 from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Facts, Rule
 from podtui.why.whole import ENDS, ENGINE, REST
 
-BEFORE: tuple[Rule[Facts], ...] = (ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
+BEFORE: tuple[Rule[Facts], ...] = (ENGINE, FOLDER, *SCHEDULING, *ADMISSION, *ENDS, *SANDBOX)
 """Of the whole pod, before its containers are looked at."""
 EACH: tuple[Rule[Case], ...] = (*IMAGES, *SETTING_UP, *STARTING, *KILLS, *ENDINGS)
 """Of one container that does not run, or ended not long ago."""

@@ -1,0 +1,55 @@
+"""Why no node has a pod yet. Static pods have theirs from the start; a cluster's wait for the
+scheduler."""
+
+from __future__ import annotations
+
+from podtui.api.v1 import PodCondition
+from podtui.why.types import Facts, Found, Rule
+
+_DOCS = "https://kubernetes.io/docs/"
+
+
+def _scheduled(facts: Facts) -> PodCondition | None:
+    """The condition that says why it is not, where it is not."""
+    if facts.pod.spec.nodeName or facts.pod.status.phase not in ("", "Pending"):
+        return None
+    conditions = facts.pod.status.conditions
+    return next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
+
+
+def _gated(facts: Facts) -> Found | None:
+    condition = _scheduled(facts)
+    if condition is None or condition.reason != "SchedulingGated":
+        return None
+    gates = ", ".join(gate.name for gate in facts.pod.spec.schedulingGates)
+    return Found({"gates": gates or "one that is not named"})
+
+
+def _unschedulable(facts: Facts) -> Found | None:
+    condition = _scheduled(facts)
+    if condition is None:
+        return None
+    said = (condition.message or condition.reason).strip().rstrip(".")
+    return Found({"said": said or "the scheduler does not say why"})
+
+
+SCHEDULING: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="SchedulingGated",
+        match=_gated,
+        title="It waits at a gate before the scheduler: {gates}.",
+        sentences=("Whoever put the gate there has to take it away.",),
+        field=("spec", "schedulingGates"),
+        docs=_DOCS + "concepts/scheduling-eviction/pod-scheduling-readiness/",
+    ),
+    Rule(
+        id="Unschedulable",
+        match=_unschedulable,
+        title="No node takes it: {said}.",
+        sentences=("The scheduler tries again when nodes or pods change.",),
+        advice="Ask for less, loosen selectors and tolerations, or add a node.",
+        field=("spec",),
+        events=("FailedScheduling", "NotTriggerScaleUp", "Preempted"),
+        docs=_DOCS + "concepts/scheduling-eviction/kube-scheduler/",
+    ),
+)
