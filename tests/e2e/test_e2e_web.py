@@ -195,7 +195,7 @@ async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
 @memory
 async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, _browser, page):
-        await see(page, "Quit")
+        await see(page, "agent connected")
         (first,) = {_session(it.pid) for it in server.programs()}
         await page.type("q")
         await told(page, "podtui has ended. Enter")
