@@ -15,10 +15,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
+import msgspec
+
+from podtui.api.v1 import PodList
 from podtui.client.common import ApiClient
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
-from podtui.errors import PodtuiError, UsageError
+from podtui.errors import ApiError, PodtuiError, UsageError
 
 T = TypeVar("T")
 _PIECE: Final = 64 * 1024
@@ -75,15 +79,41 @@ def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any,
     return asyncio.run(with_client())
 
 
+async def called(client: ApiClient, namespace: str, wanted: str) -> str:
+    """The name of the pod that ``wanted`` means: its own name, or that without the node's at its
+    end. Where there is neither, or one may not look, ``wanted`` itself; whoever asks for it is told
+    then."""
+    pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    try:
+        await client.ask(f"{pods}/{quote(wanted, safe='')}")
+    except ApiError as error:
+        if error.code != 404:
+            return wanted
+    else:
+        return wanted
+    try:
+        document = msgspec.json.decode(await client.ask(pods), type=PodList)
+    except ApiError:
+        return wanted
+    names = [
+        pod.metadata.name
+        for pod in document.items
+        if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
+    ]
+    return names[0] if len(names) == 1 else wanted
+
+
 # --- exec and attach
 
 
 async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
     """The command's exit code."""
+    pod = await called(client, namespace, pod)
     return await _talk(client.exec(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
 
 
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
+    pod = await called(client, namespace, pod)
     return await _talk(client.attach(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
 
 
@@ -201,6 +231,7 @@ async def forward(
     say: Callable[[str], None],
 ) -> None:
     """Until it is interrupted. ``say`` gets a line for each port, and for each new problem."""
+    pod = await called(client, namespace, pod)
     forwards: list[PortForward] = []
     try:
         for local, remote in ports:
@@ -234,14 +265,16 @@ async def copy(client: ApiClient, container: str, source: Place, target: Place) 
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one of the two must be in a container (POD:PATH), the other here")
     if source.pod:
+        pod = await called(client, source.namespace, source.pod)
         copied = await client.copy_from(
-            source.namespace, source.pod, container, source.path, Path(target.path)
+            source.namespace, pod, container, source.path, Path(target.path)
         )
     else:
         if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
             raise PodtuiError(f"{source.path}: no such file or directory")
+        pod = await called(client, target.namespace, target.pod)
         copied = await client.copy_to(
-            target.namespace, target.pod, container, Path(source.path), target.path
+            target.namespace, pod, container, Path(source.path), target.path
         )
     skipped = f"; {copied.skipped} links and devices were left out" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"

@@ -206,3 +206,17 @@ async def test_cp(start: Start, tmp_path: Path) -> None:
     assert (code, out) == (0, b"1 file, 4 bytes\n"), err
     code, _, err = await run(start, "cp", "here", "there")
     assert (code, b"one of the two must be in a container" in err) == (2, True)
+
+
+async def test_a_pod_is_called_with_and_without_its_nodes_name(
+    start: Start, world: SessionWorld, tmp_path: Path
+) -> None:
+    world.statuses.pods.clear()
+    await world.put("api-node", d="echo deep > /tmp/f; sleep 300")
+    for name in ("api", "api-node"):
+        code, out, err = await run(start, "exec", name, "--", "cat", "/tmp/f")
+        assert (code, out) == (0, b"deep\n"), err
+        code, _, err = await run(start, "cp", f"{name}:/tmp/f", f"of-{name}")
+        assert (code, (tmp_path / f"of-{name}").read_text()) == (0, "deep\n"), err
+    code, _, err = await run(start, "exec", "api-no", "--", "true")
+    assert (code, err) == (1, b'podtui: pod "api-no" does not exist\n')
