@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from podtui.api import names
+from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
 from podtui.kubelet.actions import container_hash
 from podtui.kubelet.cgroups import CgroupRules, container_resources
 from podtui.kubelet.environment import Surroundings, environment
-from podtui.kubelet.expansion import expand
 from podtui.kubelet.image_name import by_digest
 from podtui.kubelet.mounts import container_mounts
 from podtui.kubelet.security import security_context

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.expansion import expand
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import (
     ConfigMap,
@@ -23,7 +24,6 @@ from podtui.api.v1 import (
 )
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.env_file import EnvFileError, env_file_value
-from podtui.kubelet.expansion import expand
 from podtui.kubelet.resources import effective_limit, in_unit
 from podtui.kubelet.types import NodeView
 

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from podtui.api.expansion import expand_by
 from podtui.api.v1 import Container, Pod, Volume, VolumeMount
 from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.expansion import expand_by
 from podtui.kubelet.host_paths import created_as
 from podtui.kubelet.volumes import OWN_DIRECTORY, volume_type
 from podtui.runtime.protocol import Mount

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, ctr, make_pod, node
 
+from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
 from podtui.kubelet.config_error import ConfigError
 from podtui.kubelet.environment import (
@@ -20,7 +21,6 @@ from podtui.kubelet.environment import (
     quoted,
     resource_field,
 )
-from podtui.kubelet.expansion import expand
 
 META = {"name": "settings", "namespace": "default"}
 MAPS = {
