@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from glob import escape, glob
 from typing import Final
@@ -42,16 +42,21 @@ class LayerSizes:
         self._cache = cache
         self._clock = clock
         self._kept: Mapping[str, Kept] = {}
+        self._due = self._soonest = 0.0
+        self._asked: frozenset[str] = frozenset()
+        """Those that ran at the last look, measured or not."""
         self.looked = False
         """Whether there was a look at all."""
 
     def of(self, container_id: str) -> Kept:
         return self._kept.get(container_id, Kept())
 
-    async def look(self, *, local: bool) -> float:
-        """Measure all that run. ``local``: the engine's files are here. Returns for how many
-        seconds to let it be; raises `EngineError`."""
-        began = self._clock.monotonic()
+    async def look(self, running: Iterable[str], *, local: bool) -> None:
+        """Measure all that run, where it is time to; what has started since the last look does not
+        wait as long. ``local``: the engine's files are here. Raises `EngineError`."""
+        began, ids = self._clock.monotonic(), frozenset(running)
+        if began < (self._due if ids <= self._asked else self._soonest):
+            return
         layers = await self._runtime.layer_sizes()
         paths = {
             container.id: container.log_path
@@ -64,8 +69,10 @@ class LayerSizes:
             identity: Kept(layers.get(identity), logs.get(identity))
             for identity in layers.keys() | logs.keys()
         }
-        self.looked = True
-        return max(EVERY, _SHARE * (self._clock.monotonic() - began))
+        self.looked, self._asked = True, ids
+        now = self._clock.monotonic()
+        self._soonest = now + _SHARE * (now - began)
+        self._due = max(now + EVERY, self._soonest)
 
 
 def _log_sizes(paths: Mapping[str, str]) -> dict[str, int]:

@@ -60,7 +60,6 @@ class Metrics:
         self._pods: tuple[PodMetrics, ...] = ()
         self._pods_at: float | None = None
         self._networks_at: float | None = None
-        self._sizes_due = 0.0
         self.stats: tuple[ContainerStats, ...] = ()
         """Of the last look."""
         self.networks: dict[str, SandboxStats] = {}
@@ -244,7 +243,7 @@ class Metrics:
             else:
                 await self._write()
             if busy and (here or self._asked_lately()):
-                await self._measure_layers(here=here)
+                await self.sizes.look((stats.id for stats in self.stats), local=here)
         except EngineError as error:
             self._link.suspect(error)
 
@@ -254,11 +253,6 @@ class Metrics:
     def _asked_lately(self) -> bool:
         at = self._pods_at
         return at is not None and self._clock.monotonic() - at < SPACING
-
-    async def _measure_layers(self, *, here: bool) -> None:
-        if self._clock.monotonic() >= self._sizes_due:
-            pause = await self.sizes.look(local=here)
-            self._sizes_due = self._clock.monotonic() + pause
 
     # --- the node
 

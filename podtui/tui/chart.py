@@ -47,6 +47,11 @@ class Chart:
         return [value for value in self.values if value is not None]
 
     @property
+    def still(self) -> bool:
+        """Whether there are figures, and all of them nothing."""
+        return bool(self.known) and not any(self.known)
+
+    @property
     def now(self) -> float | None:
         """The last value, if the last look had one."""
         return self.values[-1] if self.values else None

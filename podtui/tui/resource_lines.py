@@ -79,7 +79,11 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
     """What is not measured for the same reason is told in one line."""
     if not charts:
         return [(Span("   does not run", "muted"),)]
-    lines = grid([c for c in charts if c.known or not c.why], width, columns, frame)
+    lines = grid([c for c in charts if _plotted(c)], width, columns, frame)
+    if still := [chart for chart in charts if chart.still and not _plotted(chart)]:
+        words = f"{still[0].shown(0)} all the time"
+        titles = ", ".join(chart.title for chart in still)
+        lines += wrap((Span(f"{titles} ", "key"), Span(words, "muted")), width, indent=1)
     reasons: dict[str, list[str]] = {}
     for chart in charts:
         if chart.why and not chart.known:
@@ -88,6 +92,11 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
         words = (Span(f"{', '.join(titles)} ", "key"), Span(f"not measured: {why}", "muted"))
         lines += wrap(words, width, indent=1)
     return lines
+
+
+def _plotted(chart: Chart) -> bool:
+    """What was nothing all the time is said in a line, and so is what is not measured."""
+    return not chart.still or chart.asks if chart.known else not chart.why
 
 
 def _legend(seconds: float, span: str) -> Line:
@@ -111,9 +120,10 @@ def _ended_first(pod: Pod, container: Container) -> bool:
 
 def _rows(sections: list[tuple[str, list[Chart]]], height: int, columns: int) -> int:
     """How high plots may be for all of them to be seen at once."""
-    drawn = [sum(1 for c in charts if c.known or not c.why) for _, charts in sections]
+    drawn = [sum(1 for chart in charts if _plotted(chart)) for _, charts in sections]
     bands = sum(-(-count // columns) for count in drawn)
-    said = sum(1 for count in drawn if not count) + len(sections) + 1
+    said = len(sections) + 1
+    said += sum(1 for _, charts in sections if not all(map(_plotted, charts)) or not charts)
     return max(_LEAST, min(_MOST, (height - said) // max(1, bands) - 1))
 
 

@@ -368,6 +368,23 @@ async def test_the_nodes_history_is_kept_too() -> None:
 
 
 @pytest.mark.virtual_time
+async def test_layers_are_measured_seldom_but_for_what_has_just_started() -> None:
+    world = World(host=FakeHost())
+    async with world.running():
+        world.add(pod("web-n1", UID))
+        await world.until(world.runs(UID))
+        await world.sleep(15)
+        before = world.calls["layer_sizes"]
+        await world.sleep(600)
+        assert 9 <= world.calls["layer_sizes"] - before <= 10
+        before = world.calls["layer_sizes"]
+        world.add(pod("db-n1", "uid-db-n1"))
+        await world.until(world.runs("uid-db-n1"))
+        await world.sleep(2 * SPACING + 1)
+        assert world.calls["layer_sizes"] > before
+
+
+@pytest.mark.virtual_time
 async def test_an_idle_machine_is_not_asked() -> None:
     world = World(host=FakeHost())
     async with world.running():

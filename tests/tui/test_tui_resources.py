@@ -184,6 +184,13 @@ def test_what_nobody_measures_is_said_once_with_the_reason() -> None:
     assert "┤" in said
 
 
+def test_what_was_nothing_all_the_time_takes_one_line() -> None:
+    calm = structs.replace(series("app"), read=(0.0,) * 60, written=(None, *(0.0,) * 59))
+    said = shown(used(pod("web", status("app")), calm), 100, 30)
+    assert "read, write 0B/s all the time" in said
+    assert "in 20KiB/s" in said
+
+
 def test_a_container_at_its_limit_has_a_mark() -> None:
     web = pod("web", status("app"), limits={"cpu": "21m"})
     assert "▲" in shown(used(web, series("app")), 120, 30)
