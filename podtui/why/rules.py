@@ -15,7 +15,7 @@ from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Facts, Rule
 from podtui.why.whole import ENDS, ENGINE, REST
 
-BEFORE: tuple[Rule[Facts], ...] = (ENGINE, FOLDER, *SCHEDULING, *ADMISSION, *ENDS, *SANDBOX)
+BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
 """Of the whole pod, before its containers are looked at."""
 EACH: tuple[Rule[Case], ...] = (*IMAGES, *SETTING_UP, *STARTING, *KILLS, *ENDINGS)
 """Of one container that does not run, or ended not long ago."""

@@ -1,11 +1,12 @@
-"""Why no node has a pod yet. Static pods have theirs from the start; a cluster's wait for the
-scheduler."""
+"""Why no node has a pod yet, or has it no more. Static pods have theirs from the start; a cluster's
+wait for the scheduler."""
 
 from __future__ import annotations
 
 from podtui.api.v1 import PodCondition
 from podtui.why.types import Facts, Found, Rule
 
+ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
 
 
@@ -33,7 +34,29 @@ def _unschedulable(facts: Facts) -> Found | None:
     return Found({"said": said or "the scheduler does not say why"})
 
 
+def _lost(facts: Facts) -> Found | None:
+    """The node of somebody else's kubelet is gone; our own says more of itself."""
+    node = facts.node
+    if node is None or node.status.nodeInfo is None or facts.pod.status.phase not in ALIVE:
+        return None
+    if "podtui" in node.status.nodeInfo.kubeletVersion:
+        return None
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return None
+    text = (ready.message or ready.reason).strip().rstrip(".")
+    return Found({"node": node.metadata.name, "text": text or "it does not say why"})
+
+
 SCHEDULING: tuple[Rule[Facts], ...] = (
+    Rule(
+        id="NodeLost",
+        match=_lost,
+        title="Its node {node} is not ready: {text}.",
+        sentences=("What is shown of the pod is what the kubelet there reported last.",),
+        advice="See to the node; pods with an owner are made elsewhere after some minutes.",
+        docs=_DOCS + "concepts/architecture/nodes/#condition",
+    ),
     Rule(
         id="SchedulingGated",
         match=_gated,

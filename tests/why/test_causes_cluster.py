@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
+from served import node, pod
 
 from podtui.api.v1 import (
     Container,
     Event,
+    NodeCondition,
     ObjectMeta,
     ObjectReference,
     Pod,
@@ -22,7 +25,7 @@ SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
 def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pending") -> Diagnosis:
     condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
-    pod = Pod(
+    waits = Pod(
         metadata=ObjectMeta(name="web", namespace="default", uid="u"),
         spec=PodSpec(
             containers=(Container(name="c", image="a:1"),),
@@ -39,7 +42,7 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
         type="Warning",
         count=4,
     )
-    return diagnose(Facts(pod=pod, now=0.0, events=(event,)))
+    return diagnose(Facts(pod=waits, now=0.0, events=(event,)))
 
 
 def test_no_node_takes_it() -> None:
@@ -53,6 +56,20 @@ def test_a_gate_is_named() -> None:
     found = said("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
     assert found.cause == "SchedulingGated"
     assert found.title == "It waits at a gate before the scheduler: example.com/quota."
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "cause"), [("v1.34.1", "NodeLost"), ("v1.36.0+podtui-0.1.0", "EngineLost")]
+)
+def test_a_node_that_is_gone(kubelet: str, cause: str) -> None:
+    info = structs.replace(node("n1").status.nodeInfo, kubeletVersion=kubelet)
+    gone = NodeCondition(type="Ready", status="Unknown", message="Kubelet stopped posting.")
+    home = structs.replace(
+        node("n1"), status=structs.replace(node().status, nodeInfo=info, conditions=(gone,))
+    )
+    found = diagnose(Facts(pod=pod("web"), now=0.0, node=home))
+    assert found.cause == cause
+    assert "Kubelet stopped posting" in found.title
 
 
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
