@@ -192,7 +192,7 @@ def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list
         arguments.append(f"--theme={namespace.theme}")
     if settings.readOnly:
         arguments.append("--readonly")
-    return arguments
+    return arguments + cluster_cli.arguments(namespace)
 
 
 def _screen(namespace: argparse.Namespace) -> int:
@@ -243,8 +243,11 @@ def _web(namespace: argparse.Namespace) -> int:
     if namespace.path is not None:
         namespace.static_pod_path = namespace.path
     settings = _settings(namespace)
-    web_cli.serve(namespace, settings, _screen_arguments(namespace, settings))
-    _tell_agent(namespace, settings)
+    # What is wrong with a kubeconfig is said here, not in each tab.
+    shown = cluster_cli.find(namespace)[1].context.name if namespace.cluster else settings.nodeName
+    web_cli.serve(namespace, settings, _screen_arguments(namespace, settings), shown)
+    if not namespace.cluster:
+        _tell_agent(namespace, settings)
     return OK
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FLAGS: Final = ("context", "kubeconfig", "namespace", "all_namespaces")
 TAKES_VALUE: Final = frozenset({"--context", "--kubeconfig", "-n", "--namespace"})
-COMMANDS: Final = frozenset({None, "status", "why", "exec", "attach", "port-forward", "cp"})
+COMMANDS: Final = frozenset({None, "web", "status", "why", "exec", "attach", "port-forward", "cp"})
 """Those that look at a cluster as well; None is the screen."""
 
 
@@ -49,7 +49,7 @@ def is_asked(namespace: argparse.Namespace) -> bool:
         raise UsageError(f"'podtui {namespace.command}' is about this machine, not clusters")
     if asked and namespace.all_namespaces and namespace.namespace:
         raise UsageError("--namespace and --all-namespaces contradict each other")
-    if not asked and namespace.command in (None, "status", "why"):
+    if not asked and namespace.command in (None, "web", "status", "why"):
         for flag in ("namespace", "all_namespaces"):
             if getattr(namespace, flag):
                 raise UsageError(
@@ -59,6 +59,20 @@ def is_asked(namespace: argparse.Namespace) -> bool:
 
 
 def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
+def arguments(namespace: argparse.Namespace) -> list[str]:
+    """The words that give another process the same cluster."""
+    found: list[str] = []
+    if namespace.context is not None:
+        found.append(f"--context={namespace.context}")
+    if namespace.kubeconfig is not None:
+        found.append(f"--kubeconfig={namespace.kubeconfig.absolute()}")
+    if namespace.namespace is not None:
+        found.append(f"--namespace={namespace.namespace}")
+    if namespace.all_namespaces:
+        found.append("--all-namespaces")
+    return found
+
+
     """All there is to choose from, and what was chosen. Raises `KubeconfigError`."""
     from podtui.kubeconfig import choose, load
 

@@ -37,8 +37,11 @@ def _port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no port")
 
 
-def serve(namespace: argparse.Namespace, settings: Settings, arguments: Sequence[str]) -> None:
-    """Serve until an interrupt. ``arguments`` are those of each tab's ``podtui``. Raises
+def serve(
+    namespace: argparse.Namespace, settings: Settings, arguments: Sequence[str], shown: str
+) -> None:
+    """Serve until an interrupt. ``arguments`` are those of each tab's ``podtui``, ``shown`` is the
+    node or context that the page's title names. Raises
     `podtui.errors.UsageError` and `podtui.web.run.WebFailed`."""
     from podtui.web.access import loopback_host
     from podtui.web.run import WebOptions, run_web
@@ -52,7 +55,7 @@ def serve(namespace: argparse.Namespace, settings: Settings, arguments: Sequence
             port=namespace.port,
             folder=settings.rootDir,
             arguments=arguments,
-            title=f"podtui {settings.nodeName}",
+            title=f"podtui {shown}",
             readonly=settings.readOnly,
             open_browser=namespace.open,
         ),

@@ -122,6 +122,42 @@ def test_each_tab_gets_the_options_of_the_command(
     assert (again.theme, again.readonly, again.engine) == ("podtui-light", "true", "memory")
 
 
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: one
+contexts:
+- {name: one, context: {cluster: c, user: u}}
+- {name: two, context: {cluster: c, user: u}}
+clusters:
+- {name: c, cluster: {server: "https://127.0.0.1:1"}}
+users:
+- {name: u, user: {token: secret-token}}
+"""
+
+
+def test_each_tab_looks_at_the_cluster_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[WebOptions] = []
+    monkeypatch.setattr(module, "run_web", lambda options, say: asked.append(options))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").write_text(KUBECONFIG)
+    words = ["--root-dir", str(tmp_path / "root"), "web", "--kubeconfig", "config"]
+    assert cli.main([*words, "--context", "two", "-n", "x"]) == 0
+    (found,) = asked
+    assert found.title == "podtui two"
+    assert {"--context=two", f"--kubeconfig={tmp_path}/config", "--namespace=x"} <= set(
+        found.arguments
+    )
+    assert "secret-token" not in str(found)
+    assert "agent" not in capsys.readouterr().out
+    # What is wrong is said before anything is served.
+    assert cli.main([*words, "--context", "three"]) != 0
+    assert "three" in capsys.readouterr().err
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "1.5", ""])
 def test_a_bad_port_is_a_usage_error(port: str) -> None:
     with pytest.raises(SystemExit) as ended:
