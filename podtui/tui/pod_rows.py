@@ -21,28 +21,31 @@ POD_COLUMNS: Final = (
     Column("namespace", "NAMESPACE", 60, maximum=32, shown=Shown.WIDE),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True),
     Column("ready", "READY", 90, kind=Kind.SHARE),
-    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True),
-    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT),
-    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU),
+    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, room=19),
+    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT, room=12),
+    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, room=5),
     Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=Kind.PERCENT,
            shown=Shown.WIDE),
     Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=Kind.PERCENT,
            shown=Shown.WIDE),
-    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES),
+    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, room=5),
     Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=Kind.PERCENT,
            shown=Shown.WIDE),
     Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=Kind.PERCENT,
            shown=Shown.WIDE),
-    Column("ip", "IP", 30, maximum=39),
+    Column("ip", "IP", 30, maximum=39, room=12),
     Column("ports", "PORTS", 28, maximum=28, shown=Shown.WIDE),
     Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Shown.WIDE),
     Column("qos", "QOS", 25, shown=Shown.WIDE),
     Column("node", "NODE", 20, maximum=32, shown=Shown.WIDE),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True, shown=Shown.CHOSEN),
-    Column("age", "AGE", 80, align="right", kind=Kind.AGE),
+    Column("age", "AGE", 80, align="right", kind=Kind.AGE, room=5),
 )  # fmt: skip
+_IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
 CLUSTER_COLUMNS: Final = tuple(
-    replace(column, shown=Shown.ALWAYS) if column.key in ("namespace", "node") else column
+    replace(column, shown=Shown.ALWAYS, rank=_IN_CLUSTERS[column.key])
+    if column.key in _IN_CLUSTERS
+    else column
     for column in POD_COLUMNS
 )
 """Where there are several namespaces and nodes, one wants to see them."""
