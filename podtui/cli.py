@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podtui import __version__, cluster_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
+from podtui.terminal_text import lines, one_line
 
 if TYPE_CHECKING:
     from podtui.settings import Resolved, Settings
@@ -129,13 +130,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         namespace.cluster = cluster_cli.is_asked(namespace)
         return namespace.run(namespace)
     except UsageError as error:
-        print(f"podtui: {error}", file=sys.stderr)
+        print(lines(f"podtui: {error}"), file=sys.stderr)
         return USAGE
     except AgentUnavailable as error:
-        print(f"podtui: {error}", file=sys.stderr)
+        print(lines(f"podtui: {error}"), file=sys.stderr)
         return NO_AGENT
     except PodtuiError as error:
-        print(f"podtui: {error}", file=sys.stderr)
+        print(lines(f"podtui: {error}"), file=sys.stderr)
         return FAILED
     except BrokenPipeError:
         sys.stderr.close()
@@ -219,7 +220,7 @@ def _screen(namespace: argparse.Namespace) -> int:
         if child is not None and child.poll() not in (None, 0):
             from podtui.agent import control
 
-            print(control.tail(settings.agent_log_path), file=sys.stderr)
+            print(lines(control.tail(settings.agent_log_path)), file=sys.stderr)
         print("No agent runs.", file=sys.stderr)
     return status
 
@@ -232,7 +233,8 @@ def _tell_agent(namespace: argparse.Namespace, settings: Settings) -> bool:
     if record is None:
         return False
     root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
-    print(f"The agent (process {record.pid}) goes on supervising {record.staticPodPath}.")
+    folder = one_line(str(record.staticPodPath))
+    print(f"The agent (process {record.pid}) goes on supervising {folder}.")
     print(f"  podtui{root}         look again")
     print(f"  podtui stop{root}    stop the agent, leave its containers running")
     print(f"  podtui down{root}    stop the agent and remove its containers")
@@ -270,7 +272,7 @@ def _status(namespace: argparse.Namespace) -> int:
 
         for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods")):
             table = get_json(settings.socket_path, path, timeout=5.0, accept=TABLE)
-            print(("\n" if index else "") + render(table))
+            print(lines(("\n" if index else "") + render(table)))
         return OK
     items: list[Any] = []
     for path in ("/api/v1/nodes", "/api/v1/pods"):
@@ -289,7 +291,7 @@ def _why(namespace: argparse.Namespace) -> int:
     from podtui.why_command import why
 
     text, well = why(settings.socket_path, namespace.pod, namespace.output)
-    print(text)
+    print(text if namespace.output == "json" else lines(text))
     return OK if well else FAILED
 
 
@@ -341,7 +343,7 @@ def _doctor(namespace: argparse.Namespace) -> int:
     from podtui.agent.doctor import examine
 
     text, healthy = examine(_settings(namespace))
-    print(text)
+    print(lines(text))
     return OK if healthy else FAILED
 
 
@@ -353,14 +355,14 @@ def _config(namespace: argparse.Namespace) -> int:
     for key in PARSERS:
         value = getattr(resolved.settings, key)
         shown = json.dumps(value, default=str)
-        print(f"{key:<{width}}  {shown}  # {resolved.origins[key]}")
+        print(one_line(f"{key:<{width}}  {shown}  # {resolved.origins[key]}"))
     for line in resolved.ignored:
-        print(f"# no effect here: {line}")
+        print(one_line(f"# no effect here: {line}"))
     if resolved.settings.keys:
         # Only who has keys of their own pays for the screen's library.
         from podtui.tui.preferences import preferences_of
         from podtui.tui.preferred import key_map_of
 
         for line in key_map_of(preferences_of(resolved)).problems:
-            print(f"# not in force: {line}")
+            print(one_line(f"# not in force: {line}"))
     return OK

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from podtui.errors import ApiError, PodtuiError, UsageError
+from podtui.terminal_text import lines
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
@@ -58,7 +59,6 @@ def is_asked(namespace: argparse.Namespace) -> bool:
     return asked
 
 
-def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
 def arguments(namespace: argparse.Namespace) -> list[str]:
     """The words that give another process the same cluster."""
     found: list[str] = []
@@ -73,6 +73,7 @@ def arguments(namespace: argparse.Namespace) -> list[str]:
     return found
 
 
+def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
     """All there is to choose from, and what was chosen. Raises `KubeconfigError`."""
     from podtui.kubeconfig import choose, load
 
@@ -115,7 +116,7 @@ def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> in
         try:
             target = choose(config, wanted)
         except PodtuiError as error:
-            print(f"podtui: {error}", file=sys.stderr)
+            print(lines(f"podtui: {error}"), file=sys.stderr)
             return 2
 
 
@@ -195,11 +196,11 @@ def status(namespace: argparse.Namespace) -> int:
             except ApiError as error:
                 if error.code != 403 or path == places[-1]:
                     raise
-                print(f"podtui: {error}", file=sys.stderr)
+                print(lines(f"podtui: {error}"), file=sys.stderr)
                 continue
             if namespace.output == "table":
                 namespaced = path == "/api/v1/pods"
-                print(("\n" if said else "") + render(found, namespaced=namespaced))
+                print(lines(("\n" if said else "") + render(found, namespaced=namespaced)))
                 said += 1
             else:
                 items += found.get("items") or []
@@ -219,5 +220,5 @@ def why(namespace: argparse.Namespace) -> int:
     with asking(target, scope) as (ask, _):
         pods = pods_path(target, scope, ask)
         text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
-    print(text)
+    print(text if namespace.output == "json" else lines(text))
     return 0 if well else 1

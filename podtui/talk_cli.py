@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podtui import cluster_cli
 from podtui.errors import AgentUnavailable, UsageError
+from podtui.terminal_text import lines, one_line
 
 if TYPE_CHECKING:
     from podtui.client.common import ApiClient
@@ -117,7 +118,7 @@ def _forward(namespace: argparse.Namespace, make: Make) -> int:
     ports = talk.parse_ports(namespace.ports)
 
     def say(line: str) -> None:
-        print(line, flush=True)
+        print(one_line(line), flush=True)
 
     talk.run(
         make,
@@ -131,5 +132,6 @@ def _copy(namespace: argparse.Namespace, make: Make) -> int:
 
     source = talk.parse_place(namespace.source, namespace.namespace)
     target = talk.parse_place(namespace.target, namespace.namespace)
-    print(talk.run(make, lambda client: talk.copy(client, namespace.container, source, target)))
+    said = talk.run(make, lambda client: talk.copy(client, namespace.container, source, target))
+    print(lines(said))
     return 0
