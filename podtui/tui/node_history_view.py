@@ -55,13 +55,16 @@ class NodeHistoryView(LinesView):
         self._draw()
 
     def history(self, width: int, height: int) -> list[Line]:
-        """The same plots for another place."""
+        """The same plots for another place, where the keys do nothing."""
+        return self._lines(width, height, keys=False)
+
+    def _lines(self, width: int, height: int, *, keys: bool = True) -> list[Line]:
         now = self._podtui.now()
         if self._told is not None:
             past = told_past(self._told)
         else:
             past = seen_past(tuple(self._podtui.model.node_history.samples), now, self._span)
-        return history_lines(self._gauges, past, now, self._span, width, height)
+        return history_lines(self._gauges, past, now, self._span, width, height, keys=keys)
 
     def action_span(self, step: int) -> None:
         chosen = other_span(self._span, step)
@@ -76,7 +79,7 @@ class NodeHistoryView(LinesView):
 
     def _draw(self) -> None:
         if self.size.width:
-            self.show(self.history(max(20, self.size.width - 1), max(8, self.size.height)))
+            self.show(self._lines(max(20, self.size.width - 1), max(8, self.size.height)))
 
     def _ask(self) -> None:
         if self._asking is not None:

@@ -60,10 +60,17 @@ def seen_past(samples: Sequence[Sample], now: float, span: str) -> Past:
 
 
 def history_lines(
-    gauges: Sequence[Gauge], past: Past, now: float, span: str, width: int, height: int
+    gauges: Sequence[Gauge],
+    past: Past,
+    now: float,
+    span: str,
+    width: int,
+    height: int,
+    *,
+    keys: bool = True,
 ) -> list[Line]:
     """A plot for each resource, within ``width`` by ``height`` cells where that leaves them
-    readable."""
+    readable. ``keys``: tell those that change the span."""
     known = {gauge.resource: gauge for gauge in gauges}
     charts = [
         _chart(known[resource], past.times, values)
@@ -82,8 +89,10 @@ def history_lines(
     end = max(now, past.times[-1], begin + _SPACING)
     lines = grid(charts, width, columns, Frame(begin, end, rows, whole=True))
     legend = (
-        Span(f" the last {short_duration(end - begin)} (", "muted"),
-        Span("[ ]", "hint-key"), Span(f" up to {span}), now at the right   ", "muted"),
+        Span(f" the last {short_duration(end - begin)}", "muted"),
+        *((Span(" (", "muted"), Span("[ ]", "hint-key"), Span(f" up to {span})", "muted"))
+          if keys else ()),
+        Span(", now at the right   ", "muted"),
         Span("━ ", "error"), Span("what pods may have of it", "muted"),
     )  # fmt: skip
     return lines + wrap(legend, width, indent=1)
