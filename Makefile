@@ -9,6 +9,8 @@ IMAGE := busybox:1.36
 MARKS := .cache/marks
 # The compiled tests are kept, whatever the environment says: to rewrite all anew takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
+# Screens wait as much as they work: one more at a time than there are cores.
+WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup dev engine image run test check lint types unit screens integration e2e proof docs bench conformance lock stop-engine clean
@@ -63,7 +65,7 @@ unit: dev ## Tests that need neither engine nor screen: quick enough for each sa
 	$(PYTEST) -m "not engine and not e2e and not screen" -n auto --dist worksteal --marks-report=$(MARKS)/unit.json
 
 screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
-	$(PYTEST) -m "screen and not engine and not e2e" -n auto --dist worksteal --marks-report=$(MARKS)/screens.json
+	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/screens.json
 
 integration: dev ## Tests on the real engine
 	$(PYTEST) -m "engine and not e2e" --marks-report=$(MARKS)/engine.json
