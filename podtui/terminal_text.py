@@ -53,8 +53,10 @@ def one_line(text: str) -> str:
     if len(text) <= LONGEST and text.isascii() and text.isprintable():
         return text
     head = " ".join(text[: LONGEST + 1].splitlines()).expandtabs(TAB)
+    whole = len(text) <= LONGEST and len(head) <= LONGEST
+    head = head[: LONGEST + 1]
     shown, _ = settled(CONTROL.sub(_picture, head.encode(errors="replace").decode()))
-    if len(text) <= LONGEST and len(shown) <= LONGEST:
+    if whole and len(shown) <= LONGEST:
         return shown
     more = cut_words(len(text.encode(errors="replace")))
     return shown[: LONGEST - len(more)] + more

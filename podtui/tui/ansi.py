@@ -41,8 +41,9 @@ def is_plain(line: bytes) -> bool:
 def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
     """Segments of one line; their text never contains a control character."""
     text = line[: MAX_SHOWN * 4].decode(errors="replace")
-    cut = len(text) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
-    text = text[:MAX_SHOWN].expandtabs(TAB)
+    wide = text[: MAX_SHOWN + 1].expandtabs(TAB)
+    cut = len(wide) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
+    text = wide[:MAX_SHOWN]
     segments: list[Segment] = []
     style = base
     position, marks = 0, NO_LETTER

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen, Screen
 from podtui.tui.cells import Line, Span, line_width, sized, width_of
 from podtui.tui.key_names import UNBOUND
 from podtui.tui.key_registry import group_order, group_title
+from podtui.tui.sanitize import literal
 from podtui.tui.tones import LinesView
 
 FIRST: Final = ("logs", "why", "probes", "timeline", "yaml", "resources", "act", "main", "pod")
@@ -142,7 +143,7 @@ class Menu(ModalScreen[Choice | None]):
         self.view = LinesView(id="menu")
 
     def compose(self) -> ComposeResult:
-        self.view.border_title = f" {self._title} "
+        self.view.border_title = literal(f" {self._title} ")
         self.view.border_subtitle = " a click or enter does it · esc closes "
         yield self.view
 

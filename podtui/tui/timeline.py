@@ -24,6 +24,8 @@ _WORDS: Final = {
 }
 SLACK: Final = 0.02
 """Seconds between two steps that still follow on each other."""
+WORTH_A_BAR: Final = 0.25
+"""Seconds for which a pod that is admitted waits before anybody asks why."""
 _NOTHING: Final = 0.001
 _Key = tuple[StepKind, str]
 
@@ -82,14 +84,20 @@ class Waterfall:
 def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall:
     """``now`` in Unix seconds is where steps that are under way are drawn to."""
     began = epoch(start.began) or now
-    every = _bars(start, began, now)
+    every = _with_wait(_bars(start, began, now), start, before, now - began)
     ready = epoch(start.ready)
     until = ready - began if ready is not None else _last_end(every, start, began, now)
     bars = tuple(bar for bar in every if bar.began <= until + SLACK)
     later = tuple(bar for bar in every if bar.began > until + SLACK and _tells(bar))
     bars, waited = with_critical_path(bars, until)
     found = Waterfall(
-        began, max(until, 0.0), ready is not None, bars, later, cause=start.cause, waited=waited
+        began,
+        max(until, 0.0),
+        ready is not None,
+        bars,
+        later,
+        cause=clean(start.cause),
+        waited=waited,
     )
     return found if before is None else _compared(found, waterfall(before, None, now))
 
@@ -117,6 +125,27 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
             )
         )
     return tuple(found)
+
+
+def _with_wait(
+    bars: tuple[Bar, ...], start: PodStart, before: PodStart | None, now: float
+) -> tuple[Bar, ...]:
+    """With a bar for the time from admission to the first step after it, where that is long: a pod
+    that takes the place of another waits for its end."""
+    admitted = next((bar for bar in bars if bar.key == (StepKind.ADMIT, "")), None)
+    if admitted is None or admitted.open or admitted.failed:
+        return bars
+    later = [bar.began for bar in bars if bar.key != admitted.key]
+    is_open = not later and start.over is None
+    ended = min(later) if later else now if is_open else admitted.ended
+    if ended - admitted.ended < WORTH_A_BAR:
+        return bars
+    over = None if before is None else epoch(before.over)
+    replaces = over is not None and abs(over - (epoch(start.began) or 0.0)) < 1
+    note = "for the pod before it to end" if replaces else ""
+    wait = Bar("wait", (StepKind.ADMIT, "wait"), admitted.ended, ended, open=is_open, note=note)
+    place = bars.index(admitted) + 1
+    return (*bars[:place], wait, *bars[place:])
 
 
 def _tells(bar: Bar) -> bool:

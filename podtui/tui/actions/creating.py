@@ -19,6 +19,7 @@ from podtui.tui.actions.templates import (
 from podtui.tui.cells import Line, Span, sized
 from podtui.tui.dialogs import Ask
 from podtui.tui.picker import Picker
+from podtui.tui.sanitize import clean
 
 
 async def create_pod(actions: Actions, folder: Path) -> None:
@@ -46,4 +47,4 @@ def template_picker(templates: Sequence[Template]) -> Picker:
 
 
 def template_line(template: Template) -> Line:
-    return (Span(sized(template.name, 10), "name"), Span(template.words, "soft"))
+    return (Span(sized(clean(template.name), 10), "name"), Span(clean(template.words), "soft"))
