@@ -6,6 +6,7 @@ import random
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 from tui_scene import NOW
 
 from podtui.api.insight import PodStart, Step, StepKind
@@ -70,6 +71,27 @@ def test_what_readiness_waited_for_is_critical_and_nothing_else() -> None:
     assert found.until == pytest.approx(9.0)
     assert found.critical[0].label == "pull app:1.2"
     assert found.waited == pytest.approx(0.1, abs=1e-3)
+
+
+def test_a_pod_that_waits_for_the_one_before_it_says_so() -> None:
+    before = structs.replace(USUAL, over=t(0.0))
+    edited = start(
+        step(StepKind.ADMIT, 0, 0.01), step(StepKind.VOLUMES, 2.6, 2.61),
+        step(StepKind.SANDBOX, 2.61, 3.5), ready=3.5,
+    )  # fmt: skip
+    found = waterfall(edited, before, BASE + 60)
+    wait = by_label(found)["wait"]
+    assert wait.critical
+    assert wait.seconds == pytest.approx(2.59)
+    assert wait.note == "for the pod before it to end"
+    assert found.waited == 0
+    alone = by_label(waterfall(edited, None, BASE + 60))["wait"]
+    assert alone.note == ""
+    under_way = start(step(StepKind.ADMIT, 0, 0.01))
+    assert by_label(waterfall(under_way, before, BASE + 5))["wait"].open
+    refused = start(structs.replace(step(StepKind.ADMIT, 0, 0.01), failed=True))
+    assert "wait" not in by_label(waterfall(refused, before, BASE + 5))
+    assert "wait" not in by_label(waterfall(USUAL, before, BASE + 5))
 
 
 def test_a_program_that_is_meant_to_run_is_never_waited_for() -> None:
