@@ -84,6 +84,7 @@ docs: dev ## Run the tests and write the documents that come from them
 
 bench: dev ## The figures, as ratios to a floor measured in the same run
 	@$(PYTHON) scripts/engine.py peer
+	@$(PYTHON) scripts/peers.py
 	@scripts/with_engine.sh $(BIN)/python -m benchmarks --write
 
 conformance: dev ## Golden cases against the record of a real kubelet; WRITE=1 writes docs/golden.md

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME …]``: run them, print the table, keep it with ``--write``."""
+"""``python -m benchmarks [NAME …]``: run them, print their tables, keep those with ``--write``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import importlib
 import os
 import platform
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
-from benchmarks.report import Row, markdown
+from benchmarks.report import Absent, Row, markdown, replaced
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 ALL = {
     "pods": ("benchmarks.pods", "measure"),
     "idle": ("benchmarks.pods", "idle"),
     "scale": ("benchmarks.scale", "measure"),
-    "tui": ("benchmarks.screen", "measure"),
+    "paint": ("benchmarks.paint", "measure"),
+    "keys": ("benchmarks.keys", "measure"),
+    "resting": ("benchmarks.resting", "measure"),
     "logs": ("benchmarks.logs", "measure"),
+    "viewers": ("benchmarks.viewers", "measure"),
+    "following": ("benchmarks.following", "measure"),
     "cli": ("benchmarks.cli", "measure"),
 }
+"""In the order in which they are run; each has a place of its name in the document."""
 
 
 def machine() -> str:
@@ -37,29 +43,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ALL))
     parser.add_argument("--quick", action="store_true", help="few runs, for a look")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{TARGET.name}")
+    parser.add_argument("--write", action="store_true", help=f"put them into docs/{TARGET.name}")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(ALL)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    rows: list[Row] = []
+    measured = dict[str, list[Row | Absent]]()
     for name in arguments.names or ALL:
         module, function = ALL[name]
         print(f"… {name}", file=sys.stderr, flush=True)
-        rows += getattr(importlib.import_module(module), function)(quick=arguments.quick)
+        rows = getattr(importlib.import_module(module), function)(quick=arguments.quick)
+        measured[name] = rows
+        print(f"\n{markdown(rows)}\n", flush=True)
+        if arguments.write:
+            write({name: rows})
+    print(conditions())
+    every = [row for rows in measured.values() for row in rows]
+    return 1 if any(isinstance(row, Row) and row.verdict == "MISSED" for row in every) else 0
+
+
+def conditions() -> str:
+    """Where and when."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    when = datetime.now(UTC).strftime("%Y-%m-%d")
-    table = markdown(rows)
-    print(f"\n{machine()}; load {load}; {when}\n\n{table}")
-    if arguments.write:
-        TARGET.write_text(
-            "# Performance\n\n"
-            "Written by `make bench` (`python -m benchmarks --write`). Each figure is the median of"
-            " its runs, each ratio is to a floor measured in the same run; the machine is shared,"
-            " so trust the ratios and not the seconds.\n\n"
-            f"Machine: {machine()}. Date: {when}.\n\n{table}\n"
-        )
-    return 1 if any(row.verdict == "MISSED" for row in rows) else 0
+    return f"{machine()}; load at the end {load}; {datetime.now(UTC):%Y-%m-%d}."
+
+
+def write(measured: Mapping[str, Sequence[Row | Absent]]) -> None:
+    """Put tables in their places, each as soon as it is there; prose stays. Raises LookupError
+    where the document has no place for one."""
+    document = TARGET.read_text(encoding="utf-8")
+    for name, rows in measured.items():
+        document = replaced(document, name, f"{markdown(rows)}\n\n{conditions()}")
+    TARGET.write_text(document, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Rows of results, and the table they make."""
+"""Rows of results, the tables they make, and their places in ``docs/performance.md``.
+
+A table stands there between ``<!-- figures: NAME -->`` and ``<!-- end of NAME -->``. What stands
+outside is prose, written by people, and stays.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,14 @@ class Row:
         return "held" if judged <= self.bound else "MISSED"
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A row for what was not measured here, with the reason; or a fact, with its source."""
+
+    name: str
+    text: str
+
+
 def row(
     name: str,
     values: Sequence[float],
@@ -63,11 +75,13 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row | Absent]) -> str:
     """A table for ``docs/performance.md`` and the terminal alike."""
     head = ("what", "median", "range", "n", "floor", "ratio", "bound", "")
     body = [
-        (
+        (r.name, r.text, "", "", "", "", "", "")
+        if isinstance(r, Absent)
+        else (
             r.name,
             f"{_number(r.value)} {r.unit}",
             f"{_number(r.low)}–{_number(r.high)}",
@@ -79,7 +93,8 @@ def markdown(rows: Sequence[Row]) -> str:
         )
         for r in rows
     ]
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    measured = [line for line, r in zip(body, rows, strict=True) if isinstance(r, Row)]
+    widths = [max(len(line[i]) for line in [head, *measured]) for i in range(len(head))]
     lines = [head, tuple("-" * width for width in widths), *body]
     return "\n".join(
         "| "
@@ -87,3 +102,14 @@ def markdown(rows: Sequence[Row]) -> str:
         + " |"
         for line in lines
     )
+
+
+def replaced(document: str, name: str, figures: str) -> str:
+    """The document with other figures of this name. Raises LookupError where it has no place for
+    them."""
+    begin, end = f"<!-- figures: {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = document.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise LookupError(f"there is no {begin} … {end}")
+    return f"{before}{begin}\n\n{figures.strip()}\n\n{end}{after}"

@@ -1,0 +1,198 @@
+"""From a key to what it does on the terminal, while pods change and lines come.
+
+``podtui`` runs on a terminal with its own driver, against the API in another process: 1,000 pods of
+which 200 change each second, and a log that grows by 10,000 lines a second and is followed all the
+time. A key counts as painted when what only this key draws has come out of the terminal. Beside it
+runs a bare event loop: how late its timers are is what the machine itself adds.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.report import Row, row
+from benchmarks.terminal import SCREEN, Terminal, plain, screen_environment, terminal
+from benchmarks.worlds import world
+
+PODS, CHANGES, LINES = 1000, 200, 10_000
+SIZE = (160, 45)
+BETWEEN = 0.05
+"""Seconds between two keys."""
+CURSOR = re.compile(rb"\xe2\x96\x8c[^a-z]{0,8}(pod-[0-9]{4})")
+NUMBER = re.compile(rb"number=([0-9]+)")
+Press = Callable[[Terminal], float | None]
+
+
+def _wait_drawn(shown: Terminal, sent: float, done: Callable[[bytes], bool]) -> float | None:
+    """Milliseconds until ``done`` with what was drawn since; None where it never was."""
+    drawn = b""
+    while (left := sent + 5 - time.monotonic()) > 0:
+        drawn += shown.read(left)
+        if done(plain(drawn)):
+            return 1e3 * (time.monotonic() - sent)
+    return None
+
+
+def cursor_keys() -> Press:
+    """j and k by turns: painted when the cursor's bar stands at another pod."""
+    at = b""
+    turn = 0
+
+    def press(shown: Terminal) -> float | None:
+        nonlocal at, turn
+        for name in CURSOR.findall(plain(shown.drain(BETWEEN))):
+            at = name
+        sent = shown.send(b"jk"[turn % 2 : turn % 2 + 1])
+        turn += 1
+
+        def done(drawn: bytes) -> bool:
+            nonlocal at
+            found = [name for name in CURSOR.findall(drawn) if name != at]
+            if found:
+                at = found[-1]
+            return bool(found)
+
+        return _wait_drawn(shown, sent, done)
+
+    return press
+
+
+def scroll_keys() -> Press:
+    """k and j by turns in a log that stands still: painted when lines are."""
+    turn = 0
+
+    def press(shown: Terminal) -> float | None:
+        nonlocal turn
+        shown.drain(BETWEEN)
+        sent = shown.send(b"kj"[turn % 2 : turn % 2 + 1])
+        turn += 1
+        return _wait_drawn(shown, sent, lambda drawn: NUMBER.search(drawn) is not None)
+
+    return press
+
+
+def typed_keys() -> Press:
+    """Letters into the search of a log that is followed: painted when they stand there."""
+    text = b""
+    letters: Iterator[bytes] = iter(())
+
+    def press(shown: Terminal) -> float | None:
+        nonlocal text, letters
+        shown.drain(BETWEEN)
+        letter = next(letters, b"")
+        if not letter:
+            shown.send(b"\x15")
+            shown.drain(0.3)
+            text, letters = b"", (bytes([c]) for c in b"qxzjvkwyqzxjkvwyzq")
+            letter = next(letters)
+        text += letter
+        wanted = text[-3:]
+        return _wait_drawn(shown, shown.send(letter), lambda drawn: wanted in drawn)
+
+    return press
+
+
+def _measure(shown: Terminal, press: Press, seconds: float) -> list[float]:
+    waits: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        waited = press(shown)
+        waits.append(5000.0 if waited is None else waited)
+    return waits
+
+
+LAG = """
+import asyncio, sys
+async def main():
+    loop = asyncio.get_running_loop()
+    asyncio.get_running_loop().add_reader(0, loop.stop)
+    while True:
+        due = loop.time() + 0.02
+        await asyncio.sleep(0.02)
+        print(1e3 * (loop.time() - due))
+try:
+    asyncio.run(main())
+except RuntimeError:
+    pass
+"""
+
+
+class _Lag:
+    """A bare event loop in a process of its own: how late its timers are, in ms."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", LAG], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def stop(self) -> list[float]:
+        out, _ = self._process.communicate(b"\n", timeout=10)
+        return [float(line) for line in out.split()]
+
+
+def percentile(values: list[float], part: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def _keys(shown: Terminal, keys: bytes, pause: float = 0.7) -> bytes:
+    """One key after the other, as a person would."""
+    drawn = b""
+    for place in range(len(keys)):
+        shown.send(keys[place : place + 1])
+        drawn += shown.drain(pause if keys[place : place + 1] not in b"pod-" else 0.1)
+    return drawn
+
+
+def _scenes(shown: Terminal) -> Iterator[tuple[str, Press]]:
+    """Each a name and how to press; the way there lies between two of them."""
+    # Marked, so that its log stays while the cursor goes; filtered, and sorted by what changes.
+    _keys(shown, b" /pod-\rR")
+    _keys(shown, b"\x06\x06\x06")
+    yield "overview, filtered, sorted by what changes", cursor_keys()
+    _keys(shown, b"3+F")
+    yield "log in full, typing while it is followed", typed_keys()
+    shown.send(b"\x15")
+    _keys(shown, b"\x1bGkk")
+    yield "log in full, a line up or down", scroll_keys()
+    _keys(shown, b"G4\r2", 1.5)
+    yield "node screen, its pods", cursor_keys()
+
+
+def measure(*, quick: bool) -> list[Row]:
+    """p99 from key to paint in each screen, above the bare loop's p99 lag at the same time."""
+    seconds = 5.0 if quick else 20.0
+    rows: list[Row] = []
+    with world(pods=PODS, changes=CHANGES, lines=LINES) as served:
+        environment = screen_environment(served.root)
+        with terminal(SCREEN, environment, SIZE) as shown:
+            shown.until(re.compile(rb"pod-0000"))
+            shown.drain(3)
+            for name, press in _scenes(shown):
+                rows += _scene(name, press, shown, served.counts, seconds)
+    return rows
+
+
+def _scene(
+    name: str,
+    press: Press,
+    shown: Terminal,
+    counts: Callable[[], dict[str, int]],
+    seconds: float,
+) -> list[Row]:
+    lag, before, begin = _Lag(), counts(), time.monotonic()
+    waits = _measure(shown, press, seconds)
+    passed, after = time.monotonic() - begin, counts()
+    late = lag.stop()
+    above = percentile(waits, 0.99) - percentile(late, 0.99)
+    changed = (after["changed"] - before["changed"]) / passed
+    sent = (after["sent"] - before["sent"]) / passed
+    load = f"{changed:,.0f} pods/s and {sent:,.0f} lines/s"
+    return [
+        row(f"key to paint: {name}", waits, "ms"),
+        row(f"… p99 above the bare loop's ({load})", [above], "ms", bound=50),
+    ]

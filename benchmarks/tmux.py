@@ -1,0 +1,81 @@
+"""A program in tmux, which is a terminal for all alike: whoever draws, and however little."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from benchmarks.terminal import TooSlow
+
+LOOK = 0.02
+"""Seconds between two looks: what the times are good to."""
+
+
+class Pane:
+    """One program; ``began`` is when it was started."""
+
+    def __init__(self, server: str, pid: int, began: float) -> None:
+        self._tmux = ("tmux", "-L", server)
+        self.pid = pid
+        self.began = began
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=False)
+        return done.stdout
+
+    def shown(self) -> str:
+        return self._run("capture-pane", "-p")
+
+    def press(self, *keys: str) -> None:
+        """Names of keys as tmux has them."""
+        for key in keys:
+            self._run("send-keys", key)
+
+    def type(self, text: str) -> None:
+        self._run("send-keys", "-l", "--", text)
+
+    def until(self, wanted: str, seconds: float = 120) -> float:
+        """The time when ``wanted`` is on the screen. Raises `TooSlow`."""
+        pattern = re.compile(wanted)
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            if pattern.search(self.shown()):
+                return now
+            time.sleep(LOOK)
+        raise TooSlow(f"{wanted!r} is not shown: {self.shown()}")
+
+    def memory(self) -> float:
+        """RSS in MB of the program and what it started."""
+        process = psutil.Process(self.pid)
+        every = [process, *process.children(recursive=True)]
+        return sum(one.memory_info().rss for one in every) / 1e6
+
+
+@contextlib.contextmanager
+def pane(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path, size: tuple[int, int]
+) -> Generator[Pane]:
+    """A tmux server of its own, ended with what runs in it."""
+    server = f"podtui-bench-{os.getpid()}"
+    tmux = ["tmux", "-L", server, "-f", os.devnull]
+    began = time.monotonic()
+    subprocess.run(
+        [*tmux, "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd),
+         f"exec {shlex.join(command)}"],
+        env={**environment, "TERM": "xterm-256color"}, check=True,
+    )  # fmt: skip
+    try:
+        listed = subprocess.run(
+            [*tmux, "display-message", "-p", "#{pane_pid}"], capture_output=True, check=True
+        )
+        yield Pane(server, int(listed.stdout), began)
+    finally:
+        subprocess.run([*tmux, "kill-server"], capture_output=True, check=False)

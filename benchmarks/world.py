@@ -1,0 +1,195 @@
+"""``python -m benchmarks.world ROOT …``: the agent's own API over pods that are only written down.
+
+The real server over real records, in a process of its own: pods change, their usage is measured,
+logs grow, and nothing runs. Screens and kubectl read it as they read an agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from aiohttp import web
+
+from benchmarks.scripted import NODE, SINCE, pod
+from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
+from podtui.api.v1 import ObjectMeta
+from podtui.clock import SystemClock
+from podtui.errors import EngineError
+from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.server import build_app, serve_unix
+from podtui.store import Store, open_store
+
+STEP = 0.05
+"""Seconds between two rounds of changes, and of lines."""
+TEXT = "number=%d level=info msg=request path=/index.html status=200 done"
+WORD = "needle-in-the-haystack"
+"""Stands in the line `WORD_AT` of a log, and nowhere else."""
+WORD_AT = 1000
+
+
+def line_text(number: int) -> bytes:
+    text = TEXT % number + (f" {WORD}" if number == WORD_AT else "")
+    return text.encode()
+
+
+@dataclass(slots=True)
+class World:
+    """``changes`` pods a second get another restart count; each log has ``past`` lines and then
+    grows by ``lines`` a second."""
+
+    names: list[str]
+    changes: int
+    lines: int
+    past: int
+    changed: int = 0
+    sent: int = 0
+    sessions: Any = None
+    _stamped: list[LogLine] = field(default_factory=list[LogLine])
+
+    def _line(self, number: int, stamp: str) -> LogLine:
+        return LogLine(timestamp=stamp, stream="stdout", content=line_text(number))
+
+    def write_past(self) -> None:
+        second = SINCE[:-1]
+        self._stamped = [self._line(n, f"{second}.{n:09d}Z") for n in range(self.past)]
+
+    async def container_logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
+    ) -> AsyncIterator[LogLine]:
+        return self._log(options)
+
+    async def _log(self, options: LogOptions) -> AsyncIterator[LogLine]:
+        tail = self.past if options.tail is None else min(options.tail, self.past)
+        for number, line in enumerate(self._stamped[self.past - tail :]):
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+            yield line
+        if not options.follow:
+            return
+        if not self.lines:
+            await asyncio.Event().wait()
+        loop = asyncio.get_running_loop()
+        begin, sent = loop.time(), 0
+        while True:
+            await asyncio.sleep(STEP)
+            due = round((loop.time() - begin) * self.lines)
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+            for number in range(sent, due):
+                yield self._line(self.past + number, stamp)
+            self.sent += due - sent
+            sent = due
+
+    async def change(self, store: Store) -> None:
+        """Give pods other restart counts, a share of them in each step."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        for turn in itertools.count(1):
+            due = round((loop.time() - begin) * self.changes)
+            while self.changed < due:
+                await store.put("pods", pod(self.changed % len(self.names), restarts=turn))
+                self.changed += 1
+            await asyncio.sleep(STEP)
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        turn = self.changed
+        return tuple(
+            PodMetrics(
+                metadata=ObjectMeta(name=name, namespace="default"),
+                timestamp=SINCE,
+                window="10s",
+                containers=(
+                    ContainerMetrics(
+                        name="app", usage={"cpu": f"{(turn + n) % 900}m", "memory": f"{n}Ki"}
+                    ),
+                ),
+            )
+            for n, name in enumerate(self.names)
+        )
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        usage = {"cpu": f"{self.changed % 4000}m", "memory": "8Gi"}
+        return NodeMetrics(
+            metadata=ObjectMeta(name="bench"), timestamp=SINCE, window="10s", usage=usage
+        )
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        raise LookupError(pod)
+
+    async def restart(self, namespace: str, pod: str, container: str) -> None:
+        raise LookupError(pod)
+
+    async def set_ephemeral_containers(self, namespace: str, pod: str, wanted: Any) -> Any:
+        raise EngineError("nothing runs here")
+
+    def healthy(self) -> tuple[bool, str]:
+        return True, ""
+
+    async def counts(self, request: web.Request) -> web.Response:
+        return web.json_response({"changed": self.changed, "sent": self.sent})
+
+
+def _url(runner: web.AppRunner) -> str:
+    """Where it is reached on loopback: kubectl cannot dial a unix socket."""
+    every = cast("list[Any]", cast("Any", runner).addresses)
+    host, port = next(one[:2] for one in every if not isinstance(one, str))
+    return f"http://{host}:{port}"
+
+
+async def serve(root: Path, world: World) -> None:
+    """Until SIGTERM. Holds the lock of ``root``, as an agent does."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    world.write_past()
+    store = open_store(None, clock=SystemClock())
+    lock = AgentLock(root / "podtui.lock")
+    lock.acquire(
+        AgentRecord(
+            pid=os.getpid(), version="bench", nodeName="bench", staticPodPath=str(root),
+            engine="memory", started=SINCE,
+        )
+    )  # fmt: skip
+    await store.put("nodes", NODE)
+    for index in range(len(world.names)):
+        await store.put("pods", pod(index))
+    routes = [web.get("/bench", world.counts)]
+    app = build_app(store, world, version="bench", extra_routes=routes)
+    async with serve_unix(app, root / "podtui.sock") as runner, asyncio.TaskGroup() as tasks:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        (root / "url").write_text(_url(runner))
+        changing = tasks.create_task(world.change(store)) if world.changes else None
+        await stop.wait()
+        if changing is not None:
+            changing.cancel()
+    await store.close()
+    lock.release()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.world", description=__doc__)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("settings", type=json.loads, help='{"pods", "changes", "lines", "past"}')
+    arguments = parser.parse_args()
+    settings: dict[str, int] = arguments.settings
+    names = [pod(index).metadata.name for index in range(settings["pods"])]
+    world = World(names, settings["changes"], settings["lines"], settings["past"])
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(arguments.root, world))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

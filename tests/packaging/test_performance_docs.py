@@ -1,0 +1,62 @@
+"""The page of figures: tables go into their places, prose stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import ALL, TARGET
+from benchmarks.following import gaps
+from benchmarks.report import Absent, markdown, replaced, row
+
+PAGE = """\
+# Page
+Before.
+<!-- figures: a -->
+old
+<!-- end of a -->
+Between.
+<!-- figures: b -->
+<!-- end of b -->
+After.
+"""
+
+
+def test_figures_replace_their_own_and_nothing_else() -> None:
+    once = replaced(PAGE, "a", "new")
+    assert "old" not in once
+    assert once.index("Before.") < once.index("new") < once.index("Between.")
+    assert replaced(once, "a", "new") == once, "again changes nothing"
+    assert replaced(once, "b", "more").replace("\n\nmore\n\n", "\n") == once
+
+
+@pytest.mark.parametrize("name", ["c", "a -->"])
+def test_figures_without_a_place_are_refused(name: str) -> None:
+    with pytest.raises(LookupError):
+        replaced(PAGE, name, "new")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_benchmark_has_its_place(name: str) -> None:
+    text = Path(TARGET).read_text(encoding="utf-8")
+    assert "new figures" in replaced(text, name, "new figures")
+
+
+def test_a_row_says_whether_its_bound_held() -> None:
+    held = row("a", [1.0, 2.0, 3.0], "s", floor=[2.0], floor_name="bare", bound=1.0)
+    missed = row("b", [3.0], "s", bound=2.0)
+    assert (held.ratio, held.verdict, missed.verdict) == (1.0, "held", "MISSED")
+    table = markdown([held, Absent("c", "not here"), missed])
+    assert [line.split("|")[1].strip() for line in table.splitlines()] == [
+        "what", "-" * 4, "a", "c", "b",
+    ]  # fmt: skip
+    assert "not here" in table
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [([], 0), ([0, 1, 2], 0), ([0, 2], 1), ([2, 3], 2), ([0, 1, 1, 2], 1), ([0, 2, 1, 3], 1)],
+)
+def test_lost_lines_are_counted(numbers: list[int], expected: int) -> None:
+    assert gaps(numbers) == expected
