@@ -90,7 +90,7 @@ def history_lines(
     lines = grid(charts, width, columns, Frame(begin, end, rows, whole=True))
     legend = (
         Span(f" the last {short_duration(end - begin)}", "muted"),
-        *((Span(" (", "muted"), Span("[ ]", "hint-key"), Span(f" up to {span})", "muted"))
+        *((Span(" (", "muted"), Span("[/]", "hint-key"), Span(f" up to {span})", "muted"))
           if keys else ()),
         Span(", now at the right   ", "muted"),
         Span("━ ", "error"), Span("what pods may have of it", "muted"),

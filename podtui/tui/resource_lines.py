@@ -18,7 +18,6 @@ from podtui.tui.usage import amount
 
 _LEAST: Final = 2
 _MOST: Final = 14
-_OF_CONTAINER: Final = 5
 NO_NETWORK: Final = NetworkSeries()
 _SPACING: Final = 10.0
 """Seconds between the agent's looks."""
@@ -57,7 +56,8 @@ def resource_lines(
     end = max(now, *(every[-1] for every in times), begin + _SPACING)
     sections = [(clean(c.name), _charts(used, c, known.get(c.name))) for c in containers]
     sections.append(("the pod's network", _network(used)))
-    columns = columns_for(width, _OF_CONTAINER)
+    most = max(sum(map(_plotted, charts)) for _, charts in sections)
+    columns = columns_for(width, max(1, most))
     frame = Frame(begin, end, _rows(sections, height, columns), whole)
     lines: list[Line] = []
     for title, charts in sections:
@@ -102,7 +102,7 @@ def _plotted(chart: Chart) -> bool:
 def _legend(seconds: float, span: str) -> Line:
     return (
         Span(f" the last {short_duration(seconds)} (", "muted"),
-        Span("[ ]", "hint-key"), Span(f" up to {span}), now at the right", "muted"),
+        Span("[/]", "hint-key"), Span(f" up to {span}), now at the right", "muted"),
         Span("   ━ ", "error"), Span("limit  ", "muted"),
         Span("╌ ", "key"), Span("request  ", "muted"), Span("⌃ ", "soft"), Span("peak", "muted"),
     )  # fmt: skip

@@ -205,5 +205,5 @@ def _legend(of: int) -> Line:
         Span("▸ ", "soft"), Span("goes on", "muted"),
     ]  # fmt: skip
     if of > 1:
-        spans += [Span("   [ ] ", "hint-key"), Span("earlier, later starts", "muted")]
+        spans += [Span("   [/] ", "hint-key"), Span("earlier, later starts", "muted")]
     return tuple(spans)
