@@ -90,9 +90,11 @@ def safety_headers(host: str) -> Mapping[str, str]:
     Styles may be inline: the terminal's library writes the theme's colours into style elements.
     Nothing from outside is ever put into the page as HTML.
     """
+    # 'self' is for sockets too, but older browsers want it in full; none can spell [::1] there.
+    socket = "" if "[" in host else f" ws://{host}"
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self';"
-        f" img-src 'self'; connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none';"
+        f" img-src 'self'; connect-src 'self'{socket}; base-uri 'none'; form-action 'none';"
         " frame-ancestors 'none'"
     )
     return {

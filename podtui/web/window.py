@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-WINDOW: Final = 512 * 1024
-"""Bytes that may be on their way; a full screen of colours is about 20 KiB."""
+WINDOW: Final = 64 * 1024
+"""Bytes that may be on their way. A full screen of colours is about 20 KiB, and what is on its way
+when a key is pressed is drawn before the answer."""
 
 
 class Window:

@@ -113,6 +113,7 @@ def test_the_page_may_load_from_us_alone() -> None:
     assert rules["script-src"] == ["'self'"]
     assert rules["connect-src"] == ["'self'", "ws://127.0.0.1:7638"]
     assert not any("http" in value or "*" in value for values in rules.values() for value in values)
+    assert "ws:" not in safety_headers("[::1]:7638")["Content-Security-Policy"]
     assert headers["Cache-Control"] == "no-store"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["X-Frame-Options"] == "DENY"

@@ -22,6 +22,8 @@ from yarl import URL
 from podtui.web.access import Access, authority
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
 from podtui.web.session import Program
+from podtui.web.terminal import CHUNK
+from podtui.web.window import WINDOW
 from podtui.web.wire import LONGEST_MESSAGE
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -367,7 +369,7 @@ async def test_a_page_that_draws_nothing_gets_a_window_full_and_no_more() -> Non
                 total += len(await socket.receive_bytes(timeout=1.0))
         except TimeoutError:
             pass
-        assert 512 * 1024 <= total < 640 * 1024
+        assert WINDOW <= total <= WINDOW + CHUNK
         await socket.send_json({"kind": "taken", "bytes": total})
         assert await socket.receive_bytes(timeout=20)
 

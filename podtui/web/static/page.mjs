@@ -11,7 +11,7 @@ import { WebglAddon } from "./addon-webgl.mjs";
 
 const FONT = '"podtui mono"';
 const FONT_SIZE = 15;
-const TELL_EACH = 32 * 1024; // bytes drawn between two words about it
+const TELL_EACH = 8 * 1024; // bytes drawn between two words about it
 const PIECE = 16 * 1024; // characters of one message; the server refuses long ones
 const TITLE = document.title;
 
@@ -104,10 +104,12 @@ function connect() {
   });
 }
 
-function copy(text) {
-  navigator.clipboard.writeText(text).catch(() => {
-    say("The browser did not allow podtui to copy.", 4);
-  });
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch (error) {
+    say(`The browser did not let podtui copy: ${error.message}`, 5);
+  }
 }
 
 // What podtui copies: OSC 52. That the clipboard be read is not heeded.
