@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from tmux_harness import Machine, wait_until
 
 pytestmark = [
@@ -116,3 +117,57 @@ def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: 
     told = b"\x07\x1b]9;podtui: default/crash-n1: CrashLoopBackOff\x07"
     wait_until(lambda: told in output.read_bytes(), "the notification")
     assert output.read_bytes().count(b"\x1b]9;") == 1
+
+
+HOSTILE = (
+    "\\e]0;pwned\\a\\e]2;pwned\\e\\\\\\e]52;c;cHduZWQ=\\a\\e[2J\\e[?1049l\\e[?25l\\e[10;10H\\ec\\e(0"
+    "\\e]8;;x:y\\e\\\\link\\eP+q544e\\e\\\\\\u009b2J\\u202elive\\u2066\\b\\r"
+    "שלום 日本語e\\u0301\\u0301👩\\u200d👧👍🏽🇩🇪क\\u093e[@click=app.quit]y[/]"
+)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 36)])
+def test_hostile_words_move_no_border(
+    machine: Machine, tmp_path: Path, columns: int, rows: int
+) -> None:
+    """Every line that begins with a border ends with one, in the terminal's own reckoning."""
+    text = POD.replace("NAME", "evil").replace("COMMAND", "echo $WORDS; echo loud; sleep 3600")
+    machine.write("evil.yaml", text.replace("EVIL", HOSTILE))
+    machine.write("odd.yaml", f'kind: Pod # {HOSTILE}\nspec: {{"{HOSTILE}": 1}}\n')
+    terminal = machine.terminal
+    machine.screen(columns, rows)
+    output = raw_output(machine, tmp_path / "output")
+    terminal.see(r"evil-n1\s+1/1\s+● Running")
+    begun = len(output.read_bytes())
+    for keys, pattern in (
+        (("G",), "loud"),
+        (("Enter",), "Address"),
+        (("y",), "apiVersion"),
+        (("m",), "kind: Pod"),
+        (("4",), "loud"),
+        (("Escape", "Escape"), "odd.yaml"),
+        (("F10",), "closes"),
+    ):
+        terminal.keys(*keys)
+        terminal.see(pattern)
+        wait_until(lambda: not ragged(terminal.screen(), columns), "borders in place")
+    state = terminal._call(
+        "display-message", "-p", "#{alternate_on} #{cursor_flag} #{insert_flag} #{pane_title}"
+    )
+    assert state.startswith("1 0 0 ")
+    assert "pwned" not in state
+    assert terminal._call("show-buffer") == ""
+    written = output.read_bytes()[begun:].decode(errors="replace")
+    # Textual sets the pointer's shape; nothing else may speak past the screen.
+    obeyed = r"\x1b\](?!22;default\x07)|\x1b[cP]|\x1b\(0|\x1b\[\?1049|[\x80-\x9f\u202a-\u202e]"
+    assert re.findall(obeyed, written) == []
+
+
+def ragged(screen: str, columns: int) -> list[str]:
+    """Lines that begin with a border and do not end with one in the last column."""
+    lines = screen.split("\n")
+    return [
+        line
+        for line in lines
+        if line[:1] in "│╭╰" and line and (line[-1] not in "│╮╯▊▁▎█▐" or cell_len(line) != columns)
+    ]
