@@ -119,6 +119,9 @@ class Column:
     """Whether the first click sorts the largest to the top."""
     kind: Kind = Kind.TEXT
     shown: Shown = Shown.ALWAYS
+    room: int = 0
+    """Cells that it takes even while its texts are shorter, where there are so many: what is usual
+    in it soon, so that the others need not move then."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -152,7 +155,7 @@ def fit(
     """
     kept = list(range(len(columns)) if shown is None else shown)
     rank = {i: columns[i].rank + 1000 * (i in wanted) for i in kept}
-    wide = {i: _clamp(columns[i], natural[i]) for i in kept}
+    wide = {i: _clamp(columns[i], max(natural[i], columns[i].room)) for i in kept}
     tight = {i: _clamp(columns[i], short[i]) for i in kept}
     least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
     extra = [i for i in kept if columns[i].shown is not Shown.ALWAYS and i not in wanted]

@@ -16,12 +16,12 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from podtui.tui.cells import GAP, Column, Fitted, Row, Span, fit, line_width
+from podtui.tui.cells import GAP, Column, Fitted, Line, Row, Span, fit, line_width
 from podtui.tui.column_choice import ColumnChoice
 from podtui.tui.filters import Filter
 from podtui.tui.marks import Marks
 from podtui.tui.row_set import RowSet
-from podtui.tui.table_lines import ages_of, gutter, row_line, title_spans
+from podtui.tui.table_lines import ages_of, changed_cells, gutter, row_line, title_spans
 from podtui.tui.tones import Toned
 
 
@@ -76,6 +76,8 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self._position = 0
         self._fitted: tuple[Fitted, ...] = ()
         self._ages: dict[str, tuple[str, ...]] = {}
+        self._drawn: dict[str, Line] = {}
+        """What each row said when it was drawn last."""
 
     # --- rows
 
@@ -93,7 +95,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
             self.refresh()
             return
         for key in difference.touched:
-            self._refresh_row(self.set.index[key])
+            self._refresh_cells(self.set.index[key])
 
     def replace(self, rows: Iterable[Row]) -> None:
         fresh = {row.key: row for row in rows}
@@ -151,7 +153,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         for position in self._in_sight():
             row = self.set.at(position)
             if row is not None and self._ages.get(row.key) != ages_of(row, self._fitted, now):
-                self._refresh_row(position)
+                self._refresh_cells(position)
 
     @property
     def cursor_row(self) -> Row | None:
@@ -258,6 +260,26 @@ class RowTable(Toned, ScrollView, can_focus=True):
         if 1 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
+    def _refresh_cells(self, position: int) -> None:
+        """Draw those cells of a row that read otherwise than when they were drawn last."""
+        row = self.set.at(position)
+        before = self._drawn.get(row.key) if row is not None else None
+        if row is None or before is None:
+            self._refresh_row(position)
+            return
+        y = position - round(self.scroll_y) + 1
+        changed = changed_cells(before, self._line(row))
+        if changed is not None and 1 <= y < self.size.height:
+            start, end = changed
+            self.refresh(Region(1 + start, y, end - start, 1))
+
+    def _line(self, row: Row) -> Line:
+        """What a row says behind its gutter."""
+        width = max(0, self.size.width - 2)
+        return row_line(
+            row, self.columns, self._fitted, now=self.now, width=width, marked=row in self.marks
+        )
+
     def on_resize(self) -> None:
         self._resize()
         self._fit()
@@ -304,9 +326,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         cursor, marked = row.key == self.cursor_key, row in self.marks
         if cursor:
             base = base + self.tone("cursor" if self.has_focus else "cursor-blurred")
-        line = row_line(
-            row, self.columns, self._fitted, now=self.now, width=width - 2, marked=marked
-        )
+        line = self._drawn[row.key] = self._line(row)
         segments = self.segments((gutter(cursor=cursor, marked=marked), *line), base)
         return Strip(segments).crop_extend(0, width, base)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
-from podtui.tui.cells import GAP, Cell, Column, Fitted, Line, Row, Span, sized, width_of
+from podtui.tui.cells import GAP, Cell, Column, Fitted, Line, Row, Span, line_width, sized, width_of
 
 CURSOR, MARK, MARKED_CURSOR = "▌", "◆", "◈"
 
@@ -52,6 +53,21 @@ def row_line(
         spans += [Span(text, tone), Span(" " * GAP)]
         used += place.width + GAP
     return tuple(spans)
+
+
+def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
+    """The first cell that two lines differ in and the one behind the last; None where they are
+    equal."""
+    if before == after:
+        return None
+    ends = list(accumulate(width_of(span.text) for span in after))
+    if len(before) != len(after):
+        return 0, max(line_width(before), ends[-1] if ends else 0)
+    differ = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    first, last = differ[0], differ[-1]
+    if any(width_of(before[n].text) != width_of(after[n].text) for n in differ):
+        last = len(after) - 1
+    return ends[first] - width_of(after[first].text), max(ends[last], line_width(before[: last + 1]))
 
 
 def ages_of(row: Row, fitted: Sequence[Fitted], now: float) -> tuple[str, ...]:

@@ -1,8 +1,17 @@
 from __future__ import annotations
 
-from podtui.tui.cells import Cell, Column, Fitted, Row, Shown, Span
+import pytest
+
+from podtui.tui.cells import Cell, Column, Fitted, Row, Shown, Span, fit
 from podtui.tui.column_choice import ColumnChoice
-from podtui.tui.table_lines import cell_text, gutter, plain_text, row_line, title_spans
+from podtui.tui.table_lines import (
+    cell_text,
+    changed_cells,
+    gutter,
+    plain_text,
+    row_line,
+    title_spans,
+)
 
 COLUMNS = (
     Column("space", "SPACE", 50, shown=Shown.WIDE),
@@ -65,3 +74,35 @@ def test_a_copied_cell_is_the_word_without_its_sign() -> None:
     assert cell_text(Cell("4", since=0.0), 12) == "4 (12s ago)"
     assert cell_text(Cell("web-n1"), 0) == "web-n1"
     assert cell_text(Cell("a b"), 0) == "a b"
+
+
+def spans(*texts: str) -> tuple[Span, ...]:
+    return tuple(Span(text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        (spans("web ", "Running ", "9s "), None),
+        (spans("web ", "Running ", "10s"), (12, 15)),
+        (spans("web ", "Stopped ", "10s"), (4, 15)),
+        (spans("db  ", "Running ", "9s "), (0, 4)),
+        (spans("web ", "日本", "9s "), (4, 15)),
+        (spans("web ", "Running "), (0, 15)),
+        ((Span("web ", "error"), *spans("Running ", "9s ")), (0, 4)),
+    ],
+)
+def test_only_the_cells_that_differ_are_drawn(
+    after: tuple[Span, ...], found: tuple[int, int] | None
+) -> None:
+    assert changed_cells(spans("web ", "Running ", "9s "), after) == found
+
+
+def test_a_column_keeps_room_for_what_is_usual_in_it_where_there_is_some() -> None:
+    columns = (Column("name", "NAME", 100), Column("status", "STATUS", 90, room=19),
+               Column("age", "AGE", 80))  # fmt: skip
+    natural, longer = (5, 9, 3), (5, 19, 3)
+    assert fit(columns, natural, natural, 60) == fit(columns, longer, longer, 60)
+    narrow = fit(columns, natural, natural, 24)
+    assert [fitted.index for fitted in narrow] == [0, 1, 2]
+    assert narrow[1].width < 19
