@@ -1,0 +1,156 @@
+"""What the program writes to the terminal: every frame has the same layout while pods come, change
+and go, and little is written where little changes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pty_terminal import Frame, Model, PtyTerminal
+from tmux_harness import PODTUI, Machine, Terminal
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: NAME
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      image: busybox:1.36
+      command: ["sleep", "999"]
+"""
+CORNERS = "╭╮╰╯"
+TITLES = "NAME|READY|STATUS|RESTARTS|CPU|MEM|IP|AGE"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path, Terminal(tmp_path / "tmux.sock"), "memory")
+    for number in range(4):
+        machine.write(f"pod{number}.yaml", POD.replace("NAME", f"pod{number}"))
+    try:
+        yield machine
+    finally:
+        machine.run("down", "--yes")
+
+
+@pytest.fixture
+def terminal(machine: Machine, size: tuple[int, int]) -> Iterator[PtyTerminal]:
+    columns, rows = size
+    terminal = PtyTerminal(PODTUI, columns=columns, rows=rows, env=machine.env, cwd=machine.folder)
+    try:
+        terminal.see(r"pod3-n1 +1/1 +● Running")
+        terminal.see("3 Logs · pod0-n1 › app")
+        terminal.read(1.5)
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def layout(frame: Frame) -> dict[str, object]:
+    """What must stand still: corners of frames, names of panes, columns of pods, both ends of the
+    header, the keys and the status."""
+    lines = frame.lines
+    titles = next((line for line in lines if " NAME" in line), "")
+    return {
+        "corners": [(y, x) for y, line in enumerate(lines) for x, c in enumerate(line)
+                    if c in CORNERS],
+        "panes": [(y, m.start()) for y, line in enumerate(lines)
+                  for m in re.finditer("1 Pods|2 Events", line)],
+        "columns": [(m.group(), m.start()) for m in re.finditer(TITLES, titles)],
+        "header": lines[0][:9],
+        "keys": re.findall(r" : Command +m Menu +\? Help +q Quit *$", lines[-2]),
+        "status": lines[-1],
+    }  # fmt: skip
+
+
+def painted(terminal: PtyTerminal, deed: Callable[[], None]) -> list[Frame]:
+    """The frames that a deed gave rise to, the one before it first."""
+    first = len(terminal.frames) - 1
+    deed()
+    assert len(terminal.frames) > first + 1, "nothing was painted"
+    return terminal.frames[first:]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
+def test_the_layout_stands_still_and_little_is_written(
+    machine: Machine, terminal: PtyTerminal, size: tuple[int, int]
+) -> None:
+    whole = max(frame.size for frame in painted(terminal, lambda: press(terminal, "\x12")))
+    # Until after the node was asked again what its pods use, which has not changed.
+    frames = painted(terminal, lambda: terminal.read(4))
+    for before, after in pairwise(frames):
+        changed = differences(before, after)
+        assert changed, "a frame was painted for nothing"
+        share = len(changed) / len(after.lines)
+        assert after.size < 2.5 * share * whole, "\n".join(changed)
+
+    frames = painted(terminal, lambda: come_change_and_go(machine, terminal))
+    assert len(frames) > 5
+    assert (len(frames[0].lines[0]), len(frames[0].lines)) == size
+    wanted = layout(frames[0])
+    assert all(wanted.values()), wanted
+    for frame in frames:
+        assert layout(frame) == wanted, frame.text
+
+    # The node alone says nothing that the time changes.
+    press(terminal, "4+")
+    terminal.see(r"4 Node")
+    terminal.read(1)
+    written = terminal.written
+    terminal.read(3)
+    assert terminal.written - written < whole / 10
+    assert not terminal.model.strange
+
+
+def come_change_and_go(machine: Machine, terminal: PtyTerminal) -> None:
+    """A pod more, one in a new version, one less."""
+    machine.write("pod4.yaml", POD.replace("NAME", "pod4"))
+    terminal.see(r"pod4-n1 +1/1 +● Running")
+    machine.write("pod1.yaml", POD.replace("NAME", "pod1").replace("999", "888"))
+    terminal.see(r"pod1-n1 +0/1 ")
+    terminal.see(r"pod1-n1 +1/1 +● Running")
+    (machine.folder / "pod2.yaml").unlink()
+    terminal.until(lambda: not re.search(r"^│[ ▌]pod2-n1 ", terminal.screen, re.MULTILINE),
+                   "pod2 is gone")  # fmt: skip
+
+
+def differences(before: Frame, after: Frame) -> list[str]:
+    """The lines that are not what they were."""
+    pairs = zip(before.lines, after.lines, strict=True)
+    return [f"- {old}\n+ {new}" for old, new in pairs if old != new]
+
+
+def press(terminal: PtyTerminal, keys: str) -> None:
+    for key in keys:
+        terminal.keys(key)
+        terminal.read(1)
+
+
+def test_the_model_of_a_terminal_draws_what_a_terminal_draws(tmp_path: Path) -> None:
+    """Against tmux: what the model holds after all of it is what a real terminal shows."""
+    if shutil.which("tmux") is None:
+        pytest.fail("tmux is not installed: these tests drive the program in it")
+    text = "\x1b[?2026h\x1b[2J\x1b[3;4Hab\x1b[31mcd\x1b[0m 日本\x1b[1;78H123\x1b[?2026l"
+    model = Model(80, 24)
+    for character in text:
+        model.feed(character)
+    terminal = Terminal(tmp_path / "tmux.sock")
+    script = tmp_path / "text"
+    script.write_text(text)
+    try:
+        terminal.start(["sh", "-c", f"cat {script}; read x"], columns=80, rows=24, env={},
+                       cwd=tmp_path)  # fmt: skip
+        shown = terminal.see("abcd")
+    finally:
+        terminal.kill()
+    drawn = "\n".join(line.rstrip() for line in model.frames[-1].lines)
+    assert drawn.rstrip() == shown.rstrip()
