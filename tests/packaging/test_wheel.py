@@ -19,6 +19,8 @@ print(*sorted(p.name for p in resources.shipped("themes").iterdir()))
 print(*sorted(p.name for p in resources.shipped("static_pods").iterdir()))
 print(*sorted(p.name for p in resources.shipped("templates").iterdir()))
 print(*(len(pause_program(arch)) for arch in ("amd64", "arm64")))
+from podtui.web.server import page_files
+print(*page_files())
 """
 
 
@@ -49,6 +51,8 @@ def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
     assert {"web.yaml", "counter.yaml", "pipeline.yaml", "gallery"} <= set(shown[1].split())
     assert "service.yaml" in shown[2].split()
     assert all(0 < int(size) < 4096 for size in shown[3].split())
+    page = {"index.html", "page.mjs", "xterm.mjs", "DejaVuSansMono.woff2"}
+    assert page <= set(shown[4].split())
     version = subprocess.run(
         [home / "bin" / "podtui", "--version"], check=True, capture_output=True, text=True
     )
