@@ -11,11 +11,12 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
+from podtui.api.nearest import closest
 from podtui.api.quantity import canonical
+from podtui.api.shape import Form, Shape, empty, fields, required_names
 from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
 from podtui.manifest.scalars import number_text
-from podtui.manifest.shape import Form, Shape, empty, fields, required_names
-from podtui.manifest.unknown import closest, unknown_field
+from podtui.manifest.unknown import unknown_field
 
 _TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from podtui.api.local import Diagnostic, Severity
+from podtui.api.nearest import closest
 from podtui.manifest.document import (
     Document,
     Path,
@@ -15,7 +16,6 @@ from podtui.manifest.document import (
     path_text,
     printable,
 )
-from podtui.manifest.unknown import closest
 from podtui.manifest.validation.errors import FieldError
 
 MAX_DIAGNOSTICS: Final = 100

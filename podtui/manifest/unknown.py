@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
+from podtui.api.nearest import closest
+from podtui.api.shape import LIST_STEP, places_of_names
 from podtui.manifest.document import Path, Problem, parse_path, path_text, quoted
-from podtui.manifest.shape import LIST_STEP, places_of_names
 
 _SURE = 0.85
-_MAYBE = 0.6
-_LONGEST = 64
-
-
-def _folded(name: str) -> str:
-    return name.replace("-", "").replace("_", "").casefold()
-
-
-def closest(name: str, known: Iterable[str], cutoff: float = _MAYBE) -> str:
-    """The known name most like this one, empty when none is."""
-    if len(name) > _LONGEST:
-        return ""
-    names = {_folded(candidate): candidate for candidate in known}
-    folded = _folded(name)
-    if folded in names:
-        return names[folded]
-    found = difflib.get_close_matches(folded, names, n=1, cutoff=cutoff)
-    return names[found[0]] if found else ""
 
 
 def _common(place: tuple[str, ...], path: Path) -> int:

@@ -7,13 +7,13 @@ import pytest
 from manifests import NODE, pod_text
 
 from podtui.api.local import Diagnostic, Severity
+from podtui.api.shape import places_of_names
 from podtui.api.v1 import Pod
 from podtui.manifest.decode import decode
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
 from podtui.manifest.result import ReadResult
-from podtui.manifest.shape import places_of_names
 from podtui.manifest.unknown import belongs_at
 
 

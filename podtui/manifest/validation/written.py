@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from podtui.api import v1
-from podtui.manifest.shape import Form, Shape, fields
+from podtui.api.shape import Form, Shape, fields
 from podtui.manifest.validation import drivers, formats, handlers, mounts, restarts, security
 from podtui.manifest.validation.errors import (
     Errors,
