@@ -32,6 +32,9 @@ from podtui.tui.row_index import RowCount
 from podtui.tui.scrolled_text import ScrolledText
 
 FRAME: Final = 1 / 15
+FLOOD: Final = 5_000
+"""Lines in a frame which nobody can read: then drawing all frames would only hold up the lines."""
+FLOOD_FRAME: Final = 1 / 4
 SLICE: Final = 0.004
 """Seconds of filtering, searching and counting between two looks at the keyboard."""
 TURN: Final = 0.001
@@ -110,12 +113,15 @@ class LogCanvas(ScrolledText):
         self._placing = False
         self._shift = 0
         self._frames: Timer | None = None
+        self._framed_at = 0.0
+        self._came = 0
+        """Lines since the last frame."""
         self._strip = lru_cache(maxsize=1024)(self._make_strip)
         self._styles: dict[str, Style] = {}
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._frames = self.set_interval(FRAME, self._frame)
+        self._frames = self.set_interval(FRAME, self._due)
         self.set_interval(1.0, self._second)
 
     def on_unmount(self) -> None:
@@ -137,6 +143,7 @@ class LogCanvas(ScrolledText):
         """Take in lines of one source or kind, see `podtui.tui.log_tags`."""
         if texts:
             self.lines.add(stamps, texts, tag)
+            self._came += len(texts)
             self._wake()
 
     def clear(self) -> None:
@@ -163,6 +170,12 @@ class LogCanvas(ScrolledText):
         return self.lines.query
 
     # --- frames
+
+    def _due(self) -> None:
+        now = perf_counter()
+        if self._came < FLOOD or now - self._framed_at >= FLOOD_FRAME:
+            self._came, self._framed_at = 0, now
+            self._frame()
 
     def _frame(self) -> None:
         """Show what came since the last frame, and do a slice of the work that waits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from podtui.api.printing import ending
@@ -189,7 +190,8 @@ class Resumption:
         if not lines:
             return lines
         last = stamp_of(lines[-1])
-        same = sum(stamp_of(line) == last for line in lines)
+        # They never go back, so all with the last time stand together at the end.
+        same = sum(1 for _ in takewhile(lambda line: stamp_of(line) == last, reversed(lines)))
         self._same = self._same + same if last == self._last else same
         self._last = last
         return lines

@@ -12,6 +12,8 @@ from podtui.api.times import short_duration
 
 SECOND: Final = 1_000_000_000
 LONGEST_STAMP: Final = 40
+_BLANK: Final = ord(" ")
+_Z: Final = ord("Z")
 
 
 class Times(Enum):
@@ -65,13 +67,26 @@ def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[
     """
     stamps: list[int] = []
     texts: list[bytes] = []
+    known, base = b"", 0
     for line in lines:
         moment, shown = 0, line
+        # As engines write it, in nanoseconds, and many lines in one second: half the time of all
+        # that is done to a line would go into its time otherwise.
+        if len(line) > 30 and line[30] == _BLANK and line[29] == _Z and line[:20] == known:
+            digits = line[20:29]
+            moment = base + int(digits) if digits.isdigit() else 0
+        if moment:
+            last = moment
+            stamps.append(moment)
+            texts.append(line[31:])
+            continue
         if line[10:11] == b"T" and line[4:5] == b"-":
             stamp, space, text = line.partition(b" ")
             if space and len(stamp) <= LONGEST_STAMP:
                 moment = parse_stamp(stamp)
                 shown = text if moment else line
+                if moment and stamp[19:20] == b"." and stamp.endswith(b"Z"):
+                    known, base = stamp[:20], moment // SECOND * SECOND
         last = moment or last
         stamps.append(last)
         texts.append(shown)

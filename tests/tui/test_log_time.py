@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podtui.tui.cells import width_of
@@ -65,6 +65,34 @@ def test_lines_are_split_and_pieces_of_long_lines_keep_the_time() -> None:
 )  # fmt: skip
 def test_the_time_between_lines(nanoseconds: int, text: str) -> None:
     assert between(nanoseconds) == text
+
+
+STARTS = (b"2026-11-21T07:08:09", b"2026-11-21T07:08:10", b"2026-13-21T07:08:10", b"x", b"")
+FRACTIONS = (
+    b".123456789Z ", b".1Z ", b"Z ", b".123456789+01:00 ", b".000000000Z ", b".12345678xZ ",
+    b" 23456789Z ", b"Z23456789Z ", b".+12345678Z ", b".123456789Z", b"",
+)  # fmt: skip
+LINES = st.builds(
+    lambda *parts: b"".join(parts),
+    st.sampled_from(STARTS),
+    st.sampled_from(FRACTIONS),
+    st.sampled_from((b"hello", b"", b" a b")),
+)
+
+
+@given(st.lists(LINES, max_size=8))
+@example([b"2026-13-21T07:08:10.123456789Z a", b"2026-13-21T07:08:10.123456789Z b"])
+@example([b"2026-11-21T07:08:09.1Z a", b"2026-11-21T07:08:09.123456789Z b"])
+@example([b"2026-11-21T07:08:09.123456789+01:00 a", b"2026-11-21T07:08:09.123456789Z b"])
+def test_lines_together_are_split_as_each_alone(lines: list[bytes]) -> None:
+    stamps: list[int] = []
+    texts: list[bytes] = []
+    last = 5
+    for line in lines:
+        (last,), (text,) = split_lines([line], last)
+        stamps.append(last)
+        texts.append(text)
+    assert split_lines(lines, 5) == (stamps, texts)
 
 
 @given(st.integers(-(10**19), 10**19))
