@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final
 
 from podtui.api.local import Manifest
-from podtui.tui.cells import Line, Span, line_width, sized, wrap
+from podtui.tui.cells import Line, Span, line_width, prefix, sized, width_of, wrap
 from podtui.tui.format import ago, plural
 from podtui.tui.sanitize import clean
 from podtui.tui.why import GLYPHS
@@ -177,13 +177,18 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     digits = len(str(last))
     room = max(8, width - digits - 4)
     rows: list[Line] = []
-    shift = max(0, column - room // 2) if column > room - 8 else 0
+    # In cells of the clean text: what was written may have signs that are not drawn.
+    place = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
+    shift = place + 1 - room // 2 if place + 1 > room - 8 else 0
     for number in range(first, last + 1):
-        shown = clean(source[number - 1][shift : shift + room])
+        whole = clean(source[number - 1])
+        left = len(prefix(whole, shift)) if shift else 0
+        shown = prefix(whole[left:], room)
         here = number == line
         mark = Span("▶ " if here else "  ", "error")
         gutter = Span(f"{number:>{digits}} ", "key" if here else "muted")
-        before = max(0, column - 1 - shift) if here else len(shown)
+        soft = place - width_of(whole[:left])
+        before = len(shown) if not here else len(prefix(shown, soft)) if soft > 0 else 0
         rows.append((mark, gutter, Span(shown[:before], "soft"), Span(shown[before:], "name")))
     return rows
 
