@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podtui import __version__, cluster_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
-from podtui.terminal_text import lines, one_line
+from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
     from podtui.settings import Resolved, Settings
@@ -335,7 +335,7 @@ def _check(namespace: argparse.Namespace) -> int:
         output=namespace.output,
         color=sys.stdout.isatty(),
     )
-    print(text)
+    print(json_text(text) if namespace.output == "json" else text)
     return FAILED if errors else OK
 
 

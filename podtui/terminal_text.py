@@ -7,6 +7,7 @@ neighbours, or that terminals do not agree about, are replaced or left out.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from functools import lru_cache
@@ -65,6 +66,15 @@ def one_line(text: str) -> str:
 def lines(text: str) -> str:
     """`one_line` for each line of a text; a line feed alone ends a line."""
     return "\n".join(map(one_line, text.split("\n")))
+
+
+def json_text(text: str) -> str:
+    """JSON with escapes for whatever a terminal would obey; it says the same."""
+    return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if character > "\x7f" else f"\\u{ord(character):04x}"
 
 
 def cut_words(size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,11 @@ def test_errors_of_exec_and_what_cp_says(
 
     monkeypatch.setattr(talk, "run", refuse)
     assert "not found" in run(capsys, "exec", "--root-dir", str(root), "web", "--", "sh")
-    monkeypatch.setattr(talk, "run", lambda *_: f"1 file of {EVIL}")
+
+    def copied(*_: object) -> str:
+        return f"1 file of {EVIL}"
+
+    monkeypatch.setattr(talk, "run", copied)
     assert "1 file of" in run(capsys, "cp", "--root-dir", str(root), "web:/x", "y")
 
 
@@ -87,7 +92,11 @@ def test_findings_of_doctor(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Finding("fail", f"engine{EVIL}", f"says{EVIL}", f"do{EVIL}")
-    monkeypatch.setattr(doctor, "_engine", lambda _: [found])
+
+    def engine(_: object) -> list[Finding]:
+        return [found]
+
+    monkeypatch.setattr(doctor, "_engine", engine)
     assert "says" in run(capsys, "doctor", "--root-dir", str(root))
 
 
@@ -102,6 +111,8 @@ def test_findings_of_check(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     file = root / "\x1b]0;pwned\x07\x1b[2J\u202e.yaml"
     file.write_text(f'kind: Pod # {EVIL}\nmetadata: {{name: "a\\e[2J"}}\nspec: {{"x\\e[2J": 1}}\n')
     assert "error" in run(capsys, "check", "--root-dir", str(root), str(file))
+    said = json.loads(run(capsys, "check", "-o", "json", "--root-dir", str(root), str(file)))
+    assert said[0]["path"].endswith("\x1b]0;pwned\x07\x1b[2J\u202e.yaml")
 
 
 def test_last_lines_of_an_agent_that_ended(tmp_path: Path) -> None:
