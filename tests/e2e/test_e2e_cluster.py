@@ -1,0 +1,276 @@
+"""A cluster, or what looks like one from outside: an agent's API behind TLS, with certificates for
+all who come. The screen, the commands and kubectl read one kubeconfig."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from cluster_server import Authority
+from tmux_harness import PODTUI, ROOT, Machine, wait_until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(180),
+]
+SIMULATED = pytest.mark.parametrize("machine", ["memory"], indirect=True)
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: SPACE}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: app
+    image: busybox:1.36
+    command: ["sh", "-c", "COMMAND"]
+"""
+
+
+class Front:
+    """TLS in front of a unix socket, in a thread of its own; who shows no certificate is sent
+    away."""
+
+    def __init__(self, socket: Path, folder: Path) -> None:
+        self._socket = socket
+        self._folder = folder
+        self._authority = Authority()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.port = 0
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(self._serve())
+        self._ready.set()
+        self._loop.run_forever()
+        server.close()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+    async def _serve(self) -> asyncio.Server:
+        cert, key = self._authority.issue("server", "127.0.0.1")
+        (self._folder / "server.pem").write_bytes(cert + key)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._folder / "server.pem")
+        context.load_verify_locations(cadata=self._authority.pem.decode())
+        context.verify_mode = ssl.CERT_REQUIRED
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0, ssl=context)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, back = await asyncio.open_unix_connection(self._socket)
+        with suppress(OSError, asyncio.CancelledError):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_pipe(reader, back))
+                group.create_task(_pipe(inner, writer))
+
+    def kubeconfig(self, name: str, **context: str) -> Path:
+        cert, key = self._authority.issue("anne")
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "straw",
+            "clusters": [
+                {
+                    "name": "eu-1",
+                    "cluster": {
+                        "server": f"https://127.0.0.1:{self.port}",
+                        "certificate-authority-data": _base64(self._authority.pem),
+                    },
+                }
+            ],
+            "users": [
+                {
+                    "name": "anne",
+                    "user": {
+                        "client-certificate-data": _base64(cert),
+                        "client-key-data": _base64(key),
+                    },
+                }
+            ],
+            "contexts": [
+                {"name": "straw", "context": {"cluster": "eu-1", "user": "anne"} | context},
+                {"name": "other", "context": {"cluster": "eu-1", "user": "anne"}},
+            ],
+        }
+        path = self._folder / name
+        path.write_text(json.dumps(document))
+        return path
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.fixture
+def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
+    """Two namespaces with pods, behind TLS."""
+    for name, space, command in (
+        ("web", "default", "while sleep 0.2; do echo tick 1; done"),
+        ("job", "batch", "exit 3"),
+    ):
+        text = POD.replace("NAME", name).replace("SPACE", space).replace("COMMAND", command)
+        machine.write(f"{name}.yaml", text)
+    agent = subprocess.Popen(
+        [*PODTUI, "agent"],
+        env=machine.env,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    made = Front(machine.root / "podtui.sock", tmp_path)
+    try:
+        wait_until(lambda: (machine.root / "podtui.sock").exists(), "an agent")
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        agent.terminate()
+        agent.wait(20)
+
+
+@pytest.mark.engine
+def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
+    terminal = machine.terminal
+    path = front.kubeconfig("config")
+    machine.screen(120, 36, "--kubeconfig", str(path))
+    shown = terminal.see(r"web-\S+ .*Running", 60)
+    assert "straw" in shown
+    assert "eu-1" in shown
+    assert "as anne" in shown
+    assert "namespace all" in shown
+    assert "NAMESPACE" in shown
+    assert "batch" in shown
+    # What an agent has is not there, though this one has it.
+    assert "Edit" not in shown
+    assert "Restart" not in shown.replace("RESTARTS", "")
+    terminal.keys("Down")
+    terminal.see(r"Logs · web-\S+")
+    terminal.see(r"tick \d+")
+    terminal.keys("Enter")
+    shown = terminal.see(r"1 Overview +3 Events +4 Logs +5 YAML")
+    assert "Manifest" not in shown
+    assert "Probes" not in shown
+    terminal.type("y")
+    terminal.see(r"kind: Pod")
+    terminal.type("s")
+    terminal.see(r"^/ #")
+    terminal.type("echo in-$((40+2))")
+    terminal.keys("Enter")
+    terminal.see(r"^in-42")
+    terminal.type("exit")
+    terminal.keys("Enter")
+    terminal.see(r"kind: Pod")
+    terminal.keys("C-d")
+    terminal.see(r"A cluster has no undo")
+    terminal.type("y")
+    # The agent behind it deletes no static pod, and says so.
+    terminal.see(r"static pod")
+    terminal.keys("Escape")
+    terminal.type(":")
+    terminal.see(r"^ *: *")
+    terminal.type("ctx")
+    terminal.keys("Enter")
+    terminal.see(r"Turn to a context")
+    terminal.keys("Enter")
+    terminal.see(r"cluster ● other", 60)
+    terminal.type("q")
+    terminal.see(r"Pane is dead")
+    assert "No agent" not in terminal.screen()
+
+
+@SIMULATED
+def test_the_commands_and_kubectl(machine: Machine, front: Front, tmp_path: Path) -> None:
+    path = front.kubeconfig("config", namespace="batch")
+    name = f"web-{machine.env.get('PODTUI_NODE_NAME', '')}".rstrip("-")
+    given = ("--kubeconfig", str(path))
+
+    def running() -> bool:
+        done = machine.run("status", *given)
+        return done.returncode == 0 and "Running" in done.stdout
+
+    wait_until(running, "a pod that runs", 60)
+    table = machine.run("status", *given)
+    assert "NAMESPACE" in table.stdout
+    assert "batch" in table.stdout
+    name = next(word for word in table.stdout.split() if word.startswith("web-"))
+    one = machine.run("status", *given, "-n", "batch")
+    assert "web-" not in one.stdout
+    assert "job-" in one.stdout
+    listing = json.loads(machine.run("status", *given, "-A", "-o", "json").stdout)
+    assert {item["kind"] for item in listing["items"]} == {"Node", "Pod"}
+    done = machine.run(
+        "exec", *given, "-n", "default", name, "--", "sh", "-c", "echo $((6*7)); exit 5"
+    )
+    assert (done.stdout, done.returncode) == ("42\n", 5)
+
+    def told() -> bool:
+        why = machine.run("why", *given, "-n", "batch")
+        return why.returncode == 1 and "job-" in why.stdout and "3" in why.stdout
+
+    wait_until(told, "why the job does not run", 60)
+    wrong = machine.run("status", *given, "--context", "nowhere")
+    assert wrong.returncode == 2
+    assert "there is no context 'nowhere'; there are: other, straw" in wrong.stderr
+    refused = machine.run("stop", "--root-dir", str(machine.root), *given)
+    assert refused.returncode == 2
+    if kubectl := shutil.which("kubectl"):
+        said = subprocess.run(
+            [kubectl, *given, f"--cache-dir={tmp_path / 'cache'}", "get", "pods", "-A"],
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert name in said.stdout, said.stderr
+
+
+@SIMULATED
+def test_who_is_not_trusted_is_told_so(machine: Machine, front: Front) -> None:
+    path = front.kubeconfig("config")
+    document = json.loads(path.read_text())
+    document["users"][0]["user"] = {"token": "x"}
+    path.write_text(json.dumps(document))
+    done = machine.run("status", "--kubeconfig", str(path))
+    assert done.returncode == 3
+    assert f"127.0.0.1:{front.port}" in done.stderr
+    document["clusters"][0]["cluster"].pop("certificate-authority-data")
+    path.write_text(json.dumps(document))
+    done = machine.run("status", "--kubeconfig", str(path))
+    assert done.returncode == 3
+    assert "its certificate is not trusted" in done.stderr
