@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -17,12 +18,14 @@ from served import event, line, node, pod
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.cluster import ClusterClient
 from podtui.client.following import REFUSED_DELAY, wait_after
+from podtui.client.kinds import kind_of
 from podtui.client.protocol import Changed, LogQuery, Lost, Removed, Synced
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
 
 Make = Callable[..., ClusterClient]
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.fixture
@@ -405,3 +408,15 @@ async def test_no_key_is_left_open(make: Make, straw: FakeCluster) -> None:
 
 def _there(number: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{number}")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/pod.json")), ids=lambda p: p.parent.name)
+def test_pods_of_a_real_server_are_read(path: Path) -> None:
+    document = json.loads(path.read_text())
+    # Where there was no pod the record is an empty list.
+    for item in document if isinstance(document, list) else [document]:
+        item["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]
+        item["spec"]["unheardOf"] = [{"x": None}]
+        found = kind_of(Pod).decode(json.dumps(item).encode())
+        assert found.metadata.name == item["metadata"]["name"]
+        assert found.metadata.managedFields == ()
