@@ -1,0 +1,258 @@
+"""A world in which every text that people write is hostile, and the same made harmless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from tui_scene import (
+    BROKEN,
+    FakeClient,
+    ago,
+    ended,
+    event,
+    events,
+    gallery,
+    manifest,
+    manifests,
+    node,
+    pod,
+    status,
+    usage,
+    waiting,
+)
+
+from podtui.api.engine_calls import EngineCall
+from podtui.api.images import NodeImage
+from podtui.api.insight import (
+    PodInsight,
+    PodStart,
+    ProbeReport,
+    ProbeRun,
+    Step,
+    StepKind,
+    UsageSeries,
+)
+from podtui.api.local import Diagnostic, ManifestState, NodeMetrics, Severity
+from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
+from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
+from podtui.terminal_text import one_line
+from podtui.tui.actions.forwarding import KeptForward
+from podtui.tui.actions.journal_rows import Deed
+from podtui.tui.ansi import plain_text
+
+EVIL: Final = (
+    "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b]8;;x:y\x1b\\link\x1b]8;;\x1b\\\x1b[2J\x1b[31mred"
+    "\x1b[10;10H\x1bc\x1bP+q544e\x1b\\\x1b_x\x1b\\\x9b2J\x9d0;pwned\x9c\x90q\x9c\x07\b\0\x7f"
+    "\u202eevil\u2066\u202d\u2069\u200f\u061c\ufeff\u200b\u0600שלום 5日本語ｗe" + "\u0301" * 1000 +
+    "👩\u200d👩\u200d👧❤\ufe0f👍🏽🇩🇪\U000e0041क\u093e\u3164"
+    "[bold red]x[/] [@click=app.quit]y[/][/][$x]"
+)  # fmt: skip
+HARMLESS: Final = one_line(EVIL)
+FILE_NAME: Final = "web\x1b]0;pwned\x07\x1b[2J日\u202e\udcff[red]x[@click=app.quit].yaml"
+_KEPT: Final = frozenset(
+    {
+        "uid", "resourceVersion", "phase", "status", "type", "kind", "apiVersion", "restartPolicy",
+        "verdict", "result", "last", "state", "operator", "namespace", "podNamespace", "version",
+        "probe", "nodeName", "resource", "usage", "requests", "limits", "capacity", "allocatable",
+        "protocol", "code", "verb", "imagePullPolicy", "frees", "timestamp", "window",
+    }
+)  # fmt: skip
+"""Fields that the screen decides by, and amounts."""
+_PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT.*|[\d.]+|")
+T = TypeVar("T")
+
+
+def poisoned(thing: T, poison: str, kept: frozenset[str] = _KEPT) -> T:
+    """A copy with ``poison`` behind each of its texts, but for the fields in ``kept``."""
+
+    def walk(item: Any) -> Any:
+        if isinstance(item, Enum):
+            return item
+        if isinstance(item, str):
+            return item if _PLAIN.fullmatch(item) else item + poison
+        if isinstance(item, msgspec.Struct):
+            fields = {name: getattr(item, name) for name in item.__struct_fields__}
+            new = {name: walk(value) for name, value in fields.items() if name not in kept}
+            return msgspec.structs.replace(item, **new)
+        if isinstance(item, Mapping):
+            pairs = cast("Mapping[Any, Any]", item).items()
+            return {key: walk(value) for key, value in pairs}
+        if isinstance(item, tuple):
+            return tuple(map(walk, cast("tuple[Any, ...]", item)))
+        return item
+
+    return walk(thing)
+
+
+def probed() -> Pod:
+    """A pod with everything: probes, labels, several containers, ends."""
+    made = pod(
+        "rich",
+        status("app", last=ended(1, "Error"), restarts=3),
+        init=(status("first", ended(0)),),
+        labels={"app": "rich", "tier": "web"},
+        requests={"cpu": "100m", "memory": "32Mi"},
+        message="a message",
+    )
+    probe = Probe(exec=ExecAction(command=("check", "me")), periodSeconds=7)
+    app = msgspec.structs.replace(made.spec.containers[0], readinessProbe=probe)
+    notes = {**made.metadata.annotations, "note": "text"}
+    return msgspec.structs.replace(
+        made,
+        spec=msgspec.structs.replace(made.spec, containers=(app,)),
+        metadata=msgspec.structs.replace(made.metadata, annotations=notes),
+    )
+
+
+def insight() -> PodInsight:
+    steps = (
+        Step(kind=StepKind.ADMIT, began=ago(seconds=60), ended=ago(seconds=59), note="admitted"),
+        Step(kind=StepKind.PULL, began=ago(seconds=59), ended=ago(seconds=40), subject="busybox",
+             note="pulled", failed=True),
+        Step(kind=StepKind.CREATE, began=ago(seconds=40), subject="app"),
+    )  # fmt: skip
+    runs = tuple(
+        ProbeRun(time=ago(seconds=n), verdict=verdict, seconds=0.1, output="no\nroute to it")
+        for n, verdict in enumerate(("success", "failure", "warning", "error"))
+    )
+    report = ProbeReport(
+        container="app", probe="Readiness", result="failure", last="failure", inRow=2, threshold=3,
+        nextIn=5.0, running=True, history=runs,
+    )  # fmt: skip
+    start = PodStart(uid="uid-rich", began=ago(seconds=60), cause="its sandbox changed",
+                     ready=ago(seconds=1), steps=steps)  # fmt: skip
+    before = msgspec.structs.replace(start, uid="uid-before")
+    series = UsageSeries(container="app", times=(1.0, 2.0), cpu=(5.0, 9.0), memory=(5, 9))
+    return PodInsight(
+        time=2.0, version="1", starts=(start, before), probes=(report,), usage=(series,),
+        unmeasured={"network": "it cannot be measured"},
+    )  # fmt: skip
+
+
+def plan() -> Plan:
+    change = FieldChange(field="spec.containers[0].image", old="a:1", new="a:2", line=9,
+                         effect="the container restarts")  # fmt: skip
+    pods = tuple(
+        PodPlan(outcome=outcome, namespace="default", name="web-n1", changes=(change,),
+                restarts=("app",), rejection="it does not fit", grace=3)
+        for outcome in Outcome
+    )  # fmt: skip
+    conf = ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default", name="conf",
+                      readers=("default/web-n1",))  # fmt: skip
+    file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
+                    message="another has its name")  # fmt: skip
+    wrong = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="Odd", line=3, column=9,
+                       message="odd value", field="spec.x", fix="spec.y")  # fmt: skip
+    return Plan(metadata=ObjectMeta(name="web.yaml"), path="/m/web.yaml", message="a message",
+                diagnostics=(wrong,), pods=pods, objects=(conf,), files=(file,))  # fmt: skip
+
+
+def verdict() -> WhatIf:
+    return WhatIf(
+        metadata=ObjectMeta(name="what-if-n1", namespace="default"), admitted=False,
+        reason="OutOfcpu", message="Node didn't have enough resource: cpu",
+        lacks=(Lack(resource="cpu", requested=9000, used=100, capacity=3800),
+               Lack(resource="example.test/gpu", requested=9, used=1, capacity=3)),
+        holders=(PortHolder(port=80, protocol="TCP", hostIP="192.0.2.1", process="nginx", pid=7),
+                 PortHolder(port=81, protocol="TCP", namespace="default", pod="web-n1")),
+        leave=(Leaver(namespace="default", name="web-n1", uid="u", frees={"cpu": 100}),),
+        remarks=("the image is not here",),
+    )  # fmt: skip
+
+
+class Forward:
+    """A port-forward that has gone wrong."""
+
+    remote_port, local_port, connections, accepted, sent, received = 80, 8080, 1, 2, 3, 4
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+
+    def close(self) -> None:
+        pass
+
+
+class World:
+    """``poison`` is behind every text. ``log_poison`` is what logs have of it."""
+
+    def __init__(self, poison: str, log_poison: bytes) -> None:
+        self.poison = poison
+        self.log = [
+            b"2026-11-21T11:59:00.123456789Z " + line + log_poison
+            for line in (b"one ", b'{"level":"error","msg":"x"} ', b"ERROR three ", b"")
+        ]
+
+    def poisoned(self, thing: T) -> T:
+        return poisoned(thing, self.poison)
+
+    def client(self) -> FakeClient:
+        client = FakeClient()
+        poison = self.poison
+        words = _KEPT | {"reason", "message"}
+        # Half of the pods keep the words that causes are found by.
+        pods = [poisoned(one, poison, words if n % 2 else _KEPT) for n, one in enumerate(gallery())]
+        rich = self.poisoned(probed())
+        looping = poisoned(
+            pod("loop", status("app", waiting("CrashLoopBackOff"), last=ended(1), restarts=4)),
+            poison, words,
+        )  # fmt: skip
+        files = [*manifests(), manifest("rich.yaml", pod_name="rich-n1", text=BROKEN * 3)]
+        node_told = node(ready=False)
+        client.fill(
+            (*pods, rich, looping),
+            [self.poisoned(one) for one in (*events(), event("rich", "Odd", "words", seen=2))],
+            [self.poisoned(one) for one in files],
+            [self.poisoned(node_told)],
+        )
+        client.log_lines = dict.fromkeys(
+            [s.name for one in (*pods, rich, looping) for s in one.status.containerStatuses],
+            self.log,
+        )
+        client.usages = tuple(self.poisoned(usage(name, "85m", "96Mi")) for name in ("web", "rich"))
+        client.node_use = NodeMetrics(
+            metadata=ObjectMeta(name="n1"), timestamp=ago(seconds=1), window="10s",
+            usage={"cpu": "410m", "memory": "2300Mi"},
+        )  # fmt: skip
+        client.verdict = self.poisoned(verdict())
+        client.answer_plan = self.poisoned(plan())
+        client.image_list = (
+            self.poisoned(NodeImage(id="sha256:a", names=("busybox:1",), usedBy=("default/web",))),
+            self.poisoned(NodeImage(id="sha256:b")),
+        )
+        client.insights = {rich.metadata.name: self.poisoned(insight())}
+        client.calls = tuple(
+            self.poisoned(
+                EngineCall(serial=n, time=ago(seconds=n), line="docker start 'a b'", verb="start",
+                           pod="web-n1", container="app", error=error)
+            )
+            for n, error in enumerate(("", "no such container"), start=1)
+        )  # fmt: skip
+        return client
+
+    def deed(self) -> Deed:
+        return Deed(0.0, "edit", f"mv 'a{self.poison}' b", f"web-n1{self.poison}")
+
+    def forward(self, pod: Pod) -> KeptForward:
+        return KeptForward(pod, Forward(f"refused{self.poison}"))  # type: ignore[arg-type]
+
+    def fill_trash(self, folder: Path) -> None:
+        """A file with a hostile name, as far as a disk takes it."""
+        trash = folder / ".trash"
+        trash.mkdir(parents=True)
+        name = FILE_NAME if self.poison == EVIL else one_line(FILE_NAME)
+        (trash / f"20261121T115900.000000Z~{name}").write_text("kind: Pod\n")
+
+
+def hostile() -> World:
+    return World(EVIL, EVIL.encode())
+
+
+def harmless() -> World:
+    """What is to be seen of the hostile one."""
+    return World(HARMLESS, plain_text(EVIL.encode()).encode())
