@@ -10,6 +10,7 @@ from textual.notifications import SeverityLevel
 
 from podtui.tui.cells import prefix, width_of
 from podtui.tui.sanitize import clean, clean_lines
+from podtui.tui.toasts import Toasts
 
 MOST_LINES: Final = 12
 WIDEST: Final = 800
@@ -17,7 +18,11 @@ WIDEST: Final = 800
 
 
 class Notices(App[None]):
-    """An app whose notices are clean and short."""
+    """An app whose notices are clean, short and few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notifications = Toasts()
 
     def notify(
         self,
