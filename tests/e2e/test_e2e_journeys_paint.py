@@ -115,9 +115,9 @@ def come_change_and_go(machine: Machine, terminal: PtyTerminal) -> None:
     """A pod more, one in a new version, one less."""
     machine.write("pod4.yaml", POD.replace("NAME", "pod4"))
     terminal.see(r"pod4-n1 +1/1 +● Running")
-    machine.write("pod1.yaml", POD.replace("NAME", "pod1").replace("999", "888"))
-    terminal.see(r"pod1-n1 +0/1 ")
-    terminal.see(r"pod1-n1 +1/1 +● Running")
+    machine.write("pod0.yaml", POD.replace("NAME", "pod0").replace("name: app", "name: two"))
+    terminal.see("3 Logs · pod0-n1 › two")
+    terminal.see(r"pod0-n1 +1/1 +● Running")
     (machine.folder / "pod2.yaml").unlink()
     terminal.until(lambda: not re.search(r"^│[ ▌]pod2-n1 ", terminal.screen, re.MULTILINE),
                    "pod2 is gone")  # fmt: skip
