@@ -56,6 +56,7 @@ lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/generate_api.py --check
 	$(BIN)/python scripts/keys_docs.py --check
+	$(BIN)/python scripts/explain_data.py --check
 	$(BIN)/lint-imports
 
 types: dev
@@ -80,6 +81,7 @@ proof: dev ## After the tests: each case, pod field and row of the comparison is
 docs: dev ## Run the tests and write the documents that come from them
 	@scripts/with_engine.sh $(MAKE) --no-print-directory unit screens integration e2e
 	$(BIN)/python scripts/coverage_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
+	$(BIN)/python scripts/explain_data.py
 	$(BIN)/python scripts/comparison_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
 
 bench: dev ## The figures, as ratios to a floor measured in the same run

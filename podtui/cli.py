@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podtui import __version__, cluster_cli, talk_cli, web_cli
+from podtui import __version__, cluster_cli, explain_command, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 from podtui.terminal_text import json_text, lines, one_line
 
@@ -35,6 +35,7 @@ COMMANDS: Final = (
     "check",
     "doctor",
     "config",
+    *explain_command.COMMANDS,
     *talk_cli.COMMANDS,
     *web_cli.COMMANDS,
 )
@@ -102,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     why = add("why", _why, "say why a pod does not run, and what to change")
     why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all not well)")
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    explain_command.add_to(add)
     add("stop", _stop, "stop the agent; its containers run on")
     down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
     down.add_argument("--yes", action="store_true", help="do not ask")

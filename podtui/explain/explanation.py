@@ -1,0 +1,91 @@
+"""All that is to be said of one field, as plain data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from podtui.explain import facts
+from podtui.explain.facts import Example
+from podtui.explain.places import Place, find_place, type_words
+
+FATES: Final = {
+    "honoured": "podtui does what it says",
+    "no-effect": "taken, without effect here; that is said once",
+    "refused": "not done here; the reason is said",
+    "mixed": "some of its fields have an effect, some have none",
+}
+"""What becomes of a field, in words."""
+POD_WORDS: Final = "Containers that run together: one address, shared volumes, one life."
+
+
+class Child(msgspec.Struct, frozen=True):
+    """One field of an object."""
+
+    name: str
+    path: str
+    type: str
+    required: bool
+    fate: str
+    words: str
+    has_fields: bool
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """``fate`` is ``honoured``, ``no-effect``, ``refused``, ``mixed`` or empty. ``values`` are all
+    that there are, none where it may be anything. ``rules`` are validation's own words."""
+
+    path: str
+    type: str
+    required: bool
+    words: str
+    fate: str
+    default: str
+    values: tuple[str, ...]
+    rules: tuple[str, ...]
+    departures: tuple[str, ...]
+    example: Example | None
+    fields: tuple[Child, ...]
+
+    @property
+    def fate_words(self) -> str:
+        return FATES.get(self.fate, "")
+
+
+def explain(text: str) -> Explanation:
+    """What is to be said of the field that ``text`` names (`find_place`). Raises `UsageError`."""
+    return explain_place(find_place(text))
+
+
+def explain_place(place: Place) -> Explanation:
+    """What is to be said of a field, or of the Pod itself."""
+    children = tuple(map(_child, place.children))
+    if place.field is None:
+        return Explanation("", "object", True, POD_WORDS, "", "", (), (), (), None, children)
+    return Explanation(
+        path=place.text,
+        type=type_words(place.field),
+        required=place.field.required,
+        words=facts.description(place),
+        fate=facts.fate(place),
+        default=facts.default(place),
+        values=facts.values(place),
+        rules=facts.rules(place),
+        departures=facts.departures(place),
+        example=facts.example(place),
+        fields=children,
+    )
+
+
+def _child(place: Place) -> Child:
+    assert place.field is not None  # Only the Pod is no field, and it is no child.
+    return Child(
+        place.path[-1],
+        place.text,
+        type_words(place.field),
+        place.field.required,
+        facts.fate(place),
+        facts.description(place),
+        place.struct is not None,
+    )

@@ -1,0 +1,189 @@
+"""What ships of what is known of fields: our words, and the facts that a script gathers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from podtui.explain.places import Place, place_of
+
+_HERE: Final = Path(__file__).parent
+LIKE_PLAIN: Final = ("spec.initContainers", "spec.ephemeralContainers")
+"""Containers with the shape of plain ones, which facts are told of."""
+_ALONE: Final = (
+    *LIKE_PLAIN,
+    "spec.volumes.ephemeral.volumeClaimTemplate",
+    "spec.containers.livenessProbe.successThreshold",
+    "spec.containers.startupProbe.successThreshold",
+    "spec.containers.readinessProbe.terminationGracePeriodSeconds",
+)
+"""What is ruled here does not go for other fields of the same type and name."""
+
+
+class Example(msgspec.Struct, frozen=True):
+    """``line`` counts from 1; ``text`` without the indent that it has in the file."""
+
+    file: str
+    line: int
+    text: str
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    fates: dict[str, str]
+    rules: dict[str, list[str]]
+    values: dict[str, list[str]]
+    defaults: dict[str, Any]
+    departures: dict[str, str]
+    examples: dict[str, Example]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """All by type and field: what it is for, a default in words, numbers of departures."""
+
+    fields: Mapping[str, str]
+    defaults: Mapping[str, str]
+    departures: Mapping[str, list[int]]
+
+
+@cache
+def words() -> Words:
+    """What `words.toml` says."""
+    data: dict[str, Any] = tomllib.loads((_HERE / "words.toml").read_text("utf-8"))
+    defaults, departures = data.pop("defaults"), data.pop("departures")
+    texts = {
+        f"{owner}.{name}": text for owner, group in data.items() for name, text in group.items()
+    }
+    return Words(texts, defaults, departures)
+
+
+@cache
+def _facts() -> _Facts:
+    return msgspec.json.decode((_HERE / "facts.json").read_bytes(), type=_Facts)
+
+
+def description(place: Place) -> str:
+    """What the field is for; empty where nobody has written it down."""
+    return next(_known(words().fields, place), "")
+
+
+def fate(place: Place) -> str:
+    """``honoured``, ``no-effect`` or ``refused``; ``mixed`` for an object that has several; empty
+    for what no manifest says."""
+    table = _facts().fates
+    for path in _alike(place):
+        steps = path.split(".")
+        for end in range(len(steps), 0, -1):
+            if (found := table.get(".".join(steps[:end]))) is not None:
+                return found
+        if any(known.startswith(path + ".") for known in table):
+            return "mixed"
+    return ""
+
+
+def rules(place: Place) -> tuple[str, ...]:
+    """What validation asks for, in its own words."""
+    found = [*_facts().rules.get(place.text, ())]
+    for path in _alike(place)[1:]:
+        found += _facts().rules.get(path, ())
+    if not place.text.startswith(_ALONE):
+        found += _by_name(_rules_by_name(), place)
+    return tuple(dict.fromkeys(found))
+
+
+def values(place: Place) -> tuple[str, ...]:
+    """The values that there are, empty where all are."""
+    for path in _alike(place):
+        if path in _facts().values:
+            return tuple(_facts().values[path])
+    named = _values_by_name().get(place.known_as, ())
+    return named[0] if len(named) == 1 else ()
+
+
+def default(place: Place) -> str:
+    """What stands for a field that is left out; empty where nothing does."""
+    said = next(_known(words().defaults, place), "")
+    if said:
+        return said
+    value = _facts().defaults.get(place.known_as)
+    if value is None:
+        return ""
+    if place.path[-1] == "defaultMode":
+        return f"0{value:o}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def departures(place: Place) -> tuple[str, ...]:
+    """Where podtui leaves the kubelet in this."""
+    for numbers in _known(words().departures, place):
+        return tuple(_facts().departures[str(number)] for number in numbers)
+    return ()
+
+
+def example(place: Place) -> Example | None:
+    """Where a manifest that ships has it: the field itself, else one of the same type and name."""
+    known = _facts().examples
+    for path in _alike(place):
+        if path in known:
+            return known[path]
+    found = _examples_by_name().get(place.known_as)
+    return known[found] if found is not None else None
+
+
+def _alike(place: Place) -> tuple[str, ...]:
+    """The path, and that of the plain container whose field is the same."""
+    for prefix in LIKE_PLAIN:
+        if place.text == prefix or place.text.startswith(prefix + "."):
+            return place.text, "spec.containers" + place.text.removeprefix(prefix)
+    return (place.text,)
+
+
+def _known(table: Mapping[str, Any], place: Place) -> Iterator[Any]:
+    for name in (place.text, place.known_as, _plain(place.known_as)):
+        if name in table:
+            yield table[name]
+
+
+def _plain(name: str) -> str:
+    owner, _, field = name.partition(".")
+    return f"Container.{field}" if owner == "EphemeralContainer" else name
+
+
+def _by_name(table: Mapping[str, list[str]], place: Place) -> list[str]:
+    return table.get(_plain(place.known_as), [])
+
+
+@cache
+def _rules_by_name() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path, said in _facts().rules.items():
+        place = place_of(path)
+        if place is not None and not path.startswith(_ALONE):
+            found.setdefault(place.known_as, []).extend(said)
+    return found
+
+
+@cache
+def _values_by_name() -> dict[str, list[tuple[str, ...]]]:
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for path, known in _facts().values.items():
+        place = place_of(path)
+        if place is not None and tuple(known) not in found.setdefault(place.known_as, []):
+            found[place.known_as].append(tuple(known))
+    return found
+
+
+@cache
+def _examples_by_name() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in _facts().examples:
+        place = place_of(path)
+        if place is not None:
+            found.setdefault(place.known_as, path)
+    return found

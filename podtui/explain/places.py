@@ -1,0 +1,137 @@
+"""Paths of a Pod's fields, as people write them, and what the schema has there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api import v1
+from podtui.api.nearest import closest
+from podtui.api.shape import LIST_STEP, Field, Form, Shape, fields, places_of_names
+from podtui.errors import UsageError
+
+_KIND: Final = frozenset({"pod", "pods", "po"})
+_INDEX: Final = re.compile(r"\[[^\]]*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``path`` is without indexes; ``owner`` the type that has the field, None for the Pod itself,
+    which is no field; ``struct`` the type of the object, of the items of a list of objects too."""
+
+    path: tuple[str, ...]
+    owner: type[v1.Struct] | None
+    field: Field | None
+    struct: type[v1.Struct] | None
+
+    @property
+    def text(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def known_as(self) -> str:
+        """Type and field: ``Probe.periodSeconds``; ``Pod`` for the Pod itself."""
+        if self.owner is None or self.field is None:
+            return "Pod"
+        return f"{self.owner.__name__}.{self.field.name}"
+
+    @property
+    def children(self) -> tuple[Place, ...]:
+        """The fields of the object, in the schema's order."""
+        if self.struct is None:
+            return ()
+        return tuple(
+            Place((*self.path, name), self.struct, field, struct_of(field))
+            for name, field in fields(self.struct).items()
+        )
+
+
+POD: Final = Place((), None, None, v1.Pod)
+
+
+def struct_of(field: Field) -> type[v1.Struct] | None:
+    """The type of an object, or of the objects of a list or map."""
+    shape: Shape | None = field.shape
+    while shape is not None and shape.struct is None:
+        shape = shape.item
+    return shape.struct if shape is not None else None
+
+
+def type_words(field: Field) -> str:
+    """``list of objects``, ``whole number`` …"""
+    return _type(field.shape)
+
+
+_WORDS: Final = {
+    Form.TEXT: ("text", "texts"),
+    Form.INTEGER: ("whole number", "whole numbers"),
+    Form.BOOLEAN: ("true or false", "true or false"),
+    Form.QUANTITY: ("quantity", "quantities"),
+    Form.TIME: ("time", "times"),
+    Form.PORT: ("number or name", "numbers or names"),
+    Form.ANY: ("anything", "anything"),
+    Form.OBJECT: ("object", "objects"),
+    Form.LIST: ("list", "lists"),
+    Form.MAP: ("map", "maps"),
+}
+
+
+def _type(shape: Shape) -> str:
+    if shape.item is None or shape.form not in (Form.LIST, Form.MAP):
+        return _WORDS[shape.form][0]
+    return f"{_WORDS[shape.form][0]} of {_WORDS[shape.item.form][1]}"
+
+
+def place_of(path: str) -> Place | None:
+    """What is at a path without indexes, None where nothing is."""
+    here = POD
+    for step in filter(None, path.split(".")):
+        found = next((child for child in here.children if child.path[-1] == step), None)
+        if found is None:
+            return None
+        here = found
+    return here
+
+
+def find_place(text: str) -> Place:
+    """What somebody means by ``pod.spec.containers[0].image``, with or without the kind and
+    indexes; a field's name alone means where a Pod has it first. Raises `UsageError` with what may
+    have been meant."""
+    steps = [step for step in _INDEX.sub("", text.strip()).split(".") if step]
+    if steps and steps[0].lower() in _KIND:
+        steps = steps[1:]
+    here = POD
+    for number, step in enumerate(steps):
+        known = {child.path[-1]: child for child in here.children}
+        found = known.get(step)
+        if found is None and number == 0:
+            found = _anywhere(step)
+        if found is None:
+            raise UsageError(_unknown(here, step, tuple(known)))
+        here = found
+    return here
+
+
+def _anywhere(name: str) -> Place | None:
+    """The field of this name that is nearest to the root."""
+    for place in places_of_names().get(name, ())[:1]:
+        return place_of(".".join(step for step in place if step != LIST_STEP))
+    return None
+
+
+def _unknown(above: Place, name: str, known: tuple[str, ...]) -> str:
+    where = f"{above.text} has" if above.path else "a Pod has"
+    if not known:
+        return f"{above.text} has no fields"
+    near = closest(name, known, 0.8)
+    if not near and (same := _anywhere(name)) is not None:
+        return f"{where} no field {name!r}; did you mean {same.text}?"
+    begins = (k for k in known if len(name) > 2 and k.lower().startswith(name.lower()))
+    near = near or next(begins, "") or closest(name, known)
+    if near:
+        full = ".".join((*above.path, near))
+        return f"{where} no field {name!r}; did you mean {full}?"
+    elsewhere = _anywhere(closest(name, places_of_names(), 0.8))
+    hint = f"; did you mean {elsewhere.text}?" if elsewhere is not None else ""
+    return f"{where} no field {name!r}{hint or '; it has ' + ', '.join(known[:12])}"

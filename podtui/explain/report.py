@@ -1,0 +1,94 @@
+"""An explanation as a text, in the manner of ``kubectl explain``, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from podtui.explain.explanation import Explanation
+from podtui.explain.places import Place, type_words
+
+WIDTH: Final = 100
+_INDENT: Final = "  "
+DEEPEST: Final = 12
+
+
+def render_json(said: Explanation) -> str:
+    """The explanation under its own names."""
+    return json.dumps(msgspec.to_builtins(said), indent=2, ensure_ascii=False)
+
+
+def render_text(said: Explanation, width: int = WIDTH) -> str:
+    """The explanation in paragraphs of at most ``width`` characters."""
+    lines = [f"{said.path or 'Pod'} <{said.type}>{' required' if said.required else ''}"]
+    if said.words:
+        lines += ["", *_wrapped(said.words, width)]
+    pairs = (
+        ("Here", said.fate_words),
+        ("Default", said.default),
+        ("Values", ", ".join(value or '""' for value in said.values)),
+    )
+    if any(text for _, text in pairs):
+        lines.append("")
+    for key, text in pairs:
+        if text:
+            lines += _pair(key, text, width)
+    lines += _several("Rules", said.rules, width)
+    lines += _several("Unlike the kubelet", said.departures, width)
+    if said.example is not None:
+        lines += ["", f"Example ({said.example.file}:{said.example.line})"]
+        lines += [_INDENT + line for line in said.example.text.splitlines()]
+    if said.fields:
+        lines += ["", "Fields"]
+        for child in said.fields:
+            note = " required" if child.required else ""
+            lines.append(f"{_INDENT}{child.name} <{child.type}>{note}")
+            lines += _wrapped(child.words, width, _INDENT * 3)
+    return "\n".join(lines)
+
+
+def render_tree(place: Place) -> str:
+    """All fields beneath, one a line."""
+    return "\n".join((f"{place.text or 'Pod'}", *_beneath(place, 1)))
+
+
+def _beneath(place: Place, depth: int) -> Iterator[str]:
+    for child in place.children:
+        assert child.field is not None  # Only the Pod is no field, and it is no child.
+        yield f"{_INDENT * depth}{child.path[-1]} <{type_words(child.field)}>"
+        if depth < DEEPEST:
+            yield from _beneath(child, depth + 1)
+
+
+def tree_data(place: Place, depth: int = 1) -> dict[str, Any]:
+    """The same as data: types by name, objects as what they hold."""
+    return {
+        child.path[-1]: tree_data(child, depth + 1)
+        if child.struct is not None and depth < DEEPEST
+        else type_words(child.field)
+        for child in place.children
+        if child.field is not None
+    }
+
+
+def _wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+
+
+def _pair(key: str, text: str, width: int) -> list[str]:
+    head = f"{_INDENT}{key:<9}"
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def _several(title: str, texts: tuple[str, ...], width: int) -> list[str]:
+    if not texts:
+        return []
+    lines = ["", title]
+    for text in texts:
+        lines += textwrap.wrap(text, width, initial_indent="  - ", subsequent_indent="    ",
+                               break_long_words=False)  # fmt: skip
+    return lines

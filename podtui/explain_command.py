@@ -1,0 +1,46 @@
+"""``podtui explain``: what a field of a Pod means, may be, and comes to here. Asks no agent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Callable
+from typing import Any, Final
+
+COMMANDS: Final = ("explain",)
+
+
+def add_to(add: Callable[..., Any]) -> None:
+    """Add the command by ``add(name, run, help)``, which gives its parser."""
+    explain = add("explain", run, "say what a field of a manifest means, and what podtui does")
+    explain.add_argument(
+        "field",
+        metavar="FIELD",
+        nargs="?",
+        default="",
+        help="as pod.spec.containers.image; a name alone means where a Pod has it (default: pod)",
+    )
+    explain.add_argument("--recursive", action="store_true", help="all fields beneath, by name")
+    explain.add_argument("-o", "--output", choices=("text", "json"), default="text")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print it; 0. Raises `UsageError` where there is no such field."""
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    print(explained(namespace.field, namespace.output, width, recursive=namespace.recursive))
+    return 0
+
+
+def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
+    """The text to print. Raises `UsageError` where there is no such field."""
+    from podtui.explain.explanation import explain_place
+    from podtui.explain.places import find_place
+    from podtui.explain.report import render_json, render_text, render_tree, tree_data
+
+    place = find_place(field)
+    if recursive:
+        as_json = output == "json"
+        return json.dumps(tree_data(place), indent=2) if as_json else render_tree(place)
+    said = explain_place(place)
+    return render_json(said) if output == "json" else render_text(said, width)

@@ -1,0 +1,265 @@
+"""Write ``podtui/explain/facts.json``: what is known of each field of a Pod, from where it stands.
+
+* what becomes of it: ``docs/pod-fields.md``, which the tests' marks prove
+* rules and the values that there are: the messages in ``tests/validation/``
+* defaults: what `podtui.manifest.defaults` fills in
+* examples: ``templates/`` and ``static_pods/``, the simplest first
+* departures: ``docs/departures.md``
+
+``--check`` writes nothing and exits 1 where the file is not what these say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from podtui.api import v1
+from podtui.api.shape import Field, Form, fields
+from podtui.explain.facts import LIKE_PLAIN
+from podtui.explain.places import place_of, struct_of
+from podtui.manifest.defaults import apply_defaults
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FACTS: Final = ROOT / "podtui" / "explain" / "facts.json"
+LONGEST_EXAMPLE: Final = 12
+_ROW: Final = re.compile(r"\| `([^`]+)` \| (honoured|accepted|refused)")
+_FATES: Final = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
+_MESSAGE: Final = re.compile(
+    r"(?P<field>[^:]+): (?P<type>Required value|Invalid value|Unsupported value|Duplicate value"
+    r"|Forbidden|Not found|Too long|Too many)(?:: (?P<rest>.*))?"
+)
+_VALUE: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|…|[^:\s]+): ')
+_BARE: Final = {
+    "Required value": "must be given",
+    "Duplicate value": "each must be there once",
+    "Not found": "must name one that there is",
+    "Invalid value": "",
+    "Forbidden": "must not be given here",
+    "Too long": "must not be so long",
+    "Too many": "must not be so many",
+    "Unsupported value": "",
+}
+# Of one case alone: amounts and names of that manifest, and what is about other systems.
+_OF_ONE_CASE: Final = re.compile(
+    r"windows|aggregate|is not positive integer|limit of |Kind=|\bof \d+m?$|\(\d+\)$|metadata\.name"
+    r"|disallowed|'In' or 'NotIn' for node|invalid AppArmor|container not found|unexpected end"
+    r"|error converting|in references|which is empty|: a$|not Wait|validating label|, was false"
+    r"|invalid character"
+)
+_PATTERN: Final = re.compile(r",? ?regex used for validation is '.*?'(?=\)|$)|,  or '[^']*'")
+# The API's words for these name no place of the schema.
+_PLACES: Final = {"downwardAPI.fieldRef": "downwardAPI.items.fieldRef"}
+
+
+def fates() -> dict[str, str]:
+    """By path; a path without an entry goes by the nearest above it."""
+    group, found = "", dict[str, str]()
+    for line in (ROOT / "docs" / "pod-fields.md").read_text().splitlines():
+        if line.startswith("## "):
+            group = line.removeprefix("## ")
+        elif (match := _ROW.match(line)) is not None:
+            found[f"{group}.{match[1]}"] = _FATES[match[2]]
+    return _folded(found)
+
+
+def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
+    """As few entries as say the same."""
+    found: dict[str, str] = {}
+    for path, fate in leaves.items():
+        steps = path.split(".")
+        # Of init and ephemeral containers only what differs from plain ones is listed.
+        least = 3 if path.startswith(LIKE_PLAIN) else 1
+        for end in range(least, len(steps) + 1):
+            above = ".".join(steps[:end])
+            beneath = {f for p, f in leaves.items() if p == above or p.startswith(above + ".")}
+            if beneath == {fate}:
+                found[above] = fate
+                break
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """The corpus has tags of its own for long texts; what they make is not looked at here."""
+
+
+def _nothing(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
+    return None
+
+
+_Loader.add_multi_constructor("!", _nothing)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _messages() -> Iterator[tuple[str, str, str]]:
+    """(path without indexes, type, rest) of every message that a broken manifest gets."""
+    folder = ROOT / "tests" / "validation"
+    words: dict[str, str] = yaml.safe_load((folder / "words.yaml").read_text())
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name == "words.yaml":
+            continue
+        for function in yaml.load(path.read_text(), _Loader).values():
+            for case in function.get("cases") or ():
+                for line in (case.get("errors") or "").splitlines():
+                    text = re.sub(r"\$\(([^)]+)\)", lambda m: words.get(m[1], m[0]), line)
+                    match = _MESSAGE.match(text.strip())
+                    if match is None:
+                        raise SystemExit(f"{path.name}: cannot read {line!r}")
+                    where = re.sub(r"\[[^\]]*\]", "", match["field"])
+                    for wrong, right in _PLACES.items():
+                        where = where.replace(wrong, right)
+                    yield where, match["type"], match["rest"] or ""
+
+
+def _rule(kind: str, rest: str) -> str:
+    if kind in ("Invalid value", "Unsupported value", "Duplicate value", "Not found"):
+        rest = _VALUE.sub("", f"{rest}: ", count=1).removesuffix(": ")
+    rest = re.sub(r"^\d+: ", "", _PATTERN.sub("", rest))
+    if kind == "Forbidden" and rest.startswith("when "):
+        return f"must not be given {rest}"
+    return rest or _BARE[kind]
+
+
+def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """(rules by path, values that there are by path)."""
+    said: dict[str, dict[str, None]] = {}
+    values: dict[str, list[str]] = {}
+    for path, kind, rest in _messages():
+        if not path or place_of(path) is None:
+            continue
+        rule = _rule(kind, rest)
+        if rule.startswith("supported values: "):
+            known = re.findall(r'"([^"]*)"', rule)
+            if len(known) >= len(values.get(path, ())):
+                values[path] = known
+        elif rule and not _OF_ONE_CASE.search(rule) and "…" not in rule:
+            said.setdefault(path, {})[rule] = None
+    return {path: list(texts) for path, texts in sorted(said.items())}, dict(sorted(values.items()))
+
+
+def _full(struct: type[v1.Struct], depth: int = 0) -> dict[str, Any]:
+    """A tree in which every object is there, and empty."""
+    found: dict[str, Any] = {}
+    for name, field in fields(struct).items():
+        inner = struct_of(field)
+        if inner is None or depth > 9 or inner is struct:
+            continue
+        tree = _full(inner, depth + 1)
+        found[name] = [tree] if field.shape.form is Form.LIST else tree
+    return found
+
+
+def _filled(struct: type[v1.Struct], before: Any, after: Any) -> Iterator[tuple[str, Any]]:
+    known: Mapping[str, Field] = fields(struct)
+    for name, value in after.items():
+        field = known.get(name)
+        if field is None:
+            continue
+        inner = struct_of(field)
+        if name not in before:
+            if value not in ({}, []):
+                yield f"{struct.__name__}.{name}", value
+        elif inner is not None:
+            one = isinstance(value, list)
+            yield from _filled(inner, before[name][0] if one else before[name],
+                               value[0] if one else value)  # fmt: skip
+
+
+def defaults() -> dict[str, Any]:
+    """By type and field: what is filled in where it is left out."""
+    found: dict[str, Any] = {}
+    sources = [name for name in fields(v1.Volume) if name != "name"]
+    for source in sources:
+        before, after = ({"spec": _full(v1.PodSpec)} for _ in range(2))
+        for tree in (before, after):
+            volume = tree["spec"]["volumes"][0]
+            tree["spec"]["volumes"] = [{source: volume[source]}]
+        apply_defaults(after)
+        found |= dict(_filled(v1.Pod, before, after))
+    return dict(sorted(found.items()))
+
+
+def departures() -> dict[str, str]:
+    """The first sentence of each, by number."""
+    text = (ROOT / "docs" / "departures.md").read_text()
+    found = dict(re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE))
+    for number, said in re.findall(r"^(\d+)\. \*\*(.+?)\*\*", text, re.MULTILINE | re.DOTALL):
+        found[number] = " ".join(said.split()).rstrip(":.")
+    plain = {n: re.sub(r";? ?\[[^\]]*\]\([^)]*\)|`|\*\*", "", t).strip() for n, t in found.items()}
+    return dict(sorted(plain.items(), key=lambda item: int(item[0])))
+
+
+def examples() -> dict[str, dict[str, Any]]:
+    """By path: file, line from 1, and the lines there."""
+    found: dict[str, dict[str, Any]] = {}
+    for folder in ("templates", "static_pods", "static_pods/gallery"):
+        for path in sorted((ROOT / folder).glob("*.yaml")):
+            if path.name == "unknown-field.yaml":
+                continue
+            text = path.read_text()
+            for node in yaml.compose_all(text, yaml.SafeLoader):
+                for where, start, end in _nodes(node, ()):
+                    if place_of(where) is None or where in found:
+                        continue
+                    lines = text.splitlines()[start : max(start + 1, end)]
+                    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+                        lines.pop()
+                    if not lines:
+                        continue
+                    indent = len(lines[0]) - len(lines[0].lstrip())
+                    cut = [line[indent:] for line in lines[:LONGEST_EXAMPLE]]
+                    if len(lines) > LONGEST_EXAMPLE:
+                        cut.append("…")
+                    found[where] = {
+                        "file": f"{folder}/{path.name}", "line": start + 1, "text": "\n".join(cut),
+                    }  # fmt: skip
+    return dict(sorted(found.items()))
+
+
+def _nodes(node: Any, above: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*above, str(key.value))
+            # A block ends where the next thing begins.
+            block = not isinstance(value, yaml.ScalarNode) and not value.flow_style
+            end = value.end_mark.line + (0 if block else 1)
+            yield ".".join(here), key.start_mark.line, end
+            yield from _nodes(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _nodes(item, above)
+
+
+def facts() -> str:
+    said, values = rules()
+    data = {
+        "fates": fates(),
+        "rules": said,
+        "values": values,
+        "defaults": defaults(),
+        "departures": departures(),
+        "examples": examples(),
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    text = facts()
+    if not parser.parse_args().check:
+        FACTS.write_text(text)
+    elif FACTS.read_text() != text:
+        print(f"{FACTS.relative_to(ROOT)} is stale: run scripts/explain_data.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
