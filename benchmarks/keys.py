@@ -144,22 +144,23 @@ def _keys(shown: Terminal, keys: bytes, pause: float = 0.7) -> bytes:
     drawn = b""
     for place in range(len(keys)):
         shown.send(keys[place : place + 1])
-        drawn += shown.drain(pause if keys[place : place + 1] not in b"pod-" else 0.1)
+        drawn += shown.drain(0.1 if keys[place : place + 1].isalpha() else pause)
     return drawn
 
 
 def _scenes(shown: Terminal) -> Iterator[tuple[str, Press]]:
     """Each a name and how to press; the way there lies between two of them."""
-    # Marked, so that its log stays while the cursor goes; filtered, and sorted by what changes.
-    _keys(shown, b" /pod-\rR")
+    # Marked, so that its log stays while the cursor goes; filtered by what changes.
+    _keys(shown, b" /pod- restarts>=0\r")
     _keys(shown, b"\x06\x06\x06")
-    yield "overview, filtered, sorted by what changes", cursor_keys()
+    yield "overview, filtered by what changes", cursor_keys()
     _keys(shown, b"3+F")
     yield "log in full, typing while it is followed", typed_keys()
     shown.send(b"\x15")
     _keys(shown, b"\x1bGkk")
     yield "log in full, a line up or down", scroll_keys()
-    _keys(shown, b"G4\r2", 1.5)
+    # Digits are ranges in a log: first back to the pods.
+    _keys(shown, b"G\x1b\x1b\x1b4\r2", 1.0)
     yield "node screen, its pods", cursor_keys()
 
 
