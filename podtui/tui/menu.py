@@ -18,7 +18,9 @@ from podtui.tui.key_registry import group_order, group_title
 from podtui.tui.sanitize import literal
 from podtui.tui.tones import LinesView
 
-FIRST: Final = ("logs", "why", "probes", "timeline", "yaml", "resources", "act", "main", "pod")
+FIRST: Final = (
+    "logs", "why", "probes", "timeline", "yaml", "resources", "act", "own", "main", "pod",
+)  # fmt: skip
 """Groups that come first, in this order: what is about the thing under the pointer."""
 MOVES: Final = frozenset({"text", "lines", "dialog", "picker", "prompt", "log-prompt", "menu"})
 """Groups of keys that only move about; the mouse does that by itself."""
@@ -148,6 +150,8 @@ class Menu(ModalScreen[Choice | None]):
         yield self.view
 
     def on_mount(self) -> None:
+        # Before the first frame: an empty box would be seen for a moment.
+        self._draw()
         self.view.focus()
 
     def on_resize(self) -> None:
@@ -155,9 +159,10 @@ class Menu(ModalScreen[Choice | None]):
         self.call_after_refresh(self._show_place)
 
     def _draw(self) -> None:
-        width = max(20, min(WIDEST, int(self.size.width * 0.9) - 5))
+        room = cast("App[Any]", cast("Any", self).app).size
+        width = max(20, min(WIDEST, int(room.width * 0.9) - 5))
         lines, self._numbers = menu_lines(self._items, self.place, width)
-        self.view.styles.height = min(len(lines) + 2, int(self.size.height * 0.9))
+        self.view.styles.height = min(len(lines) + 2, int(room.height * 0.9))
         self.view.show(lines)
 
     def _show_place(self) -> None:

@@ -172,7 +172,7 @@ class Mouse:
         if not re.search("did item 3", self.terminal.screen()):
             self.terminal.click("3 Logs")
         self.terminal.click("did item 3", right=True)
-        self._choose(r"\^s +(Save) ")
+        self._choose(r"│ [❯ ] \^s +(Save) ")
 
     def _choose(self, entry: str) -> None:
         """Click on an entry of the menu, which may be further down."""
@@ -186,7 +186,7 @@ class Mouse:
 
     def delete(self) -> None:
         self.terminal.click(READY.replace("worker-n1", "(worker-n1)"), right=True)
-        self._choose(r"\^d +(Delete) ")
+        self._choose(r"│ [❯ ] \^d +(Delete) ")
 
     def confirm(self) -> None:
         self.terminal.click(r"y +(Delete worker-n1)")
