@@ -52,3 +52,24 @@ def command_words(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(str(word) for word in cast(list[object], value))
     raise ValueError("wants a list such as [notify-send, podtui]")
+
+
+def command_entries(value: object) -> tuple[object, ...]:
+    """The user's own commands, each as it was written, its scalars as texts. Raises ValueError.
+    What they say is checked where the bindings are known, so that a bad one stands alone."""
+    if isinstance(value, list):
+        return tuple(cast(list[object], value))
+    raise ValueError("wants a list of commands, each a map with name and command")
+
+
+def hotkey_settings(value: object) -> Mapping[str, str]:
+    """What to type after ``:``, by key: ``{ctrl+o: sort restarts}``. Raises ValueError."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(";") if part.strip()]
+        if all(sep for _, sep, _ in pairs):
+            return {key.strip(): line.strip() for key, _, line in pairs}
+    if isinstance(value, dict):
+        items = cast(dict[object, object], value).items()
+        if not any(isinstance(line, (dict, list)) for _, line in items):
+            return {str(key): str(line) for key, line in items}
+    raise ValueError("wants a map of command lines by key, such as {ctrl+o: sort restarts}")

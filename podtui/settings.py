@@ -21,7 +21,15 @@ import yaml
 
 from podtui.api.quantity import parse_quantity
 from podtui.errors import UsageError
-from podtui.screen_settings import NOTIFY_BY, NOTIFY_ON, command_words, key_settings, one_of
+from podtui.screen_settings import (
+    NOTIFY_BY,
+    NOTIFY_ON,
+    command_entries,
+    command_words,
+    hotkey_settings,
+    key_settings,
+    one_of,
+)
 from podtui.setting_rules import broken_rules
 
 _DURATION_UNITS: Final = {
@@ -272,6 +280,10 @@ class Settings:
     """(priority, seconds) pairs, ascending."""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Keys, separated by commas, by the id of a binding."""
+    commands: tuple[object, ...] = ()
+    """The user's own, as they were written, not checked yet."""
+    hotkeys: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What is typed after ``:``, by key."""
     notifyOn: tuple[str, ...] = NOTIFY_ON
     notifyBy: tuple[str, ...] = ()
     notifyCommand: tuple[str, ...] = ()
@@ -338,10 +350,14 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "shutdownGracePeriodCriticalPods": _duration,
     "shutdownGracePeriodByPodPriority": _shutdown_steps,
     "keys": key_settings,
+    "commands": command_entries,
+    "hotkeys": hotkey_settings,
     "notifyOn": one_of(NOTIFY_ON),
     "notifyBy": one_of(NOTIFY_BY),
     "notifyCommand": command_words,
 }
+# Their scalars are words, whatever YAML takes them for: ``[grep, no]`` looks for "no".
+_VERBATIM: Final = frozenset({"commands", "hotkeys"})
 # Where KubeletConfiguration nests or names a setting of ours otherwise.
 ALIASES: Final = {
     "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
@@ -353,9 +369,10 @@ ALIASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """``origins`` maps a setting, and each part of one that is a map (``keys.app.quit``), to the
-    words that say where it comes from; ``ignored`` lists the keys of the file that only a kubelet
-    needs, as ``file:line:column: key``. ``path`` is the file, whether it is there or not."""
+    """``origins`` maps a setting, and each part of one that is a map or a list of maps
+    (``keys.app.quit``, ``commands[0].key``), to the words that say where it comes from; ``ignored``
+    lists the keys of the file that only a kubelet needs, as ``file:line:column: key``. ``path`` is
+    the file, whether it is there or not."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -462,10 +479,9 @@ def _walk(
         place = _place(path, key_node)
         key = ALIASES.get(name, name)
         if key in PARSERS:
-            found.append((key, _plain(value_node), place))
-            if isinstance(value_node, yaml.MappingNode):
-                for part, _ in value_node.value:
-                    places[f"{key}.{part.value}"] = _place(path, part)
+            read = _verbatim if key in _VERBATIM else _plain
+            found.append((key, read(value_node), place))
+            places |= _parts(path, key, value_node)
         elif any(alias.startswith(name + ".") for alias in ALIASES):
             if isinstance(value_node, yaml.MappingNode):
                 _walk(path, value_node, name + ".", found, ignored, places)
@@ -475,6 +491,28 @@ def _walk(
             near = difflib.get_close_matches(name, [*PARSERS, *KUBELET_ONLY], n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise SettingsError(f"{place}: {name}: no such setting{hint}")
+
+
+def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
+    """Where the parts of a map stand, and those of each map of a list."""
+    if isinstance(node, yaml.MappingNode):
+        return {f"{name}.{part.value}": _place(path, part) for part, _ in node.value}
+    found: dict[str, str] = {}
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            found[f"{name}[{number}]"] = _place(path, item)
+            if isinstance(item, yaml.MappingNode):
+                found |= _parts(path, f"{name}[{number}]", item)
+    return found
+
+
+def _verbatim(node: yaml.Node) -> object:
+    """The value of a node; every scalar stays the text that it is."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _verbatim(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_verbatim(item) for item in node.value]
+    return str(node.value)
 
 
 def _plain(node: yaml.Node) -> object:

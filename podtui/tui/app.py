@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from rich.console import RenderableType
 from rich.terminal_theme import TerminalTheme
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -26,6 +27,7 @@ from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
 from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.own_deeds import OwnDeeds
 from podtui.tui.arrangement import PANES
 from podtui.tui.cells import Span
 from podtui.tui.commands import Command, completions, offered_commands, parse_command
@@ -103,6 +105,7 @@ class PodtuiApp(Notices):
         self._folder_path = folder_path
         self.start_error = start_error
         self.actions = Actions(self, readonly=readonly)
+        self.own = OwnDeeds(self)
         self.memory = memory or MemoryFile(None)
         self.now = now
         self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
@@ -269,11 +272,32 @@ class PodtuiApp(Notices):
 
         screen = self.screen
         if isinstance(screen, LiveScreen):
-            self.push_screen(Menu(screen.menu_title, choices(screen)), take)
+            found = [each for each in choices(screen) if self.own.is_offered(each.id)]
+            self.push_screen(Menu(screen.menu_title, found), take)
 
-    def action_command(self) -> None:
+    def action_own(self, name: str) -> None:
+        """Run a command of the user's."""
+        self.own.run(name)
+
+    def action_hotkey(self, place: int) -> None:
+        """Do what a hotkey of the user's stands for, on the main screen as if it were typed."""
+        line = self.own.line_of(place)
+        if not parse_command(line, self.commands)[0].action.startswith("app."):
+            self._back_to_main()
+        self.run_command(line)
+
+    def _back_to_main(self) -> None:
         while len(self.screen_stack) > 1:
             self.pop_screen()
+
+    def exit(
+        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        """Leave the screen, and say what that ends."""
+        super().exit(result, return_code, message or self.own.farewell() or None)
+
+    def action_command(self) -> None:
+        self._back_to_main()
         if isinstance(self.screen, MainScreen):
             self.screen.ask_command()
 
@@ -304,7 +328,7 @@ class PodtuiApp(Notices):
     @property
     def commands(self) -> tuple[Command, ...]:
         """Those that there are with this server."""
-        return offered_commands(self.model.server.capabilities)
+        return (*offered_commands(self.model.server.capabilities), *self.own.typed)
 
     def action_context(self, name: str) -> None:
         """Turn to another context; without a name, choose one."""
@@ -342,10 +366,14 @@ class PodtuiApp(Notices):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if not is_offered(self.model.server.capabilities, action, parameters):
             return False
+        if action == "own":
+            return self.own.is_there(str(parameters[0]))
         return super().check_action(action, parameters)
 
     def command_words(self) -> list[str]:
         """What completes a command."""
+        from podtui.explain.places import field_paths
+
         columns = [column.names[0] for column in POD_COLUMNS]
         return completions(
             {
@@ -354,6 +382,7 @@ class PodtuiApp(Notices):
                 "hide": PANES,
                 "show": PANES,
                 "context": self.model.server.contexts,
+                "explain": field_paths(),
             },
             self.commands,
         )

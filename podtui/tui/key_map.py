@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from podtui.tui.key_names import SUGGESTIONS, UNBOUND, KeyNameError, key_list, shown_key
@@ -16,11 +16,25 @@ Keys = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """Keys of something that is not podtui's, in force everywhere: ``id`` is its binding's,
+    ``words`` what it is called, ``field`` what the settings call its keys, and where."""
+
+    id: str
+    keys: tuple[str, ...]
+    words: str
+    field: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyMap:
-    """``keys`` is what `textual.app.App.set_keymap` takes; ``problems`` say where each is."""
+    """``keys`` is what `textual.app.App.set_keymap` takes, ``own`` has the keys of what is not
+    podtui's by id; ``problems`` say where each is."""
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     problems: tuple[str, ...] = ()
+    own: Keys = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +45,31 @@ class _Clash:
 
 
 def read_key_map(
-    wanted: Mapping[str, str], scopes: Sequence[Scope], places: Mapping[str, str]
+    wanted: Mapping[str, str],
+    scopes: Sequence[Scope],
+    places: Mapping[str, str],
+    own: Sequence[OwnKeys] = (),
 ) -> KeyMap:
     """``wanted`` has keys, separated by commas, by the id of a binding, the first in the file
     first: where two ask for one key in the same place, that one has it. ``places`` has
     ``FILE:LINE:COLUMN`` by id, as far as known. The scope of the whole app is the last,
-    and there must be one."""
+    and there must be one. Bindings go before what is the user's ``own``."""
     problems: list[str] = []
     chosen: dict[str, tuple[str, ...]] = {}
     ids = {name for scope in scopes for name in scope.keys}
+    theirs = {each.id: each for each in own}
+
+    def place(name: str) -> str:
+        return theirs[name].place if name in theirs else places.get(name, "")
 
     def tell(name: str, text: str) -> None:
-        problems.append(f"{places.get(name, 'settings')}: keys.{name}: {text}")
+        what = theirs[name].field if name in theirs else f"keys.{name}"
+        problems.append(f"{place(name) or 'settings'}: {what}: {text}")
+
+    def called(name: str) -> str:
+        words = theirs[name].words if name in theirs else name
+        where = place(name) if name in chosen else ""
+        return f"{words} there ({where})" if where else f"{words} there"
 
     for name, text in wanted.items():
         if name not in ids:
@@ -52,11 +79,17 @@ def read_key_map(
             chosen[name] = key_list(text)
         except KeyNameError as error:
             tell(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
+    chosen |= {each.id: each.keys for each in own}
+    everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
+    scopes = (*scopes[:-1], everywhere)
     while (clash := _first_clash(chosen, scopes)) is not None:
-        tell(clash.loser, f"{shown_key(clash.key)!r} is the key of {clash.other} there")
+        tell(clash.loser, f"{shown_key(clash.key)!r} is the key of {called(clash.other)}")
         del chosen[clash.loser]
-    return KeyMap({name: ",".join(keys) or UNBOUND for name, keys in chosen.items()},
-                  tuple(problems))  # fmt: skip
+    return KeyMap(
+        {name: ",".join(keys) or UNBOUND for name, keys in chosen.items() if name not in theirs},
+        tuple(problems),
+        {name: keys for name, keys in chosen.items() if name in theirs},
+    )
 
 
 def _hint(text: str, known: Sequence[str]) -> str:

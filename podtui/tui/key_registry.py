@@ -18,6 +18,8 @@ import podtui.tui
 GROUPS: Final = {
     "main": "Panes and pods",
     "act": "Doing things with pods",
+    "own": "Own commands",
+    "hotkey": "Own hotkeys",
     "pods": "Sorting the pods",
     "table": "In a table",
     "logs": "Logs",
@@ -32,6 +34,8 @@ GROUPS: Final = {
     "node-pane": "The node's pane",
     "what-if": "Asking what would fit",
     "manifest": "Manifest",
+    "tree": "Tree",
+    "explain": "What a field means",
     "text": "In a text",
     "lines": "In a list or an overview",
     "columns": "Choosing columns",

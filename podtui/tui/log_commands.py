@@ -93,6 +93,22 @@ class LogCommands(Pane):
         """Say the state of the view in the lower border."""
         raise NotImplementedError
 
+    def narrowing(self) -> list[str]:
+        """What narrows what is seen, in words."""
+        view = self.view
+        parts: list[str] = []
+        if view.wanted.filter.text:
+            parts.append(f"/{clean(view.wanted.filter.text)}")
+        if view.wanted.level:
+            parts.append(f"{view.wanted.level.name.lower()} and worse")
+        if view.searching:
+            number = f"{view.match_number:,} of " if view.match_number else ""
+            noun = "match" if view.match_count == 1 else "matches"
+            parts.append(f"{number}{view.match_count:,} {noun}")
+        if view.lines.progress < 1:
+            parts.append(f"looking {view.lines.progress:.0%}")
+        return parts
+
     # --- filter and search
 
     def action_filter(self) -> None:

@@ -13,6 +13,7 @@ from textual.timer import Timer
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
+from podtui.tui.ansi import plain_text
 from podtui.tui.format import plural
 from podtui.tui.log_commands import LogCommands
 from podtui.tui.log_events import EventLines
@@ -107,6 +108,14 @@ class LogsPane(LogCommands):
     @property
     def file_words(self) -> tuple[str, ...]:
         return tuple(f"{t.pod}-{t.container}" for t in self._targets)
+
+    @property
+    def chosen_line(self) -> tuple[LogTarget, str] | None:
+        """The line that keys act on, fit to be drawn, and whose it is; None for what is none's."""
+        here = self.view.current
+        if here is None or (tag := self.view.buffer.tag(here)) >= len(self._targets):
+            return None
+        return self._targets[tag], clean(plain_text(self.view.buffer[here]))
 
     def choose(self, pod: Pod | None, *, at_once: bool = False) -> None:
         """Show this pod's log, once the cursor rests."""
@@ -284,17 +293,7 @@ class LogsPane(LogCommands):
 
     def _notes(self) -> list[str]:
         view = self.view
-        parts: list[str] = []
-        if view.wanted.filter.text:
-            parts.append(f"/{clean(view.wanted.filter.text)}")
-        if view.wanted.level:
-            parts.append(f"{view.wanted.level.name.lower()} and worse")
-        if view.searching:
-            number = f"{view.match_number:,} of " if view.match_number else ""
-            noun = "match" if view.match_count == 1 else "matches"
-            parts.append(f"{number}{view.match_count:,} {noun}")
-        if view.lines.progress < 1:
-            parts.append(f"looking {view.lines.progress:.0%}")
+        parts = self.narrowing()
         parts.append(self._following())
         marks = len(view.lines.marks)
         parts += [word for word, on in (

@@ -130,6 +130,9 @@ class NodeScreen(ActingScreen, BackScreen):
         pod = self.podtui.model.pods.get(table.cursor_key) if table is not None else None
         return () if pod is None else (pod,)
 
+    def chosen_image(self) -> str:
+        return self.images.chosen if self._tab == "images" else ""
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in OF_PODS and self._tab not in ("pods", "rejected"):
             return False

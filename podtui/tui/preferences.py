@@ -1,4 +1,5 @@
-"""The part of the settings that a screen follows while it runs: theme, keys, notifications."""
+"""The part of the settings that a screen follows while it runs: theme, keys, commands,
+notifications."""
 
 from __future__ import annotations
 
@@ -11,11 +12,16 @@ from podtui.settings import Resolved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """``places`` says where in which file each part of ``keys`` stands, by the binding's id."""
+    """``places`` says where in which file each part of ``keys`` stands, by the binding's id;
+    ``own_places`` the parts of ``commands`` and ``hotkeys``, by their names in the settings."""
 
     theme: str = ""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
+    commands: tuple[object, ...] = ()
+    """As they were written, not checked yet."""
+    hotkeys: Mapping[str, str] = field(default_factory=dict[str, str])
+    own_places: Mapping[str, str] = field(default_factory=dict[str, str])
     notify_on: frozenset[str] = frozenset()
     notify_by: tuple[str, ...] = ()
     notify_command: tuple[str, ...] = ()
@@ -31,6 +37,13 @@ def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferenc
             name.removeprefix("keys."): place
             for name, place in resolved.origins.items()
             if name.startswith("keys.")
+        },
+        commands=settings.commands,
+        hotkeys=settings.hotkeys,
+        own_places={
+            name: place
+            for name, place in resolved.origins.items()
+            if name.startswith(("commands[", "hotkeys."))
         },
         notify_on=frozenset(settings.notifyOn),
         notify_by=settings.notifyBy,

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
 from podtui.tui.alerts import Alert, AlertBook
-from podtui.tui.key_map import KeyMap, read_key_map
+from podtui.tui.key_map import KeyMap
 from podtui.tui.model import Changes, Model
 from podtui.tui.notifier import run_command, terminal_text
 from podtui.tui.preferences import Preferences, stamp_of
 from podtui.tui.sanitize import clean
 
 if TYPE_CHECKING:
+    from podtui.tui.actions.own_map import Chosen
     from podtui.tui.app import PodtuiApp
 
 LOOK_SECONDS: Final = 2.0
@@ -32,13 +33,38 @@ class PreferencesFile:
     read: Callable[[], Preferences]
 
 
-def key_map_of(preferences: Preferences) -> KeyMap:
-    """Checked against every binding there is; where nobody has chosen a key nothing is loaded."""
-    if not preferences.keys:
-        return KeyMap()
+def chosen_of(preferences: Preferences) -> Chosen | None:
+    """Checked against every binding there is; None, and nothing is loaded, where nobody has chosen
+    a key or a command."""
+    if not (preferences.keys or preferences.commands or preferences.hotkeys):
+        return None
+    from podtui.tui.actions.own_map import choose
     from podtui.tui.key_registry import scopes
 
-    return read_key_map(preferences.keys, scopes(), preferences.places)
+    return choose(preferences, scopes())
+
+
+def problems_of(preferences: Preferences) -> tuple[str, ...]:
+    """What of keys, commands and hotkeys cannot be used, and why."""
+    chosen = chosen_of(preferences)
+    return () if chosen is None else chosen.problems
+
+
+def key_map_of(preferences: Preferences) -> KeyMap:
+    """The keys alone."""
+    chosen = chosen_of(preferences)
+    return KeyMap() if chosen is None else chosen.key_map
+
+
+def _asked(preferences: Preferences) -> tuple[object, ...]:
+    """Keys and commands, and where they stand."""
+    return (
+        preferences.keys,
+        preferences.places,
+        preferences.commands,
+        preferences.hotkeys,
+        preferences.own_places,
+    )
 
 
 class Preferred:
@@ -51,6 +77,7 @@ class Preferred:
         self._now = preferences
         self._file = file
         self._keys = KeyMap()
+        self._chosen = False
         self._book = AlertBook()
         self._looked = False
 
@@ -64,7 +91,7 @@ class Preferred:
         """Put others in force; what did not change is left alone, also where the user changed it
         by a key since."""
         before, self._now = self._now, preferences
-        if (preferences.keys, preferences.places) != (before.keys, before.places):
+        if _asked(preferences) != _asked(before):
             self._use_keys(preferences)
         if preferences.theme and preferences.theme != before.theme:
             if preferences.theme in self._app.available_themes:
@@ -78,10 +105,20 @@ class Preferred:
         return self._keys.keys
 
     def _use_keys(self, preferences: Preferences) -> None:
-        key_map = self._keys = key_map_of(preferences)
-        self._app.set_keymap(key_map.keys)
-        for problem in key_map.problems:
-            self._warn("Keys", problem)
+        chosen = chosen_of(preferences)
+        if chosen is not None or self._chosen:
+            self._take(chosen)
+
+    def _take(self, chosen: Chosen | None) -> None:
+        from podtui.tui.actions.own_map import Chosen
+
+        self._chosen = chosen is not None
+        chosen = chosen or Chosen()
+        self._keys = chosen.key_map
+        self._app.set_keymap(chosen.key_map.keys)
+        self._app.own.use(chosen)
+        for problem in chosen.problems:
+            self._warn("Settings", problem)
 
     def _warn(self, title: str, text: str) -> None:
         self._app.notify(clean(text), title=title, severity="warning", markup=False, timeout=10)

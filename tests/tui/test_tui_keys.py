@@ -119,7 +119,7 @@ def test_a_key_of_another_binding_in_the_same_place_is_refused() -> None:
 def test_of_two_that_want_one_key_the_first_has_it() -> None:
     keys, problems = read(main_logs="x", main_describe="x")
     assert keys == {"main.logs": "x"}
-    assert "keys.main.describe: 'x' is the key of main.logs there" in problems[0]
+    assert "keys.main.describe: 'x' is the key of main.logs there (c.yaml:2:3)" in problems[0]
 
 
 def test_two_may_change_places() -> None:

@@ -74,6 +74,10 @@ class ActingScreen(LiveScreen):
         found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 
+    def chosen_image(self) -> str:
+        """The image that is chosen by itself, empty where none is."""
+        return ""
+
     @property
     def menu_title(self) -> str:
         pods = self.chosen_pods()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from textual.app import SuspendNotSupported
 
 from podtui.errors import PodtuiError
 
@@ -27,13 +30,16 @@ def lent_terminal(app: App[None]) -> Generator[None]:
     """The terminal as it was before the app; watches and timers go on, and nothing is drawn.
 
     Textual's own `App.suspend` expects that nothing happens meanwhile: what would be drawn is held
-    back here.
+    back here. Raises `ProgramFailed` where there is no terminal to lend.
     """
     if app.is_headless:
         yield
         return
-    with app.batch_update(), app.suspend():
-        yield
+    try:
+        with app.batch_update(), app.suspend():
+            yield
+    except SuspendNotSupported as error:
+        raise ProgramFailed("this terminal cannot be lent to another program") from error
 
 
 def editor_words(environment: Mapping[str, str]) -> list[str]:
@@ -49,13 +55,18 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
     return [FALLBACK]
 
 
-async def run_in_terminal(app: App[None], words: Sequence[str]) -> None:
-    """Run a program in the terminal until it ends. No shell is asked. Raises `ProgramFailed`."""
-    with lent_terminal(app):
+async def run_in_terminal(
+    app: App[None], words: Sequence[str], environment: Mapping[str, str] | None = None
+) -> None:
+    """Run a program in the terminal until it ends; ``environment`` is added to ours. No shell is
+    asked. ctrl+c is the program's alone. Raises `ProgramFailed`."""
+    with lent_terminal(app), _interrupts_are_its_own():
         try:
-            process = await asyncio.create_subprocess_exec(*words)
-        except OSError as error:
-            raise ProgramFailed(f"{words[0]} cannot be run: {error.strerror}") from error
+            process = await asyncio.create_subprocess_exec(
+                *words, env={**os.environ, **(environment or {})}
+            )
+        except (OSError, ValueError) as error:
+            raise ProgramFailed(why_not_run(words[0], error)) from error
         try:
             code = await process.wait()
         finally:
@@ -64,3 +75,21 @@ async def run_in_terminal(app: App[None], words: Sequence[str]) -> None:
                 await process.wait()
     if code:
         raise ProgramFailed(f"{os.path.basename(words[0])} ended with status {code}")
+
+
+def why_not_run(program: str, error: OSError | ValueError) -> str:
+    """Why a program could not be started, in words."""
+    if isinstance(error, FileNotFoundError):
+        return f"{program}: there is no such program here"
+    return f"{program} cannot be run: {getattr(error, 'strerror', None) or error}"
+
+
+@contextmanager
+def _interrupts_are_its_own() -> Generator[None]:
+    """The terminal sends ctrl+c to us as well: it must not end us while another program has it."""
+    # A function, since a signal that we ignored would be ignored by the program, too.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,270 @@
+"""The user's own commands and hotkeys in a screen that runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.binding import Binding
+
+from podtui.tui.actions.acting_screen import ActingScreen
+from podtui.tui.actions.actions import READ_ONLY
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.logs_pane import LogsPane
+from podtui.tui.rows import pod_key
+from podtui.tui.sanitize import clean, shell_line
+
+if TYPE_CHECKING:
+    from podtui.tui.actions.own_commands import OwnCommand
+    from podtui.tui.actions.own_map import Chosen
+    from podtui.tui.actions.own_values import Aim, Here
+    from podtui.tui.app import PodtuiApp
+    from podtui.tui.commands import Command
+
+LAST_BYTES = 2048
+"""Of what a background command printed last."""
+GROUPS = ("own.", "hotkey.")
+
+
+class OwnDeeds:
+    """One app's. What there is comes with `use`, and may change while the app runs."""
+
+    def __init__(self, app: PodtuiApp) -> None:
+        self._app = app
+        self._commands: dict[str, OwnCommand] = {}
+        self._lines: dict[str, str] = {}
+        self._running: list[str] = []
+
+    def use(self, chosen: Chosen) -> None:
+        """Put others in force."""
+        self._commands = {command.name: command for command in chosen.commands}
+        self._lines = {hotkey.written: hotkey.line for hotkey in chosen.hotkeys}
+        found: list[Binding] = []
+        for command in chosen.commands:
+            # Without a key it is still in the menu and in help: under one that no keyboard sends.
+            keys = command.keys or (f"unbound-{command.name}",)
+            shown = None if command.keys else f":{command.name}"
+            action = f"app.own('{command.name}')"
+            found += (
+                _binding(key, action, command.name, command.words, command.id, shown)
+                for key in keys
+            )
+        for place, hotkey in enumerate(chosen.hotkeys):
+            found += (
+                _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id, None)
+                for key in hotkey.keys
+            )
+        self._bind(found)
+
+    def _bind(self, bindings: Sequence[Binding]) -> None:
+        known: dict[str, list[Binding]] = cast("Any", self._app)._bindings.key_to_bindings
+        for key, held in list(known.items()):
+            kept = [each for each in held if not (each.id or "").startswith(GROUPS)]
+            if kept:
+                known[key] = kept
+            else:
+                del known[key]
+        for binding in bindings:
+            known.setdefault(binding.key, []).append(binding)
+        self._app.refresh_bindings()
+
+    @property
+    def typed(self) -> tuple[Command, ...]:
+        """The commands as the prompt knows them."""
+        from podtui.tui.actions.own_map import typed_command
+
+        return tuple(
+            typed_command(each) for each in self._commands.values() if not self._is_barred(each)
+        )
+
+    def line_of(self, place: int) -> str:
+        """What a hotkey types."""
+        return list(self._lines.values())[place]
+
+    # --- whether
+
+    def _is_barred(self, command: OwnCommand) -> bool:
+        return command.dangerous and self._app.actions.readonly
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is such a command in this session."""
+        command = self._commands.get(name)
+        return command is not None and not self._is_barred(command)
+
+    def why_not(self, name: str) -> str:
+        """Why a command cannot be run on what is chosen now; empty where it can."""
+        from podtui.tui.actions.own_values import NotOffered, aims
+
+        command = self._commands[name]
+        if self._is_barred(command):
+            return READ_ONLY
+        try:
+            aims(command, self._here())
+        except NotOffered as error:
+            return str(error)
+        return ""
+
+    def is_offered(self, id_: str) -> bool:
+        """Whether a menu has a use for a binding, by its id; always for what is podtui's own."""
+        name = id_.removeprefix("own.")
+        return name == id_ or name not in self._commands or not self.why_not(name)
+
+    def _here(self) -> Here:
+        """What is chosen on the screen."""
+        from podtui.tui.actions.own_values import Here
+
+        app, screen = self._app, self._app.screen
+        common = self._common()
+        if not isinstance(screen, ActingScreen):
+            return Here(common=common)
+        pods = screen.chosen_pods()
+        container = ""
+        focused = screen.focused
+        pane = (
+            next((w for w in focused.ancestors if isinstance(w, LogsPane)), None)
+            if focused
+            else None
+        )
+        line = pane.chosen_line if pane is not None else None
+        if line is not None:
+            target, common["LINE"] = line
+            if [target.key] == [pod_key(pod) for pod in pods]:
+                container = target.container
+        found = ((pod, app.model.manifest_of(pod)) for pod in pods)
+        return Here(
+            pods=pods,
+            manifests=tuple(manifest.spec.path for manifest in screen.chosen_manifests()),
+            manifest_of={pod_key(pod): m.spec.path for pod, m in found if m is not None},
+            image=screen.chosen_image(),
+            container=container,
+            common=common,
+        )
+
+    def _common(self) -> dict[str, str]:
+        app = self._app
+        server, node = app.model.server, app.model.node
+        values = {"CONTEXT": server.context}
+        if node is not None and not server.capabilities.several_nodes:
+            values["NODE"] = node.metadata.name
+        if not server.is_cluster:
+            socket = app.client.target.removeprefix("unix:")
+            values |= {"SOCKET": socket, "ROOT_DIR": str(PurePath(socket).parent)}
+        return values
+
+    # --- doing
+
+    def run(self, name: str) -> None:
+        """Run a command on what is chosen; where that cannot be, say why."""
+        from podtui.tui.actions.own_values import aims
+
+        why = self.why_not(name)
+        if why:
+            self._app.actions.tell(why, title=f":{name}", severity="warning")
+            return
+        command, screen = self._commands[name], self._app.screen
+        found = aims(command, self._here())
+
+        async def deed() -> None:
+            if await self._do(command, found) and isinstance(screen, ActingScreen):
+                screen.clear_marks()
+
+        self._app.actions.start(name, deed, writes=False)
+
+    async def _do(self, command: OwnCommand, found: Sequence[Sequence[Aim]]) -> bool:
+        actions = self._app.actions
+        chosen = [ways[0] for ways in found]
+        if len(found) == 1 and len(found[0]) > 1:
+            way = await self._choose(command, found[0])
+            if way is None:
+                return False
+            chosen = [way]
+        if command.confirm and await actions.ask(question(command, chosen)) == CANCEL:
+            return False
+        for aim in chosen:
+            actions.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
+        if command.mode == "terminal":
+            await self._in_terminal(command, chosen)
+            return True
+        actions.asked()
+        if command.mode == "output":
+            from podtui.tui.actions.own_output import OutputScreen
+
+            self._app.push_screen(OutputScreen(command, chosen))
+        else:
+            await self._behind(command, chosen)
+        return True
+
+    async def _choose(self, command: OwnCommand, ways: Sequence[Aim]) -> Aim | None:
+        from podtui.tui.picker import Picker
+
+        lines: list[Line] = [
+            (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
+            for way in ways
+        ]
+        place = await self._app.push_screen_wait(Picker(f"{command.name}: on which?", lines))
+        return None if place is None else ways[place]
+
+    async def _in_terminal(self, command: OwnCommand, chosen: Sequence[Aim]) -> None:
+        from podtui.tui.actions.terminal import ProgramFailed, run_in_terminal
+
+        for aim in chosen:
+            try:
+                await run_in_terminal(self._app, aim.words(command), aim.environment())
+            except ProgramFailed as error:
+                self._tell(command, aim, str(error), good=False)
+
+    async def _behind(self, command: OwnCommand, chosen: Sequence[Aim]) -> None:
+        from podtui.tui.actions.own_process import run_program
+        from podtui.tui.actions.terminal import ProgramFailed
+
+        for aim in chosen:
+            last = bytearray()
+
+            def take(piece: bytes, last: bytearray = last) -> None:
+                last += piece
+                del last[:-LAST_BYTES]
+
+            name = f"{command.name} {aim.label}".strip()
+            self._running.append(name)
+            try:
+                outcome = await run_program(
+                    aim.words(command), aim.environment(), take, seconds=command.timeout
+                )
+            except ProgramFailed as error:
+                self._tell(command, aim, str(error), good=False)
+            else:
+                lines = last.decode(errors="replace").splitlines()
+                more = f": {lines[-1]}" if lines and not outcome.good else ""
+                self._tell(command, aim, f"{outcome.words}{more}", good=outcome.good)
+            finally:
+                self._running.remove(name)
+
+    def _tell(self, command: OwnCommand, aim: Aim, text: str, *, good: bool) -> None:
+        title = f"{command.name} · {aim.label}" if aim.label else command.name
+        severity = "information" if good else "error"
+        self._app.actions.tell(text, title=title, severity=severity)
+
+    def farewell(self) -> str:
+        """What leaving ends; empty for nothing."""
+        return f"podtui: ended what still ran: {', '.join(self._running)}" if self._running else ""
+
+
+def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
+    """Asks whether to run it, with the lines that would be run."""
+    lines: list[Line] = [
+        (Span(f"{aim.label}  " if aim.label else "", "name"),
+         Span(shell_line(shlex.join(aim.words(command))), "soft"))
+        for aim in chosen
+    ]  # fmt: skip
+    first = chosen[0].label
+    what = f" on {first}" if len(chosen) == 1 and first else ""
+    what = f" on {len(chosen)}" if len(chosen) > 1 else what
+    return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
+
+
+def _binding(key: str, action: str, name: str, words: str, id_: str, shown: str | None) -> Binding:
+    name, words = clean(name), clean(words)
+    return Binding(key, action, name, show=False, key_display=shown, tooltip=words or name, id=id_)

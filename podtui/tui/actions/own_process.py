@@ -1,0 +1,108 @@
+"""A program of the user's, run beside the screen: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.tui.actions.terminal import ProgramFailed, why_not_run
+
+PIECE: Final = 64 * 1024
+GRACE_SECONDS: Final = 2.0
+"""Between the request to end and the order."""
+LINGER_SECONDS: Final = 1.0
+"""How long is waited for more output once the program itself has ended: others of its group may
+hold the pipe for ever."""
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``status`` is the exit status, negative for a signal; None where it was ended as too slow."""
+
+    status: int | None
+
+    @property
+    def good(self) -> bool:
+        return self.status == 0
+
+    @property
+    def words(self) -> str:
+        if self.status is None:
+            return "not done in time, and ended"
+        if self.status < 0:
+            return f"ended by {signal.Signals(-self.status).name}"
+        return f"exit status {self.status}"
+
+
+async def run_program(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    take: Callable[[bytes], None],
+    *,
+    seconds: float = 0.0,
+) -> Outcome:
+    """Run it without a shell, a terminal or input; ``take`` gets what it prints, as it comes.
+
+    It has a process group of its own, which is ended after ``seconds`` (0 for never) and when this
+    is cancelled. Raises `ProgramFailed` where it cannot be run.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            env={**os.environ, **environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ProgramFailed(why_not_run(words[0], error)) from error
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(seconds or None):
+            await _read_to_the_end(process, process.stdout, take)
+    except TimeoutError:
+        return Outcome(None)
+    finally:
+        if process.returncode is None or not process.stdout.at_eof():
+            await _end(process)
+    return Outcome(process.returncode)
+
+
+async def _read_to_the_end(
+    process: asyncio.subprocess.Process,
+    output: asyncio.StreamReader,
+    take: Callable[[bytes], None],
+) -> None:
+    async def read() -> None:
+        while piece := await output.read(PIECE):
+            take(piece)
+            # A program that never stops printing must not keep the screen from its keys.
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(read())
+        while not reading.done() and process.returncode is None:
+            await asyncio.wait({reading}, timeout=_LOOK_SECONDS)
+        if not reading.done():
+            await asyncio.wait({reading}, timeout=LINGER_SECONDS)
+            reading.cancel()
+    await process.wait()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask the whole group to end, then order it."""
+    for order, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+        # It may be gone, or be another user's by now.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, order)
+        if process.returncode is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await process.wait()
