@@ -151,7 +151,7 @@ def _keys(shown: Terminal, keys: bytes, pause: float = 0.7) -> bytes:
 def _scenes(shown: Terminal) -> Iterator[tuple[str, Press]]:
     """Each a name and how to press; the way there lies between two of them."""
     # Marked, so that its log stays while the cursor goes; filtered by what changes.
-    _keys(shown, b" /pod- restarts>=0\r")
+    _keys(shown, b"/pod- restarts>=0\r ")
     _keys(shown, b"\x06\x06\x06")
     yield "overview, filtered by what changes", cursor_keys()
     _keys(shown, b"3+F")

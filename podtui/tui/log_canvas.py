@@ -32,7 +32,7 @@ from podtui.tui.row_index import RowCount
 from podtui.tui.scrolled_text import ScrolledText
 
 FRAME: Final = 1 / 15
-FLOOD: Final = 5_000
+FLOOD: Final = 250
 """Lines in a frame which nobody can read: then drawing all frames would only hold up the lines."""
 FLOOD_FRAME: Final = 1 / 4
 SLICE: Final = 0.004
