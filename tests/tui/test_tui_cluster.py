@@ -266,7 +266,7 @@ async def test_the_tabs_of_a_pod() -> None:
         assert tabs.split() == ["1", "Overview", "3", "Events", "4", "Logs", "5", "YAML"]
         for expected in ("events", "logs", "yaml", "overview"):
             await pilot.press("tab")
-            assert app.screen._tab == expected
+            await wait_for(pilot, lambda to=expected: app.screen._tab == to, expected)
         for key in ("2", "6", "7", "8"):
             await pilot.press(key)
             assert app.screen._tab == "overview"
