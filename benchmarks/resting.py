@@ -37,6 +37,8 @@ def measure(*, quick: bool) -> list[Row]:
         with terminal(SCREEN, agent.environment) as shown:
             shown.drain(10)
             cpu, memory = _cost(shown, agent, 10 if quick else 30)
+            if shown.process.poll() is not None:
+                raise RuntimeError("the screen has ended")
     return [
         row(f"screen idle, {PODS} pods: CPU", [cpu], "% of a core", bound=1.5),
         row(f"screen idle, {PODS} pods: RSS", [memory], "MB", bound=120),
