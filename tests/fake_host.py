@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from podtui.kubelet.host import HostFacts
-from podtui.kubelet.listeners import Listener
-from podtui.kubelet.signals import Disk, Observation
+from podtui.kubelet.node.host import HostFacts
+from podtui.kubelet.node.listeners import Listener
+from podtui.kubelet.node.signals import Disk, Observation
 
 ENGINE_ROOT = "/engine"
 GI = 1 << 30
@@ -12,7 +12,7 @@ CAPACITY = 100 * GI
 
 
 class FakeHost:
-    """Stands for a `podtui.kubelet.host.Host`. ``seen`` and ``disks`` are for tests to change."""
+    """Stands for a `podtui.kubelet.node.host.Host`. Tests may change ``seen`` and ``disks``."""
 
     kernel_log = "/nowhere/kmsg"
 

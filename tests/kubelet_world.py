@@ -23,10 +23,10 @@ from podtui.api.v1 import (
     PodStatus,
     Secret,
 )
-from podtui.kubelet.config import KubeletConfig
-from podtui.kubelet.hooks import Hooks
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.containers.hooks import Hooks
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.probing import Probes
+from podtui.kubelet.prober.probing import Probes
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime
 from podtui.runtime.memory.images import invent

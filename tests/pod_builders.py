@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.types import (
+from podtui.kubelet.base.types import (
     NodeResources,
     NodeView,
     ObservedContainer,

@@ -16,10 +16,10 @@ from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.v1 import Node, Pod
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.kubelet.admission import admit
-from podtui.kubelet.node_status import node_resources
-from podtui.kubelet.resources import amounts
-from podtui.kubelet.types import NodeResources, NodeView
+from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.base.resources import amounts
+from podtui.kubelet.base.types import NodeResources, NodeView
+from podtui.kubelet.node.node_status import node_resources
 from podtui.manifest.check import FileCheck, check_paths, render_json, render_text
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings

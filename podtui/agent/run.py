@@ -20,13 +20,14 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.planner import planner
 from podtui.agent.power import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
+from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.clock import Clock, SystemClock
 from podtui.errors import EngineError, PodtuiError
-from podtui.kubelet.allocations import FILE_NAME as ALLOCATIONS
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.log_files import LOGS
+from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
@@ -196,6 +197,18 @@ def _spare_the_collector() -> None:
     gc.set_threshold(5000, 20, 20)
 
 
+def _record(settings: Settings, *, started: str) -> AgentRecord:
+    """What this process says of itself in the lock file."""
+    return AgentRecord(
+        pid=os.getpid(),
+        version=__version__,
+        nodeName=settings.nodeName,
+        staticPodPath=str(settings.staticPodPath),
+        engine=settings.engine,
+        started=started,
+    )
+
+
 def run_agent(settings: Settings) -> int:
     """Serve the root directory until SIGTERM or SIGINT, or SIGPWR for a power that fails.
 
@@ -208,16 +221,7 @@ def run_agent(settings: Settings) -> int:
     )
     prepare_root(settings)
     lock = AgentLock(settings.lock_path)
-    lock.acquire(
-        AgentRecord(
-            pid=os.getpid(),
-            version=__version__,
-            nodeName=settings.nodeName,
-            staticPodPath=str(settings.staticPodPath),
-            engine=settings.engine,
-            started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        )
-    )
+    lock.acquire(_record(settings, started=rfc3339(datetime.now(UTC))))
     try:
         ended = asyncio.run(_main(settings))
     finally:
@@ -250,16 +254,7 @@ def remove_all(settings: Settings) -> str:
     if not settings.rootDir.is_dir():
         return f"There is no {settings.rootDir}: nothing to remove."
     lock = AgentLock(settings.lock_path)
-    lock.acquire(
-        AgentRecord(
-            pid=os.getpid(),
-            version=__version__,
-            nodeName=settings.nodeName,
-            staticPodPath=str(settings.staticPodPath),
-            engine=settings.engine,
-            started="",
-        )
-    )
+    lock.acquire(_record(settings, started=""))
     try:
         pods, containers = asyncio.run(_remove_containers(settings))
         for path in _records_of(settings):

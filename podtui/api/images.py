@@ -27,3 +27,24 @@ class NodeImageList(Struct, frozen=True, kw_only=True):
     items: tuple[NodeImage, ...] = ()
     apiVersion: str = GROUP_VERSION
     kind: str = "NodeImageList"
+
+
+class PrunedImages(Struct, frozen=True, kw_only=True):
+    """What pruning removed: each image by its first name, and their sizes added up (layers that
+    images share are counted with each). ``kept`` are those that the engine would not give up, with
+    its reason."""
+
+    removed: tuple[str, ...] = ()
+    sizeBytes: int = 0
+    kept: tuple[str, ...] = ()
+
+
+class PullStep(Struct, frozen=True, kw_only=True):
+    """A line of a pull's answer: how far it is, in bytes of the layers known so far. The last line
+    has ``image``, or ``error`` and why there is none."""
+
+    status: str = ""
+    current: int = 0
+    total: int = 0
+    image: NodeImage | None = None
+    error: str = ""

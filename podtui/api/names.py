@@ -13,6 +13,8 @@ CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 MANIFEST_PATH: Final = "podtui.dev/manifest"
 # Ours, on a rejected pod: ``true`` where it would be admitted by now.
 WOULD_FIT: Final = "podtui.dev/would-fit"
+# Ours, on a pod that waits for an image: ``CONTAINER: STATUS CURRENT/TOTAL`` in bytes.
+PULL_PROGRESS: Final = "podtui.dev/pull-progress"
 # Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
 # pressure, if pods of a folder were ever evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"

@@ -87,7 +87,8 @@ def field_text(path: Path) -> str:
 
 
 def field_path(text: str) -> Path:
-    """The path that `field_text` wrote."""
+    """The path that a text names: `field_text` wrote it, or the API server, whose map keys stand in
+    brackets (``limits[cpu]``)."""
     steps: list[str | int] = []
     for match in _STEP.finditer(text):
         name, index = match.groups()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: datetime) -> str:
+    """``2026-01-02T03:04:05Z``; the fraction of a second is dropped."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str | None) -> datetime | None:

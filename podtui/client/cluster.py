@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Final, NoReturn
 
 from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
+from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
@@ -101,6 +102,15 @@ class ClusterClient(ApiClient):
 
     async def images(self) -> tuple[NodeImage, ...]:
         _absent("list of images")
+
+    async def remove_image(self, image_id: str) -> None:
+        _absent("images to remove")
+
+    async def prune_images(self) -> PrunedImages:
+        _absent("images to remove")
+
+    def pull_image(self, image: str) -> AsyncIterator[PullStep]:
+        _absent("images to pull")
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         _absent("journal of engine calls")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
+from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
@@ -144,6 +144,20 @@ class Client(Talking, Protocol):
 
     async def images(self) -> tuple[NodeImage, ...]:
         """All images that the engine has, the largest first. Raises `ApiError` 503 without one."""
+        ...
+
+    async def remove_image(self, image_id: str) -> None:
+        """Remove an image with all its names. Raises `ApiError`: 404 for an id that is none's, 409
+        with who uses it."""
+        ...
+
+    async def prune_images(self) -> PrunedImages:
+        """Remove all images that the agent pulled and nobody uses. Raises `ApiError`."""
+        ...
+
+    def pull_image(self, image: str) -> AsyncIterator[PullStep]:
+        """Pull an image, whether it is there or not; the last step has it. Closing the iterator
+        gives the pull up. Raises `ApiError` with the engine's text."""
         ...
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
 from podtui.api.engine_calls import EngineCall, EngineCallList
-from podtui.api.images import NodeImage, NodeImageList
+from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
 from podtui.client.common import ApiClient
 from podtui.client.connection import ANSWER_SECONDS, Connection
+from podtui.client.lines import LineSplitter
 from podtui.clock import Clock
+from podtui.errors import AgentUnavailable, ApiError
+
+REMOVAL_SECONDS: Final = 300.0
+"""For an answer that comes once files are deleted, which takes a disk its time."""
+PULL_SILENCE: Final = 180.0
+"""Longer than an engine may stall before the agent gives its pull up."""
+_LONGEST_STEP: Final = 64 * 1024
 
 
 class UnixClient(ApiClient):
@@ -87,6 +97,34 @@ class UnixClient(ApiClient):
         """See `Client.images`."""
         body = await self._connection.get(f"/apis/{GROUP_VERSION}/images")
         return msgspec.json.decode(body, type=NodeImageList).items
+
+    async def remove_image(self, image_id: str) -> None:
+        """See `Client.remove_image`."""
+        path = f"/apis/{GROUP_VERSION}/images/{quote(image_id, safe='')}"
+        async with self._connection.stream("DELETE", path, total=REMOVAL_SECONDS) as response:
+            await response.read()
+
+    async def prune_images(self) -> PrunedImages:
+        """See `Client.prune_images`."""
+        path = f"/apis/{GROUP_VERSION}/images/prune"
+        async with self._connection.stream("POST", path, total=REMOVAL_SECONDS) as response:
+            return msgspec.json.decode(await response.read(), type=PrunedImages)
+
+    async def pull_image(self, image: str) -> AsyncGenerator[PullStep]:
+        """See `Client.pull_image`."""
+        splitter = LineSplitter(_LONGEST_STEP)
+        async with self._connection.stream(
+            "POST", f"/apis/{GROUP_VERSION}/images/pull", {"image": image}, silence=PULL_SILENCE
+        ) as response:
+            async for chunk in response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    step = msgspec.json.decode(line, type=PullStep)
+                    if step.error:
+                        raise ApiError(500, "ErrImagePull", step.error)
+                    yield step
+                    if step.image is not None:
+                        return
+        raise AgentUnavailable("the agent closed the connection before the image was there")
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         """See `Client.engine_calls`."""

@@ -124,21 +124,6 @@ def path_text(path: Path) -> str:
     return "".join(parts)
 
 
-_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
-
-
-def parse_path(text: str) -> Path:
-    """What `path_text` wrote, and the API server's own ``limits[cpu]`` for map keys."""
-    steps: list[str | int] = []
-    for match in _STEP.finditer(text):
-        name, index = match.groups()
-        if name is not None:
-            steps.append(name)
-        else:
-            steps.append(int(index) if index.isdecimal() and len(index) < 10 else index)
-    return tuple(steps)
-
-
 def printable(text: str, limit: int = 200) -> str:
     """A text that is safe to show: control characters escaped, cut at ``limit`` characters."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"

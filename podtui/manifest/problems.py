@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.nearest import closest
+from podtui.api.places import field_path
 from podtui.manifest.document import (
     Document,
     Path,
     Problem,
-    parse_path,
     path_text,
     printable,
 )
@@ -59,7 +59,7 @@ def validation_problems(
     """The errors as problems, without those that merely follow from what is known already."""
     problems: list[Problem] = []
     for error in errors:
-        path = parse_path(error.location)
+        path = field_path(error.location)
         problems.append(
             Problem(
                 code=error.type,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from podtui.api.nearest import closest
+from podtui.api.places import field_path
 from podtui.api.shape import LIST_STEP, places_of_names
-from podtui.manifest.document import Path, Problem, parse_path, path_text, quoted
+from podtui.manifest.document import Path, Problem, path_text, quoted
 
 _SURE = 0.85
 
@@ -56,5 +57,5 @@ def unknown_field(name: str, path: Path, known: Iterable[str], *, in_pod: bool =
         path=(*path, name),
         fix=fix,
         at_key=True,
-        stands_for=parse_path(place) if place else (*path, sibling),
+        stands_for=field_path(place) if place else (*path, sibling),
     )

@@ -2,27 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
-from podtui.api.images import NodeImageList
+from podtui.api.image_reference import parse_image_reference
+from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
-from podtui.server.status import json_response
+from podtui.errors import EngineConflict, EngineError, EngineUnavailable
+from podtui.server.app import STREAMS
+from podtui.server.status import StatusError, bad_request, json_response, success
+from podtui.server.stream import Outflow
+
+_PATH = f"/apis/{GROUP_VERSION}/images"
+
+
+class ImageKeeper(Protocol):
+    """All raise `EngineUnavailable` where no engine answers, and `EngineError`."""
+
+    async def list(self) -> NodeImageList: ...
+
+    async def remove(self, image_id: str) -> None:
+        """Raises `LookupError` for an id that is none's, `EngineConflict` for an image in use,
+        both with a text for the user."""
+        ...
+
+    async def prune(self) -> PrunedImages: ...
+
+    async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage: ...
 
 
 class Images:
-    """``read`` asks the engine; it raises `podtui.errors.EngineUnavailable`."""
+    """``GET …/images``; ``DELETE …/images/ID``; ``POST …/images/prune``; ``POST
+    …/images/pull?image=NAME``, which answers with a ``PullStep`` a line until it is over. A pull
+    belongs to its request: who leaves gives it up."""
 
-    def __init__(self, read: Callable[[], Awaitable[NodeImageList]]) -> None:
-        self._read = read
+    def __init__(self, images: ImageKeeper) -> None:
+        self._images = images
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get(f"/apis/{GROUP_VERSION}/images", self.list)]
+        return [
+            web.get(_PATH, self.list),
+            web.delete(f"{_PATH}/{{id}}", self.remove),
+            web.post(f"{_PATH}/prune", self.prune),
+            web.post(f"{_PATH}/pull", self.pull),
+        ]
 
     async def list(self, request: web.Request) -> web.Response:
-        answer = await self._read()
+        answer = await self._images.list()
         head = b'{"kind":"%s","apiVersion":"%s",' % (answer.kind.encode(), GROUP_VERSION.encode())
         items = msgspec.json.encode(answer.items)
         return json_response(head + b'"items":%s}' % items)
+
+    async def remove(self, request: web.Request) -> web.Response:
+        try:
+            await self._images.remove(request.match_info["id"])
+        except LookupError as error:
+            raise StatusError(404, str(error.args[0])) from error
+        except EngineConflict as error:
+            raise StatusError(409, str(error)) from error
+        return success()
+
+    async def prune(self, request: web.Request) -> web.Response:
+        return json_response(msgspec.json.encode(await self._images.prune()))
+
+    async def pull(self, request: web.Request) -> web.StreamResponse:
+        image = request.query.get("image", "")
+        if parse_image_reference(image) is None:
+            raise bad_request(f'image: Invalid value: "{image}": that is no name of an image')
+
+        async def produce(outflow: Outflow) -> None:
+            def tell(step: PullStep) -> None:
+                outflow.add(msgspec.json.encode(step) + b"\n")
+
+            try:
+                tell(PullStep(image=await self._images.pull(image, tell)))
+            except EngineUnavailable as error:
+                tell(PullStep(error=f"the engine does not answer: {error}"))
+            except EngineError as error:
+                tell(PullStep(error=str(error) or "the engine gives no reason"))
+            outflow.end()
+
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        return await request.app[STREAMS].run(request, response, produce)

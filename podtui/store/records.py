@@ -12,7 +12,6 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import cast
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from msgspec import structs
 
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
+from podtui.api.times import rfc3339
 from podtui.api.v1 import Event, Node, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError, StoreGone
@@ -122,7 +122,7 @@ class Store:
                 meta,
                 resourceVersion=str(version),
                 uid=meta.uid or str(uuid4()),
-                creationTimestamp=meta.creationTimestamp or _rfc3339(now),
+                creationTimestamp=meta.creationTimestamp or rfc3339(now),
             )
             stored = structs.replace(item, metadata=meta)
             table.order = None
@@ -267,7 +267,3 @@ async def _of_namespace(changes: AsyncIterator[Change], namespace: str) -> Async
     async for change in changes:
         if change.object is not None and change.object.metadata.namespace == namespace:
             yield change
-
-
-def _rfc3339(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 from served import serving
 
-from podtui.api.images import NodeImage, NodeImageList
+from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.api.what_if import Lack, WhatIf
 from podtui.client import UnixClient
@@ -28,13 +29,25 @@ async def judge(pod: Pod) -> WhatIf:
     )
 
 
-async def read() -> NodeImageList:
-    return NodeImageList(items=(IMAGE,))
+class Keeper:
+    """Has one image."""
+
+    async def list(self) -> NodeImageList:
+        return NodeImageList(items=(IMAGE,))
+
+    async def remove(self, image_id: str) -> None:
+        raise AssertionError(image_id)
+
+    async def prune(self) -> PrunedImages:
+        raise AssertionError
+
+    async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage:
+        raise AssertionError(image)
 
 
 async def test_the_node_is_asked(tmp_path: Path) -> None:
     reader = partial(read_manifest, "/m/x.yaml", node_name="n1")
-    routes = [*WhatIfs(judge, reader).routes(), *Images(read).routes()]
+    routes = [*WhatIfs(judge, reader).routes(), *Images(Keeper()).routes()]
     async with serving(tmp_path / "s.sock", extra_routes=routes):
         client = UnixClient(tmp_path / "s.sock")
         try:

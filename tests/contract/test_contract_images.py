@@ -50,3 +50,12 @@ async def test_an_image_in_use_stays(bench: Bench) -> None:
     with pytest.raises(EngineConflict):
         await bench.runtime.remove_image(bench.image.id)
     assert await bench.runtime.image_status(IMAGE) is not None
+
+
+async def test_an_image_that_nothing_uses_goes_and_its_removal_may_be_repeated(
+    bench: Bench,
+) -> None:
+    missing = "sha256:" + "0" * 64
+    await bench.runtime.remove_image(missing)
+    await bench.runtime.remove_image(missing)
+    assert await bench.runtime.image_status(missing) is None

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from podtui.api.v1 import Event, Pod, PodStatus
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.types import Folder

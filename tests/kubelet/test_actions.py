@@ -22,8 +22,14 @@ from pod_builders import (
 )
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.actions import compute_pod_actions, container_hash, sandbox_changed
-from podtui.kubelet.types import KillReason, ObservedContainer, ObservedPod, PodActions, ProbeView
+from podtui.kubelet.base.types import (
+    KillReason,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+    ProbeView,
+)
+from podtui.kubelet.pods.actions import compute_pod_actions, container_hash, sandbox_changed
 from podtui.runtime.protocol import ContainerState, SandboxState
 
 NONE = ProbeView()

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
-from podtui.kubelet import admitted
-from podtui.kubelet.admission import admit
-from podtui.kubelet.admitted import AdmittedPods
-from podtui.kubelet.node_affinity import node_matches
-from podtui.kubelet.preemption import preempt
-from podtui.kubelet.resources import pod_requests
-from podtui.kubelet.sysctls import forbidden_sysctl, normalized
-from podtui.kubelet.types import Verdict
+from podtui.kubelet.admission import admitted
+from podtui.kubelet.admission.admitted import AdmittedPods
+from podtui.kubelet.admission.node_affinity import node_matches
+from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.admission.preemption import preempt
+from podtui.kubelet.base.resources import pod_requests
+from podtui.kubelet.base.types import Verdict
+from podtui.kubelet.sandbox.sysctls import forbidden_sysctl, normalized
 
 PREFIX = (
     "Unexpected error while attempting to recover from admission failure: preemption: error"

@@ -13,7 +13,7 @@ from pod_builders import ctr, make_pod
 from virtual_time import VirtualClock, virtual
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.allocations import FILE_NAME, SETTLE, Allocations
+from podtui.kubelet.resize.allocations import FILE_NAME, SETTLE, Allocations
 
 
 def asking(cpu: str, uid: str = "u1", **fields: object) -> Pod:
@@ -65,7 +65,9 @@ async def test_both_halves_outlive_the_kubelet(tmp_path: Path) -> None:
 @virtual()
 async def test_a_burst_of_changes_is_written_once(tmp_path: Path, monkeypatch) -> None:
     written: list[bytes] = []
-    monkeypatch.setattr("podtui.kubelet.allocations._write", lambda _, data: written.append(data))
+    monkeypatch.setattr(
+        "podtui.kubelet.resize.allocations._write", lambda _, data: written.append(data)
+    )
     allocations = await kept(tmp_path)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(allocations.run())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.backoff import (
+from podtui.kubelet.base.backoff import (
     Backoff,
     crash_event,
     crash_key,
@@ -17,7 +17,7 @@ from podtui.kubelet.backoff import (
     crash_message,
     image_key,
 )
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.base.config import KubeletConfig
 
 
 def starts(backoff: Backoff, runs: int, lasting: float = 0.0) -> list[float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
-from podtui.kubelet.cgroups import (
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.containers.cgroups import (
     CgroupRules,
     cgroup_rules,
     container_resources,
@@ -15,7 +16,6 @@ from podtui.kubelet.cgroups import (
     quota_as_milli,
     shares_as_milli,
 )
-from podtui.kubelet.config import KubeletConfig
 from podtui.runtime.protocol import Resources
 
 

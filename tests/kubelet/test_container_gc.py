@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import box, created, ctr, down, make_pod, seen, unknown, up
 
-from podtui.kubelet.container_gc import Garbage, dead_init_containers, garbage, trim
+from podtui.kubelet.containers.container_gc import Garbage, dead_init_containers, garbage, trim
 from podtui.runtime.protocol import ContainerState
 
 

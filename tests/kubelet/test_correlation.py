@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference
-from podtui.kubelet.correlation import Correlator
+from podtui.kubelet.events.correlation import Correlator
 
 
 def event(

@@ -8,8 +8,8 @@ import pytest
 from kubelet_world import PRESENT, World, pod
 from virtual_time import virtual
 
-from podtui.kubelet.disk_images import disk_images
-from podtui.kubelet.types import ObservedContainer, ObservedPod
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.images.disk_images import disk_images
 from podtui.runtime.protocol import ContainerState, ImageRecord
 
 MADE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -50,7 +50,7 @@ async def test_a_kubelet_tells_its_engines_images() -> None:
     world.add(pod("web-n1", "web"))
     async with world.running():
         await world.until(world.runs("web"))
-        (image,) = (await world.kubelet.images()).items
+        (image,) = (await world.kubelet.images.list()).items
     assert image.names[0].startswith(PRESENT)
     assert image.usedBy == ("default/web-n1",)
     assert not image.collectable

@@ -12,8 +12,8 @@ from pod_builders import GI, ctr, make_pod, node
 
 from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
-from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.environment import (
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.containers.environment import (
     Surroundings,
     env_files,
     environment,

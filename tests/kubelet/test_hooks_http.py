@@ -19,9 +19,9 @@ from podtui.api.v1 import (
     Pod,
 )
 from podtui.clock import SystemClock
+from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.hooks import HookRunner
-from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import EngineInfo
 
 LOCAL = seen(sandboxes=(box(ips=("127.0.0.1",)),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pod_builders import ctr, make_pod, sidecar
 
-from podtui.kubelet.killer import stop_order
+from podtui.kubelet.containers.killer import stop_order
 
 
 def test_case_56_sidecars_wait_for_the_app_and_for_later_sidecars():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubelet_world import World, container, pod, with_env
 from pod_builders import down, seen, up
 
-from podtui.kubelet.log_files import (
+from podtui.kubelet.containers.log_files import (
     LogFiles,
     log_files,
     next_count,

@@ -67,8 +67,8 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
         record = await world.record()
         assert record is not None
         assert "podtui.dev/would-fit" not in record.metadata.annotations
-        with pytest.raises(LookupError, match='pod "nope" not found'):
-            await world.kubelet.retry("default", "nope")
+        with pytest.raises(LookupError, match='pods "nope" not found'):
+            await world.kubelet.requests.retry("default", "nope")
 
 
 async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:

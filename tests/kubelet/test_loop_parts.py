@@ -12,13 +12,13 @@ from virtual_time import VirtualClock, settle, virtual
 
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
-from podtui.kubelet.pod_cache import PodCache
-from podtui.kubelet.pod_manager import PodManager
-from podtui.kubelet.restart_counts import RestartCounts
-from podtui.kubelet.sources import FolderSource
-from podtui.kubelet.status_manager import StatusManager
-from podtui.kubelet.together import together
-from podtui.kubelet.types import ObservedContainer, ObservedPod, PodOperation
+from podtui.kubelet.base.together import together
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodOperation
+from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pods.pod_manager import PodManager
+from podtui.kubelet.pods.sources import FolderSource
+from podtui.kubelet.status.status_manager import StatusManager
 from podtui.runtime.protocol import ContainerState
 from podtui.store import open_store
 from podtui.store.protocol import WatchType

@@ -9,8 +9,8 @@ from fake_host import CAPACITY, GI, FakeHost
 from kubelet_world import World, container, pod
 
 from podtui.api.v1 import EmptyDirVolumeSource, Volume, VolumeMount
-from podtui.kubelet.signals import Observation
-from podtui.kubelet.usage_history import SPACING
+from podtui.kubelet.insight.usage_history import SPACING
+from podtui.kubelet.node.signals import Observation
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time

@@ -12,7 +12,7 @@ from virtual_time import virtual
 
 from podtui.api.v1 import ContainerResizePolicy, Pod, ResourceRequirements
 from podtui.errors import EngineError
-from podtui.kubelet.allocations import FILE_NAME
+from podtui.kubelet.resize.allocations import FILE_NAME
 from podtui.runtime.protocol import ContainerStats
 
 MI = 1024**2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.mounts import container_mounts
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.containers.mounts import container_mounts
 from podtui.runtime.protocol import Mount
 
 READ_ONLY = ("downwardAPI", "projected", "configMap", "secret", "image")

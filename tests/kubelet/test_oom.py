@@ -10,8 +10,8 @@ import pytest
 from virtual_time import VirtualClock, settle
 
 from podtui.api.v1 import Event
-from podtui.kubelet.events import EventRecorder
-from podtui.kubelet.oom import OomParser, hear, watch_oom
+from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.node.oom import OomParser, hear, watch_oom
 from podtui.store import open_store
 
 GLOBAL = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import GI, MI, ctr, make_pod, sidecar
 
-from podtui.kubelet.qos import compute_qos_class, qos_class
-from podtui.kubelet.resources import (
+from podtui.kubelet.base.qos import compute_qos_class, qos_class
+from podtui.kubelet.base.resources import (
     amounts,
     is_critical,
     is_static,

@@ -24,7 +24,8 @@ from pod_builders import (
 )
 
 from podtui.api.v1 import Pod, PodStatus
-from podtui.kubelet.status import (
+from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
+from podtui.kubelet.status.pod_status import (
     deadline,
     ended_status,
     merge_readiness,
@@ -33,7 +34,6 @@ from podtui.kubelet.status import (
     rejected_status,
     terminated_status,
 )
-from podtui.kubelet.types import ObservedPod, ProbeView, Verdict
 
 PROBE = {"exec": {"command": ["true"]}}
 

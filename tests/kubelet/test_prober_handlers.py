@@ -27,13 +27,13 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, ExecTimeout
+from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.address import Address, PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import HttpProblem, get
 from podtui.kubelet.prober.http_request import HttpRequest, request_for
 from podtui.kubelet.prober.outcome import Outcome, Verdict
 from podtui.kubelet.prober.tcp import connect
-from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import EngineInfo, ExecResult
 
 LOCAL = seen(sandboxes=(box(ips=("127.0.0.1",)),))

@@ -8,10 +8,10 @@ from pod_builders import at, down, up
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.v1 import ExecAction, Probe
+from podtui.kubelet.base.types import ObservedContainer, ProbeResult
 from podtui.kubelet.prober.outcome import Outcome, Verdict
 from podtui.kubelet.prober.report import probe_run, report
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules
-from podtui.kubelet.types import ObservedContainer, ProbeResult
 
 UID = "uid-web-n1"
 RULES = Rules(period=10, initial_delay=25)

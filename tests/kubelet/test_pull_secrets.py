@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubelet_world import container, pod
 
 from podtui.api.v1 import LocalObjectReference, ObjectMeta, Pod, Secret
-from podtui.kubelet.pull_secrets import (
+from podtui.kubelet.images.pull_secrets import (
     BadPullSecret,
     credentials,
     missing_secrets,

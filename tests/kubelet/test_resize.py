@@ -7,14 +7,15 @@ import pytest
 from pod_builders import MI, ctr, down, make_pod, seen, sidecar, up
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.actions import compute_pod_actions
-from podtui.kubelet.allocation import (
+from podtui.kubelet.base.types import ContainerAmounts, ProbeView
+from podtui.kubelet.pods.actions import compute_pod_actions
+from podtui.kubelet.resize.allocation import (
     allocated_pod,
     allocation_of,
     asks_for_resize,
     same_resources,
 )
-from podtui.kubelet.resize import (
+from podtui.kubelet.resize.resize import (
     STARTED,
     container_amounts,
     memory_problem,
@@ -22,7 +23,6 @@ from podtui.kubelet.resize import (
     resize_in_progress,
     resize_message,
 )
-from podtui.kubelet.types import ContainerAmounts, ProbeView
 
 
 def need(cpu="", memory="", /, **limits):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pod_builders import created, ctr, down, make_pod, seen, unknown, up
 
-from podtui.kubelet.restart import (
+from podtui.kubelet.containers.restart import (
     ExitDecision,
     exit_decision,
     may_restart,

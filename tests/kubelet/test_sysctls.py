@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import make_pod, node
 
-from podtui.kubelet.admission import admit
-from podtui.kubelet.sysctls import SAFE, forbidden_sysctl
+from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.sandbox.sysctls import SAFE, forbidden_sysctl
 
 
 def asking(name):

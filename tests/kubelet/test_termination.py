@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.termination import (
+from podtui.api.times import rfc3339
+from podtui.kubelet.base.timestamps import optional_rfc3339, parse_time
+from podtui.kubelet.status.termination import (
     cut,
     log_tail,
     message_limit,
     needs_logs,
     termination_message,
 )
-from podtui.kubelet.timestamps import optional_rfc3339, parse_time, rfc3339
 
 LOGS = "FallbackToLogsOnError"
 

@@ -14,9 +14,9 @@ from kubelet_world import World, pod
 
 from podtui.api.insight import InsightPart, InsightQuery, PodInsight
 from podtui.errors import PodtuiError
-from podtui.kubelet.rates import LEAST_SECONDS, Reading, rate
-from podtui.kubelet.usage_book import UsageBook, decode, encode
-from podtui.kubelet.usage_history import (
+from podtui.kubelet.insight.rates import LEAST_SECONDS, Reading, rate
+from podtui.kubelet.insight.usage_book import UsageBook, decode, encode
+from podtui.kubelet.insight.usage_history import (
     GONE_SECONDS,
     LEVELS,
     NOT_MEASURED,

@@ -8,9 +8,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from podtui.clock import SystemClock
-from podtui.kubelet.metrics import SLICE, Metrics
-from podtui.kubelet.pod_cache import PodCache
-from podtui.kubelet.types import ObservedContainer, ObservedPod
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.insight.metrics import SLICE, Metrics
+from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.memory import MemoryRuntime
 from podtui.runtime.protocol import ContainerState, ContainerStats, InterfaceStats, SandboxStats
 

@@ -9,9 +9,9 @@ import pytest
 from pod_builders import ctr, make_pod, node
 
 from podtui.api.v1 import ConfigMap, Secret
-from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.environment import Surroundings
-from podtui.kubelet.volumes import pod_volume
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.volumes.pod_volumes import pod_volume
 from podtui.runtime.protocol import PodVolume
 
 MAP = msgspec.convert(

@@ -6,14 +6,14 @@ import pytest
 from pod_builders import GI, MI, ctr, make_pod, node
 
 from podtui.api.v1 import Volume
-from podtui.kubelet.config_error import ConfigError
-from podtui.kubelet.environment import Surroundings
-from podtui.kubelet.hooks import NoHooks
-from podtui.kubelet.host_paths import created_as, host_path_problem
-from podtui.kubelet.probing import NoProbes
-from podtui.kubelet.types import NodeResources
-from podtui.kubelet.unsupported import not_done
-from podtui.kubelet.volumes import HostPathCheck, VolumePlan, plan_volumes, pod_volume
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import NodeResources
+from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.containers.hooks import NoHooks
+from podtui.kubelet.containers.unsupported import not_done
+from podtui.kubelet.prober.probing import NoProbes
+from podtui.kubelet.volumes.host_paths import created_as, host_path_problem
+from podtui.kubelet.volumes.pod_volumes import HostPathCheck, VolumePlan, plan_volumes, pod_volume
 from podtui.runtime.protocol import HostPathKind, PodVolume
 
 AROUND = Surroundings(node=node(memory=4 * GI))

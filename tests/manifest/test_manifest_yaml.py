@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.api.local import Severity
+from podtui.api.places import field_path
 from podtui.manifest.document import (
     MAX_BYTES,
     UnreadableText,
-    parse_path,
     path_text,
     place_at,
     printable,
@@ -247,9 +247,9 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 def test_paths_are_written_and_read() -> None:
     for path in (("spec", "containers", 0, "env", 12, "name"), ("metadata", "labels", "a.b/c")):
-        assert parse_path(path_text(path)) == path
+        assert field_path(path_text(path)) == path
     assert path_text(("a", "b.c", 1)) == "a[b.c][1]"
-    assert parse_path("limits[cpu]") == ("limits", "cpu")
+    assert field_path("limits[cpu]") == ("limits", "cpu")
 
 
 def test_printable_shows_no_control_sequences() -> None:

@@ -19,9 +19,9 @@ from runtime.conftest import left_over
 
 from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.images.pulled_images import FILE
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.pulled_images import FILE
 from podtui.manifest.types import Folder
 from podtui.runtime.docker import DockerRuntime
 from podtui.store import Store, open_store

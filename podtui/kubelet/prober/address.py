@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.v1 import Container, IntOrString, Pod
-from podtui.kubelet.types import ObservedPod
+from podtui.kubelet.base.types import ObservedPod
 from podtui.runtime.protocol import EngineInfo, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"

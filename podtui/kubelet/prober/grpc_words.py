@@ -11,8 +11,8 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
 
-from podtui.kubelet.environment import quoted
-from podtui.kubelet.go_duration import go_duration
+from podtui.kubelet.base.go_duration import go_duration
+from podtui.kubelet.containers.environment import quoted
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
 

@@ -15,8 +15,8 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.kubelet.environment import expand, quoted
-from podtui.kubelet.go_duration import go_duration
+from podtui.kubelet.base.go_duration import go_duration
+from podtui.kubelet.containers.environment import expand, quoted
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
 from podtui.kubelet.prober.http_request import PROBE_AGENT, request_for
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, error, failure

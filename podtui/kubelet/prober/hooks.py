@@ -10,9 +10,9 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.environment import quoted
-from podtui.kubelet.events import WARNING, EventRecorder
-from podtui.kubelet.killer import field_path
+from podtui.kubelet.containers.environment import quoted
+from podtui.kubelet.containers.killer import field_path
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
 from podtui.kubelet.prober.http_request import HOOK_AGENT, request_for
 from podtui.runtime.protocol import Runtime
@@ -23,7 +23,7 @@ UNLIMITED: Final = 365 * 86400.0
 
 
 class HookRunner:
-    """Implements `podtui.kubelet.hooks.Hooks`.
+    """Implements `podtui.kubelet.containers.hooks.Hooks`.
 
     The failure of a postStart handler is the starter's to tell, that of a preStop handler is told
     here. ``simulated``: nothing listens in the pods, requests are taken for made.

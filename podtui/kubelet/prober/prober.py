@@ -11,13 +11,13 @@ from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
-from podtui.kubelet.events import EventRecorder
-from podtui.kubelet.killer import container_spec
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
+from podtui.kubelet.containers.killer import container_spec
+from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.report import report
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
 from podtui.kubelet.prober.worker import ProbeWorker, Ticker
-from podtui.kubelet.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.runtime.protocol import ContainerState
 
 
@@ -44,7 +44,7 @@ def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
 
 
 class Prober:
-    """Implements `podtui.kubelet.probing.Probes`; `run` must run beside it.
+    """Implements `podtui.kubelet.prober.probing.Probes`; `run` must run beside it.
 
     ``observe`` gives what is seen of a pod by its UID; ``recorded`` its record from an earlier
     kubelet, whose findings stand until there are newer ones; ``jitter`` gives numbers in [0, 1).

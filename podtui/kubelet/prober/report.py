@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from podtui.api.insight import ProbeReport, ProbeRun
+from podtui.kubelet.base.types import ObservedContainer, ProbeResult
+from podtui.kubelet.insight.timeline import stamp
 from podtui.kubelet.prober.outcome import Outcome
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules
-from podtui.kubelet.timeline import stamp
-from podtui.kubelet.types import ObservedContainer, ProbeResult
 from podtui.runtime.protocol import ContainerState
 
 RUNS_KEPT: Final = 30

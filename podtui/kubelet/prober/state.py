@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from podtui.api.v1 import Container, Probe
-from podtui.kubelet.types import ProbeResult
+from podtui.kubelet.base.types import ProbeResult
 
 
 class ProbeKind(StrEnum):

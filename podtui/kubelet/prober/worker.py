@@ -13,13 +13,13 @@ from podtui.api.insight import ProbeRun
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.clock import Clock
-from podtui.kubelet.events import WARNING, EventRecorder
-from podtui.kubelet.killer import container_spec, field_path
+from podtui.kubelet.base.types import ObservedContainer, ProbeResult
+from podtui.kubelet.containers.killer import container_spec, field_path
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.outcome import Outcome, Verdict
 from podtui.kubelet.prober.report import ProbeLog, probe_run
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
-from podtui.kubelet.types import ObservedContainer, ProbeResult
 from podtui.runtime.protocol import ContainerState
 
 _LOG = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Whether this node takes a pod (reference §5)."""

@@ -1,0 +1,166 @@
+"""Letting pods in: admission carried out, preemption, and what became of the rejected (reference
+§5.2, 5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from podtui.api.names import WOULD_FIT
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Pod
+from podtui.api.what_if import WhatIf
+from podtui.clock import Clock
+from podtui.kubelet.admission.admitted import AdmittedPods
+from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.admission.what_if import Ground, what_if
+from podtui.kubelet.base.annotations import LACKS
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import Verdict
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.node.listeners import Listener
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.pods.pod_manager import PodManager
+from podtui.kubelet.pods.pod_workers import PodWorkers
+from podtui.kubelet.resize.allocations import Allocations
+from podtui.kubelet.status.pod_status import ended_status, rejected_status
+from podtui.kubelet.status.status_manager import StatusManager
+
+_LOG = logging.getLogger(__name__)
+PREEMPTED: Final = "Preempted in order to admit critical pod"
+DISRUPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
+KILL_PATIENCE: Final = 10.0
+
+
+class Admissions:
+    """Remembers which pods were rejected: they stay so until their UID changes, the kubelet starts
+    again, or somebody asks for another try."""
+
+    def __init__(
+        self,
+        *,
+        manager: PodManager,
+        statuses: StatusManager,
+        events: EventRecorder,
+        node: NodeManager,
+        allocations: Allocations,
+        clock: Clock,
+        config: KubeletConfig,
+    ) -> None:
+        self._manager = manager
+        self._statuses = statuses
+        self._events = events
+        self._node = node
+        self._allocations = allocations
+        self._clock = clock
+        self._config = config
+        self._rejected: dict[str, Verdict] = {}
+        self._let_in = AdmittedPods()
+        self.workers: PodWorkers | None = None
+
+    def is_rejected(self, uid: str) -> bool:
+        return uid in self._rejected
+
+    def forgive(self, uid: str) -> bool:
+        """Forget a rejection; whether there was one."""
+        return self._rejected.pop(uid, None) is not None
+
+    def let_in(self, pod: Pod) -> None:
+        """From now on what the pod was allocated counts, until it has stopped."""
+        self._let_in.add(self._allocations.allocated(pod))
+
+    def let_go(self, uid: str) -> None:
+        """The pod's requests count no more: it has stopped, or its manifest is gone."""
+        self._let_in.drop(uid)
+
+    async def admit(self, pod: Pod) -> bool:
+        """Whether the pod may run; its status says why not. Waits while others are preempted.
+
+        One that an earlier kubelet let in is judged by what it was allocated then.
+        """
+        allocated = self._allocations.allocated(pod)
+        verdict = await self.fits(allocated)
+        if verdict.admitted:
+            self._allocations.allocate(allocated)
+            self.let_in(pod)
+            return True
+        self._rejected[pod.metadata.uid] = verdict
+        _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
+        self._events.pod(pod, WARNING, verdict.reason, verdict.message)
+        self._statuses.set(pod, rejected_status(pod, verdict, self._clock.now()))
+        if verdict.lacks and not self._config.strict:
+            text = "; ".join(
+                f"{resource}: requested {requested}, used {used}, capacity {capacity}"
+                for resource, requested, used, capacity in verdict.lacks
+            )
+            self._statuses.annotate(pod.metadata.uid, LACKS, text)
+        return False
+
+    async def fits(self, pod: Pod) -> Verdict:
+        """Whether the node takes the pod as it asks; others have made room for it by then."""
+        verdict = self._judge(pod)
+        for uid in verdict.preempt if verdict.admitted else ():
+            await self._preempt(uid)
+        return verdict
+
+    def what_if(self, pod: Pod, listeners: Sequence[Listener]) -> WhatIf:
+        """What the node would say to the pod; ``listeners`` are the machine's."""
+        let_in = self._let_in
+        ground = Ground(
+            node=self._node.view(),
+            active=let_in.pods(),
+            listeners=listeners,
+            requests=let_in.requests,
+            gates=self._config.feature_gates,
+        )
+        return what_if(pod, ground)
+
+    def review(self) -> None:
+        """Say of every rejected pod whether it would fit by now (departure 6)."""
+        if self._config.strict:
+            return
+        for uid in self._rejected:
+            pod = self._manager.get(uid)
+            if pod is not None:
+                verdict = self._judge(pod)
+                fits = verdict.admitted and not verdict.preempt
+                self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
+
+    def _judge(self, pod: Pod) -> Verdict:
+        let_in = self._let_in
+        return admit(
+            pod,
+            self._node.view(),
+            let_in.pods(),
+            requests=let_in.requests,
+            gates=self._config.feature_gates,
+        )
+
+    async def _preempt(self, uid: str) -> None:
+        victim = self._manager.get(uid)
+        if victim is None or self.workers is None:
+            return
+        self._events.pod(victim, WARNING, "Preempting", PREEMPTED)
+        grace = self.workers.effective_grace(victim)
+        stopped = self.workers.kill(
+            uid,
+            decorate=partial(
+                ended_status,
+                victim,
+                reason="Preempting",
+                message=PREEMPTED,
+                disruption=DISRUPTED,
+                now=self._clock.now(),
+            ),
+        )
+        if stopped is None:
+            return
+        try:
+            async with asyncio.timeout(max(KILL_PATIENCE, 1.5 * grace)):
+                await stopped.wait()
+        except TimeoutError:
+            text = "Container runtime did not kill the pod within specified grace period."
+            self._events.pod(victim, WARNING, "ExceededGracePeriod", text)

@@ -1,0 +1,220 @@
+"""Whether this node takes a pod (reference §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Pod
+from podtui.api.what_if import Lack
+from podtui.kubelet.admission.node_affinity import node_matches
+from podtui.kubelet.admission.preemption import PODS, preempt
+from podtui.kubelet.base.qos import BEST_EFFORT, qos_class
+from podtui.kubelet.base.resources import RequestsOf, is_critical, is_pod_level, pod_requests
+from podtui.kubelet.base.types import NodeView, Verdict
+from podtui.kubelet.containers.restart import has_restart_all_rule
+from podtui.kubelet.containers.security import wants_apparmor
+from podtui.kubelet.sandbox.sysctls import forbidden_sysctl
+
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+_OS_LABEL: Final = "kubernetes.io/os"
+_EVERY_IP: Final = ("", "0.0.0.0")
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+_RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
+
+
+HostPort = tuple[str, str, int]
+"""(protocol, IP, port); an empty IP is every IP."""
+
+
+def _lack_verdict(lack: Lack) -> tuple[str, str]:
+    message = (
+        f"Node didn't have enough resource: {lack.resource}, requested: {lack.requested},"
+        f" used: {lack.used}, capacity: {lack.capacity}"
+    )
+    return f"OutOf{lack.resource}", message
+
+
+def _is_extended(resource: str) -> bool:
+    return "/" in resource and _NATIVE_DOMAIN not in resource
+
+
+def lacks_of(
+    pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf
+) -> Iterator[Lack]:
+    """What the node has too little of, beside ``others``, in the order in which it is told."""
+    allocatable = node.resources.allocatable
+    allowed = allocatable.get(PODS, 0)
+    if len(others) + 1 > allowed:
+        yield Lack(resource=PODS, requested=1, used=len(others), capacity=allowed)
+    requests = {name: amount for name, amount in requests_of(pod).items() if amount > 0}
+    if not requests:
+        return
+    used: dict[str, int] = {}
+    for other in others:
+        for name, amount in requests_of(other).items():
+            used[name] = used.get(name, 0) + amount
+    first = ("cpu", "memory", "ephemeral-storage")
+    ordered = [name for name in first if name in requests]
+    ordered += sorted(name for name in requests if name not in first)
+    for name in ordered:
+        if _is_extended(name) and name not in allocatable:
+            continue
+        capacity, taken = allocatable.get(name, 0), used.get(name, 0)
+        if requests[name] > capacity - taken:
+            yield Lack(resource=name, requested=requests[name], used=taken, capacity=capacity)
+
+
+def host_ports(pod: Pod) -> frozenset[HostPort]:
+    """What the pod takes of the node's ports."""
+    return frozenset(
+        (port.protocol or "TCP", port.hostIP, port.hostPort)
+        for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
+        for port in container.ports
+        if port.hostPort
+    )
+
+
+def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
+    """Whether two cannot be had at once."""
+    (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
+    return (protocol, port) == (other_protocol, other_port) and (
+        ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
+    )
+
+
+def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
+    mine = host_ports(pod)
+    if not mine:
+        return False
+    taken = {port for other in others for port in host_ports(other)}
+    return any(ports_clash(port, theirs) for port in mine for theirs in taken)
+
+
+def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
+    """What else than resources keeps the pod off the node."""
+    if not node_matches(pod, node):
+        yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
+    if pod.spec.nodeName and pod.spec.nodeName != node.name:
+        yield "NodeName", "node(s) didn't match the requested node name"
+    if _port_is_taken(pod, others):
+        yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+
+
+def _refused(reason: str, message: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, message=message)
+
+
+def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
+    """Nodes under pressure take critical pods only; memory pressure alone bars BestEffort."""
+    if not node.conditions or is_critical(pod):
+        return None
+    if node.conditions == ("MemoryPressure",) and qos_class(pod) != BEST_EFFORT:
+        return None
+    return _refused("Evicted", f"The node had condition: [{' '.join(node.conditions)}]. ")
+
+
+def _system(pod: Pod, node: NodeView) -> Verdict | None:
+    """Operating system, and what of the kubelet's features no engine here has."""
+    spec = pod.spec
+    if pod.metadata.labels.get(_OS_LABEL, node.os) != node.os:
+        return _refused(
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label",
+        )
+    if spec.os is not None and spec.os.name != node.os:
+        return _refused(
+            "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+        )
+    security = spec.securityContext
+    strict = security is not None and security.supplementalGroupsPolicy == "Strict"
+    if strict and not node.supplemental_groups_policy:
+        return _refused(
+            "SupplementalGroupsPolicyNotSupported",
+            "SupplementalGroupsPolicy=Strict is not supported in this node",
+        )
+    return None
+
+
+def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> Verdict:
+    lacks = tuple(lacks_of(pod, node, others, requests_of))
+    figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
+    misfits = [
+        (reason, f"Predicate {reason} failed: {words}")
+        for reason, words in _misfits(pod, node, others)
+    ]
+    critical = is_critical(pod)
+    failures = misfits if critical else [*map(_lack_verdict, lacks), *misfits]
+    if failures:
+        reason, message = failures[0]
+        return Verdict(admitted=False, reason=reason, message=message, lacks=figures)
+    if not lacks:
+        return Verdict(admitted=True)
+    needs = {one.resource: one.missing for one in lacks}
+    outcome = preempt(pod, others, needs, requests=requests_of)
+    if outcome.short:
+        missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
+        return Verdict(
+            admitted=False,
+            reason=UNEXPECTED,
+            message=(
+                "Unexpected error while attempting to recover from admission failure: preemption:"
+                " error finding a set of pods to preempt: no set of running pods found to reclaim"
+                f" resources: [{missing}]"
+            ),
+            lacks=figures,
+        )
+    victims = tuple(victim.metadata.uid for victim in outcome.victims)
+    return Verdict(admitted=True, preempt=victims, lacks=figures)
+
+
+def _features(pod: Pod, gates: Mapping[str, bool]) -> Verdict | None:
+    """What the pod uses though its feature gate was turned off."""
+    own = pod.spec.resources
+    named = () if own is None else (*own.requests, *own.limits)
+    if any(map(is_pod_level, named)) and not gates.get("PodLevelResources", True):
+        return _refused(
+            "PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"
+        )
+    if has_restart_all_rule(pod) and not gates.get(_RESTART_ALL, True):
+        text = f"Pod requires node features that are not available: {_RESTART_ALL}"
+        return _refused("PodFeatureUnsupported", text)
+    return None
+
+
+def admit(
+    pod: Pod,
+    node: NodeView,
+    active: Sequence[Pod],
+    *,
+    requests: RequestsOf = pod_requests,
+    gates: Mapping[str, bool] | None = None,
+) -> Verdict:
+    """The kubelet's admission handlers in their order; the first refusal counts.
+
+    ``active`` are the pods admitted before and not ended yet; ``pod`` itself is left out of them.
+    An admitted pod may ask for others to be ended first (``preempt``, in that order).
+    ``requests`` answers as `pod_requests` does, for one who asks often and remembers. ``gates`` are
+    the feature gates that the settings turn on or off.
+    """
+    others = [one for one in active if one.metadata.uid != pod.metadata.uid]
+    refused = _pressure(pod, node)
+    if refused is None and (
+        text := forbidden_sysctl(pod, node.allowed_unsafe_sysctls, node.kernel)
+    ):
+        refused = _refused("SysctlForbidden", text)
+    refused = refused or _system(pod, node)
+    if refused is not None:
+        return refused
+    fit = _fit(pod, node, others, requests)
+    if not fit.admitted:
+        return fit
+    if pod.status.phase in ("", "Pending") and not node.apparmor and wants_apparmor(pod):
+        return _refused("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    refused = _features(pod, gates or {})
+    if refused is not None:
+        return refused
+    if node.shutting_down:
+        return _refused("NodeShutdown", "Pod was rejected as the node is shutting down.")
+    return fit

@@ -1,0 +1,239 @@
+"""What a node would say to a pod, who is in the way, and who would have to go: pure.
+
+The verdict is the kubelet's own (`podtui.kubelet.admission.predicates`, reference §5); the rest
+is what somebody wants to know who has to make room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final
+
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
+from podtui.kubelet.admission.predicates import admit, host_ports, lacks_of, ports_clash
+from podtui.kubelet.admission.preemption import PODS
+from podtui.kubelet.base.resources import RequestsOf, pod_requests
+from podtui.kubelet.base.types import NodeView, Verdict
+from podtui.kubelet.node.listeners import Listener
+
+SETS_TRIED: Final = 5000
+"""More sets of one size than these are not gone through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that could go, and what that would free."""
+
+    key: str
+    frees: Mapping[str, int]
+
+
+def smallest_set(candidates: Iterable[Candidate], needs: Mapping[str, int]) -> tuple[str, ...]:
+    """The fewest candidates, by key, that free ``needs`` (amounts above zero) together; among sets
+    of one size the one that frees least beyond them. Empty where all of them are not enough.
+
+    Where there are too many sets to go through, one that is small but may not be the smallest.
+    """
+    useful = [one for one in candidates if any(one.frees.get(name, 0) > 0 for name in needs)]
+    if not needs or not _covers(useful, needs):
+        return ()
+    greedy = _greedy(useful, needs)
+    for size in range(1, len(greedy) + 1):
+        if math.comb(len(useful), size) > SETS_TRIED:
+            break
+        enough = [some for some in combinations(useful, size) if _covers(some, needs)]
+        if enough:
+            best = min(enough, key=lambda some: (_excess(some, needs), [one.key for one in some]))
+            return tuple(one.key for one in best)
+    return tuple(one.key for one in greedy)
+
+
+def _freed(some: Iterable[Candidate], name: str) -> int:
+    return sum(one.frees.get(name, 0) for one in some)
+
+
+def _covers(some: Sequence[Candidate], needs: Mapping[str, int]) -> bool:
+    return all(_freed(some, name) >= need for name, need in needs.items())
+
+
+def _excess(some: Sequence[Candidate], needs: Mapping[str, int]) -> float:
+    return sum(_freed(some, name) / need for name, need in needs.items())
+
+
+def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candidate]:
+    """The one that helps most, again and again, without those that prove needless in the end."""
+    chosen: list[Candidate] = []
+    rest = list(useful)
+    left = dict(needs)
+    while left:
+        best = max(
+            rest,
+            key=lambda one: sum(
+                min(one.frees.get(name, 0), need) / need for name, need in left.items()
+            ),
+        )
+        rest.remove(best)
+        chosen.append(best)
+        left = {name: n for name, need in left.items() if (n := need - best.frees.get(name, 0)) > 0}
+    for one in list(chosen):
+        others = [other for other in chosen if other is not one]
+        if _covers(others, needs):
+            chosen = others
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a pod is tried: ``active`` are the pods that count on the node, ``listeners`` the
+    programs that hold its ports."""
+
+    node: NodeView
+    active: Sequence[Pod]
+    listeners: Sequence[Listener] = ()
+    requests: RequestsOf = pod_requests
+    gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
+
+
+def what_if(pod: Pod, on: Ground) -> WhatIf:
+    """Try ``pod`` on a node as if its manifest were in the folder; nothing changes by it."""
+    others = [one for one in on.active if not _same_name(one, pod)]
+    verdict = admit(pod, on.node, others, requests=on.requests, gates=on.gates)
+    lacks = tuple(lacks_of(pod, on.node, others, on.requests))
+    holders = tuple(_pod_holders(pod, others))
+    programs = tuple(_programs(pod, on))
+    leave = _leavers(lacks, holders, others, verdict, on.requests)
+    return WhatIf(
+        metadata=ObjectMeta(
+            name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
+        ),
+        admitted=verdict.admitted,
+        reason=verdict.reason,
+        message=verdict.message,
+        replaces=len(others) < len(on.active),
+        lacks=lacks,
+        holders=(*holders, *programs),
+        leave=leave,
+        remarks=tuple(_remarks(verdict, lacks, programs, leave)),
+    )
+
+
+def _same_name(one: Pod, other: Pod) -> bool:
+    mine, theirs = one.metadata, other.metadata
+    return (mine.namespace, mine.name) == (theirs.namespace, theirs.name)
+
+
+def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
+    mine = sorted(host_ports(pod))
+    for other in others if mine else ():
+        for theirs in sorted(host_ports(other)):
+            if any(ports_clash(port, theirs) for port in mine):
+                yield PortHolder(
+                    protocol=theirs[0],
+                    hostIP=theirs[1],
+                    port=theirs[2],
+                    namespace=other.metadata.namespace,
+                    pod=other.metadata.name,
+                )
+
+
+def _programs(pod: Pod, on: Ground) -> Iterator[PortHolder]:
+    """Programs that are not there for a pod: for those that are, the pod is named."""
+    mine = host_ports(pod)
+    of_pods = {port for other in on.active for port in host_ports(other)}
+    seen: set[tuple[str, int, int | None]] = set()
+    for listener in on.listeners:
+        theirs = (listener.protocol, listener.ip, listener.port)
+        key = (listener.protocol, listener.port, listener.pid)
+        if key in seen or not any(ports_clash(port, theirs) for port in mine):
+            continue
+        if any(ports_clash(port, theirs) for port in of_pods):
+            continue
+        seen.add(key)
+        yield PortHolder(
+            protocol=listener.protocol,
+            hostIP=theirs[1],
+            port=listener.port,
+            process=listener.process,
+            pid=listener.pid,
+        )
+
+
+def _leavers(
+    lacks: Sequence[Lack],
+    holders: Sequence[PortHolder],
+    others: Sequence[Pod],
+    verdict: Verdict,
+    requests: RequestsOf,
+) -> tuple[Leaver, ...]:
+    """Who holds a port must go; of the others the fewest that free what is lacking then."""
+    if any(lack.hopeless for lack in lacks):
+        return ()
+    names = [lack.resource for lack in lacks]
+    ports: dict[tuple[str, str], list[int]] = {}
+    for holder in holders:
+        ports.setdefault((holder.namespace, holder.pod), []).append(holder.port)
+    frees = {
+        pod.metadata.uid: {
+            name: 1 if name == PODS else requests(pod).get(name, 0) for name in names
+        }
+        for pod in others
+    }
+    must = {pod.metadata.uid for pod in others if _full_name(pod) in ports}
+    needs = {lack.resource: lack.missing - sum(frees[uid][lack.resource] for uid in must)
+             for lack in lacks}  # fmt: skip
+    needs = {name: need for name, need in needs.items() if need > 0}
+    preempted = set(verdict.preempt)
+    if verdict.admitted:
+        gone = must | preempted
+    else:
+        free = (Candidate(uid, given) for uid, given in frees.items() if uid not in must)
+        gone = must | set(smallest_set(free, needs))
+    return tuple(
+        Leaver(
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
+            uid=pod.metadata.uid,
+            frees={name: n for name, n in frees[pod.metadata.uid].items() if n > 0},
+            ports=tuple(sorted(set(ports.get(_full_name(pod), ())))),
+            preempted=pod.metadata.uid in preempted,
+        )
+        for pod in others
+        if pod.metadata.uid in gone
+    )
+
+
+def _full_name(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _remarks(
+    verdict: Verdict,
+    lacks: Sequence[Lack],
+    programs: Sequence[PortHolder],
+    leave: Sequence[Leaver],
+) -> Iterator[str]:
+    hopeless = [lack.resource for lack in lacks if lack.hopeless]
+    if hopeless:
+        yield f"It asks for more {' and '.join(hopeless)} than the node has for all pods together."
+    if leave and not verdict.admitted and not lacks:
+        yield "The kubelet ends no pod for the sake of a port."
+    elif leave and not verdict.admitted:
+        yield (
+            "None of these is ended by itself: a static pod gives way to one of a higher"
+            " spec.priority alone, where both have one."
+        )
+    if leave and verdict.admitted:
+        yield "The kubelet would end these pods to make room for it."
+    if not verdict.admitted and not leave and not lacks:
+        yield "Ending other pods would not help."
+    if programs and verdict.admitted:
+        yield (
+            "The kubelet does not look at other programs: it would admit the pod, and its sandbox"
+            " could not start while they have the port."
+        )
+    elif programs:
+        yield "Other programs have ports that it wants, too: its sandbox could not start."

@@ -1,0 +1,132 @@
+"""One container of a pod, as the runtime is to create it (reference §6.5, 10-13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from podtui.api import names
+from podtui.api.expansion import expand
+from podtui.api.v1 import ConfigMap, Container, Pod, Secret
+from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
+from podtui.kubelet.containers.environment import Surroundings, environment
+from podtui.kubelet.containers.mounts import container_mounts
+from podtui.kubelet.containers.security import security_context
+from podtui.kubelet.images.image_name import by_digest
+from podtui.kubelet.pods.actions import container_hash
+from podtui.runtime.protocol import ContainerConfig, ImageRecord, NamespaceMode
+
+PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
+PORTS: Final = "io.kubernetes.container.ports"
+
+
+def pid_mode(pod: Pod) -> NamespaceMode:
+    """Whose processes a container sees: its own, the pod's or the node's (reference §11.4)."""
+    if pod.spec.hostPID:
+        return NamespaceMode.NODE
+    return NamespaceMode.POD if pod.spec.shareProcessNamespace else NamespaceMode.CONTAINER
+
+
+def stop_signal(container: Container) -> str:
+    """What the container asks to be stopped with; empty for its image's own."""
+    return "" if container.lifecycle is None else container.lifecycle.stopSignal
+
+
+def _annotations(
+    pod: Pod, container: Container, image: ImageRecord, restart_count: int
+) -> dict[str, str]:
+    """What a later agent needs to know of the container when the spec is gone (reference §17)."""
+    found = {
+        names.CONTAINER_HASH: container_hash(container),
+        names.CONTAINER_RESTART_COUNT: str(restart_count),
+        names.CONTAINER_TERMINATION_PATH: container.terminationMessagePath,
+        names.CONTAINER_TERMINATION_POLICY: container.terminationMessagePolicy,
+    }
+    if image.digests:
+        found[names.CONTAINER_IMAGE_REF] = by_digest(container.image, image.digests)
+    grace = pod.spec.terminationGracePeriodSeconds
+    if grace is not None:
+        found[names.POD_TERMINATION_GRACE] = str(grace)
+    if container.lifecycle is not None and container.lifecycle.preStop is not None:
+        found[PRE_STOP] = msgspec.json.encode(container.lifecycle.preStop).decode()
+    if container.ports:
+        found[PORTS] = msgspec.json.encode(container.ports).decode()
+    return found
+
+
+def container_config(
+    pod: Pod,
+    container: Container,
+    node: NodeView,
+    *,
+    image: ImageRecord,
+    restart_count: int,
+    pod_ips: tuple[str, ...],
+    host_ips: tuple[str, ...],
+    rules: CgroupRules | None = None,
+    target_container_id: str = "",
+    hosts: bytes = b"",
+    seccomp_default: bool = False,
+    config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
+    secrets: Mapping[tuple[str, str], Secret] | None = None,
+    env_files: Mapping[tuple[str, str], bytes | None] | None = None,
+    recursive_read_only: bool = False,
+    stop_signals: bool = False,
+) -> ContainerConfig:
+    """Everything about one instance. Raises `ConfigError`, whose text is the message of the
+    ``CreateContainerConfigError`` that the container then waits with.
+
+    ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
+    ``hosts`` is what its hosts file says, empty for the engine's own.
+    ``config_maps`` and ``secrets`` are by (namespace, name), ``env_files`` by (volume, path);
+    ``recursive_read_only``: the engine has such mounts. ``stop_signals``: the feature gate
+    ``ContainerStopSignals`` is on.
+    """
+    around = Surroundings(
+        node=node,
+        pod_ips=pod_ips,
+        host_ips=host_ips,
+        config_maps=config_maps or {},
+        secrets=secrets or {},
+        env_files=env_files or {},
+    )
+    security = security_context(
+        pod, container, image_user=image.user, seccomp_default=seccomp_default
+    )
+    variables = environment(pod, container, around)
+    meta, pid = pod.metadata, pid_mode(pod)
+    return ContainerConfig(
+        name=container.name,
+        attempt=restart_count,
+        image=container.image,
+        image_id=image.id,
+        pod_name=meta.name,
+        pod_namespace=meta.namespace,
+        pod_uid=meta.uid,
+        command=tuple(expand(one, variables) for one in container.command) or None,
+        args=tuple(expand(one, variables) for one in container.args) or None,
+        working_dir=container.workingDir,
+        env=tuple(variables.items()),
+        mounts=container_mounts(pod, container, variables, recursive_read_only=recursive_read_only),
+        labels={
+            names.POD_NAME: meta.name,
+            names.POD_NAMESPACE: meta.namespace,
+            names.POD_UID: meta.uid,
+            names.CONTAINER_NAME: container.name,
+        },
+        annotations=_annotations(pod, container, image, restart_count),
+        resources=container_resources(pod, container, node.resources, rules),
+        security=security,
+        pid=pid,
+        # A pod that shares its processes shows them already.
+        target_container_id=target_container_id if pid is NamespaceMode.CONTAINER else "",
+        stdin=bool(container.stdin),
+        stdin_once=bool(container.stdinOnce),
+        tty=bool(container.tty),
+        termination_message_path=container.terminationMessagePath,
+        stop_signal=stop_signal(container) if stop_signals else "",
+        hosts=hosts,
+    )

@@ -1,0 +1,52 @@
+"""The ephemeral containers that were added to each pod (reference §6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.errors import InvalidUpdate
+from podtui.kubelet.containers.ephemeral import with_ephemeral
+from podtui.manifest.validation.ephemeral import (
+    refused_for_static_pods,
+    validate_ephemeral_update,
+)
+from podtui.manifest.validation.errors import FieldError
+
+
+class Ephemerals:
+    """By pod UID. ``recorded`` gives a pod's record from before this kubelet started: there they
+    outlive it. ``strict`` takes none."""
+
+    def __init__(self, recorded: Callable[[str], Pod | None], *, strict: bool) -> None:
+        self._recorded = recorded
+        self._strict = strict
+        self._known: dict[str, tuple[EphemeralContainer, ...]] = {}
+
+    def onto(self, pod: Pod) -> Pod:
+        """The pod of a manifest with what was added to it since."""
+        uid = pod.metadata.uid
+        if uid not in self._known:
+            seed = None if self._strict else self._recorded(uid)
+            self._known[uid] = () if seed is None else seed.spec.ephemeralContainers
+        return with_ephemeral(pod, self._known[uid])
+
+    def change(self, pod: Pod, wanted: tuple[EphemeralContainer, ...]) -> Pod:
+        """The pod with ``wanted`` for its ephemeral containers, from now on. Raises
+        `InvalidUpdate`."""
+        if self._strict:
+            raise _refusal([refused_for_static_pods()])
+        changed = with_ephemeral(pod, wanted)
+        errors = validate_ephemeral_update(pod, changed)
+        if errors:
+            raise _refusal(errors)
+        self._known[pod.metadata.uid] = wanted
+        return changed
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._known.pop(uid, None)
+
+
+def _refusal(errors: list[FieldError]) -> InvalidUpdate:
+    return InvalidUpdate([(error.type, error.path, error.body()) for error in errors])

@@ -1,0 +1,168 @@
+"""Stopping containers and pods (reference §9): all at once, sidecars last, never less than 2 s."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from podtui.api.pods import all_containers, is_sidecar
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.kubelet.base.together import together
+from podtui.kubelet.base.types import ContainerToKill, KillReason, ObservedContainer, ObservedPod
+from podtui.kubelet.containers.hooks import Hooks
+from podtui.kubelet.events.recorder import NORMAL, EventRecorder
+from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
+
+MINIMUM_STOP: Final = 2.0
+"""Seconds that a process has after its stop signal, whatever is left of its grace."""
+ROUNDING: Final = 0.001
+ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
+"""States of what may still have to be stopped."""
+
+
+def field_path(pod: Pod, name: str) -> str:
+    """``spec.containers{NAME}``, empty for a container that the spec does not have."""
+    return next((path for path, one in all_containers(pod) if one.name == name), "")
+
+
+def container_spec(pod: Pod, name: str) -> Container | None:
+    return next((one for _, one in all_containers(pod) if one.name == name), None)
+
+
+def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
+    """By sidecar, the names of those that exit before its own turn comes: every regular container
+    and every later sidecar. Plain init containers wait for nobody and nobody waits for them."""
+    found: dict[str, frozenset[str]] = {}
+    before = frozenset(container.name for container in pod.spec.containers)
+    for container in reversed(pod.spec.initContainers):
+        if is_sidecar(container):
+            found[container.name] = before
+            before |= {container.name}
+    return found
+
+
+class Killer:
+    def __init__(self, runtime: Runtime, events: EventRecorder, hooks: Hooks, clock: Clock) -> None:
+        self._runtime = runtime
+        self._events = events
+        self._hooks = hooks
+        self._clock = clock
+
+    async def kill_container(
+        self,
+        pod: Pod,
+        container_id: str,
+        name: str,
+        *,
+        message: str = "",
+        grace: float | None = None,
+        after: Sequence[asyncio.Event] = (),
+    ) -> None:
+        """Stop one container. ``grace`` in seconds goes before the pod's own; ``after`` are exits
+        to wait for as long as the grace lasts. Raises `EngineError`."""
+        if grace is None:
+            given = pod.spec.terminationGracePeriodSeconds
+            grace = 30.0 if given is None else float(given)
+        self._events.pod(
+            pod,
+            NORMAL,
+            "Killing",
+            message or f"Stopping container {name}",
+            field_path(pod, name),
+        )
+        spec = container_spec(pod, name)
+        if spec is not None and grace > 0:
+            begun = self._clock.monotonic()
+            await self._hooks.pre_stop(pod, spec, container_id, grace)
+            grace -= self._whole_seconds(begun)
+        if grace > 0 and after:
+            begun = self._clock.monotonic()
+            await self._turn(after, grace)
+            grace -= self._whole_seconds(begun)
+        await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
+
+    def _whole_seconds(self, since: float) -> int:
+        # Sums of floats end beside the moment that was waited for.
+        return int(self._clock.monotonic() - since + ROUNDING)
+
+    async def _turn(self, after: Iterable[asyncio.Event], limit: float) -> None:
+        """Wait for other containers' exits, for at most ``limit`` seconds."""
+        try:
+            async with asyncio.timeout(limit):
+                for exited in after:
+                    await exited.wait()
+        except TimeoutError:
+            return
+
+    async def kill_unwanted(self, pod: Pod, unwanted: Iterable[ContainerToKill]) -> None:
+        """Stop the containers of `PodActions.kill`. Raises the first `EngineError`."""
+        await together(
+            partial(
+                self.kill_container,
+                pod,
+                one.id,
+                one.name,
+                message=one.message,
+                grace=_probe_grace(pod, one),
+            )
+            for one in unwanted
+        )
+
+    async def kill_containers(
+        self, pod: Pod, observed: ObservedPod | None, grace: float | None
+    ) -> None:
+        """Stop whatever runs. Raises the first `EngineError`, after all were tried."""
+        alive = () if observed is None else observed.containers
+        running = [container for container in alive if container.state in ALIVE]
+        exits = {container.id: asyncio.Event() for container in running}
+        waits_for = stop_order(pod)
+
+        async def stop(container: ObservedContainer) -> None:
+            before = waits_for.get(container.name, frozenset())
+            after = [exits[one.id] for one in running if one.name in before]
+            try:
+                await self.kill_container(
+                    pod, container.id, container.name, grace=grace, after=after
+                )
+            finally:
+                exits[container.id].set()
+
+        await together(partial(stop, container) for container in running)
+
+    async def stop_sandboxes(self, observed: ObservedPod | None) -> None:
+        """Stop the sandboxes that are ready. Raises the first `EngineError`."""
+        boxes = () if observed is None else observed.sandboxes
+        await together(
+            partial(self._runtime.stop_sandbox, sandbox.id)
+            for sandbox in boxes
+            if sandbox.state is SandboxState.READY
+        )
+
+    async def remove_sandboxes(self, observed: ObservedPod | None) -> None:
+        """Remove all sandboxes and containers of a pod. Raises the first `EngineError`."""
+        if observed is None:
+            return
+        boxes = {sandbox.id for sandbox in observed.sandboxes}
+        await together(
+            partial(self._runtime.remove_container, container.id)
+            for container in observed.containers
+            if container.sandbox_id not in boxes
+        )
+        await together(partial(self._runtime.remove_sandbox, sandbox) for sandbox in boxes)
+
+
+def _probe_grace(pod: Pod, unwanted: ContainerToKill) -> float | None:
+    spec = container_spec(pod, unwanted.name)
+    if spec is None:
+        return None
+    probe = None
+    if unwanted.reason is KillReason.LIVENESS_PROBE:
+        probe = spec.livenessProbe
+    elif unwanted.reason is KillReason.STARTUP_PROBE:
+        probe = spec.startupProbe
+    if probe is None or probe.terminationGracePeriodSeconds is None:
+        return None
+    return float(probe.terminationGracePeriodSeconds)

@@ -1,0 +1,123 @@
+"""What a container mounts, and where (reference §10.3)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from podtui.api.expansion import expand_by
+from podtui.api.v1 import Container, Pod, Volume, VolumeMount
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.volumes.host_paths import created_as
+from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, volume_type
+from podtui.runtime.protocol import Mount
+
+Propagation = Literal["private", "rslave", "rshared"]
+_PROPAGATIONS: Final[Mapping[str, Propagation]] = {
+    "HostToContainer": "rslave",
+    "Bidirectional": "rshared",
+}
+_WRITABLE: Final = ("emptyDir", "hostPath")
+
+
+def container_mounts(
+    pod: Pod,
+    container: Container,
+    variables: Mapping[str, str],
+    *,
+    recursive_read_only: bool = False,
+) -> tuple[Mount, ...]:
+    """The container's mounts in order. ``variables`` are its final environment;
+    ``recursive_read_only`` tells that the engine can do that. Raises `ConfigError`.
+
+    The engine adds ``/etc/hosts`` of its own unless one of them is exactly there.
+    """
+    volumes = {
+        volume.name: volume
+        for volume in pod.spec.volumes
+        if volume.hostPath is not None or volume_type(volume) in OWN_DIRECTORY
+    }
+    mounts: list[Mount] = []
+    for mount in container.volumeMounts:
+        volume = volumes.get(mount.name)
+        if volume is None:
+            raise ConfigError(
+                f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
+            )
+        mounts.append(_mount(volume, mount, variables, recursive_read_only))
+    return tuple(mounts)
+
+
+def sub_path_failure(container: Container, container_path: str) -> str:
+    """The kubelet's words, vague on purpose, where the sub-path of the mount at this place leads
+    out of its volume."""
+    at = (one.name for one in container.volumeMounts if _place(one) == container_path)
+    name = next(at, container_path)
+    return f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
+
+
+def is_recursive_read_only(mount: VolumeMount, *, supported: bool) -> bool:
+    """Whether nothing beneath the mount can be written either. Raises `ConfigError`."""
+    mode = mount.recursiveReadOnly
+    if mode in ("", "Disabled"):
+        return False
+    wish = f'volume "{mount.name}" requested recursive read-only mode, but it is'
+    if not mount.readOnly:
+        raise ConfigError(f"{wish} not read-only")
+    if mount.mountPropagation not in ("", "None"):
+        raise ConfigError(f'{wish} not compatible with propagation "{mount.mountPropagation}"')
+    if mode == "Enabled" and not supported:
+        raise ConfigError(f"{wish} not supported by the runtime")
+    return supported
+
+
+def _mount(
+    volume: Volume, mount: VolumeMount, variables: Mapping[str, str], recursive_read_only: bool
+) -> Mount:
+    sub_path = _sub_path(mount, variables)
+    try:
+        recursive = is_recursive_read_only(mount, supported=recursive_read_only)
+    except ConfigError as error:
+        raise ConfigError(f"failed to resolve recursive read-only mode: {error}") from error
+    host = volume.hostPath
+    return Mount(
+        container_path=_place(mount),
+        volume="" if host is not None else volume.name,
+        host_path="" if host is None else host.path,
+        host_path_create="" if host is None else created_as(host.type),
+        sub_path=sub_path,
+        read_only=bool(mount.readOnly) or volume_type(volume) not in _WRITABLE,
+        recursive_read_only=recursive,
+        propagation=_PROPAGATIONS.get(mount.mountPropagation, "private"),
+    )
+
+
+def _place(mount: VolumeMount) -> str:
+    return posixpath.join("/", mount.mountPath)
+
+
+def _sub_path(mount: VolumeMount, variables: Mapping[str, str]) -> str:
+    path = mount.subPath
+    if mount.subPathExpr:
+        path = _expanded(mount.subPathExpr, variables)
+    if path.startswith("/"):
+        raise ConfigError(f"error SubPath `{path}` must not be an absolute path")
+    if ".." in path.split("/"):
+        raise ConfigError(f"unable to provision SubPath `{path}`: must not contain '..'")
+    return path
+
+
+def _expanded(expression: str, variables: Mapping[str, str]) -> str:
+    missing: set[str] = set()
+
+    def value(name: str) -> str:
+        found = variables.get(name, "")
+        if not found:
+            missing.add(name)
+        return found
+
+    path = expand_by(expression, value)
+    if missing:
+        raise ConfigError(f"missing value for {', '.join(sorted(missing))}")
+    return path

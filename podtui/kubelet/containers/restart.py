@@ -1,0 +1,103 @@
+"""Whether a container is to run again (reference §6.2, 6.3, 6.8)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from podtui.api.v1 import Container, ContainerRestartRule, Pod
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.runtime.protocol import ContainerState
+
+
+class ExitDecision(StrEnum):
+    """What follows from one exit of one container."""
+
+    STOP = "Stop"
+    RESTART = "Restart"
+    RESTART_ALL = "RestartAllContainers"
+
+
+def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
+    if rule.exitCodes is None:
+        return False
+    listed = exit_code in rule.exitCodes.values
+    return listed if rule.exitCodes.operator == "In" else not listed
+
+
+def _by_policy(policy: str, exit_code: int) -> ExitDecision:
+    if policy == "Never" or (policy == "OnFailure" and exit_code == 0):
+        return ExitDecision.STOP
+    return ExitDecision.RESTART
+
+
+def exit_decision(pod: Pod, container: Container, exit_code: int) -> ExitDecision:
+    """Rules of the container first, then its own policy, then the pod's."""
+    if not container.restartPolicy:
+        return _by_policy(pod.spec.restartPolicy, exit_code)
+    for rule in container.restartPolicyRules:
+        if _matches(rule, exit_code):
+            all_of_them = rule.action == ExitDecision.RESTART_ALL
+            return ExitDecision.RESTART_ALL if all_of_them else ExitDecision.RESTART
+    return _by_policy(container.restartPolicy, exit_code)
+
+
+def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
+    """Whether an exit with this code is followed by another run."""
+    return exit_decision(pod, container, exit_code) is not ExitDecision.STOP
+
+
+def init_failed(observed: ObservedContainer) -> bool:
+    """Whether a plain init container's exit is a failure: an OOM kill is one even with code 0."""
+    return observed.exit_code != 0 or observed.reason == "OOMKilled"
+
+
+def init_restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
+    """Whether a *failed* plain init container is tried again."""
+    if container.restartPolicy:
+        return restarts_after(pod, container, exit_code)
+    return pod.spec.restartPolicy != "Never"
+
+
+def may_restart(pod: Pod, container: Container) -> bool:
+    """Whether a container killed by a probe is said to come back: rules are not consulted."""
+    return (container.restartPolicy or pod.spec.restartPolicy) != "Never"
+
+
+def should_restart(pod: Pod, container: Container, observed: ObservedContainer | None) -> bool:
+    """Whether the container is to be started, given its newest instance.
+
+    Never created, stuck in created, or unknown: yes. Running: no. Exited: by rules and policies. A
+    pod marked for deletion starts nothing.
+    """
+    if pod.metadata.deletionTimestamp is not None:
+        return False
+    if observed is None:
+        return True
+    if observed.state is ContainerState.RUNNING:
+        return False
+    if observed.state is ContainerState.EXITED:
+        return restarts_after(pod, container, observed.exit_code)
+    return True
+
+
+def has_restart_all_rule(pod: Pod) -> bool:
+    """Whether some rule of the pod could restart all of it."""
+    return any(
+        rule.action == ExitDecision.RESTART_ALL
+        for container in (*pod.spec.initContainers, *pod.spec.containers)
+        for rule in container.restartPolicyRules
+    )
+
+
+def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
+    """Names of the containers whose last exit asks for all containers to be restarted."""
+    if pod.metadata.deletionTimestamp is not None or not has_restart_all_rule(pod):
+        return ()
+    found: list[str] = []
+    for container in (*pod.spec.containers, *pod.spec.initContainers):
+        newest = observed.newest(container.name)
+        if newest is None or newest.state is not ContainerState.EXITED:
+            continue
+        if exit_decision(pod, container, newest.exit_code) is ExitDecision.RESTART_ALL:
+            found.append(container.name)
+    return tuple(found)

@@ -1,0 +1,156 @@
+"""Who a container runs as and what it may do (reference §12)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import (
+    AppArmorProfile,
+    Container,
+    Pod,
+    PodSecurityContext,
+    SeccompProfile,
+)
+from podtui.api.v1 import SecurityContext as ContainerSecurity
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.runtime.protocol import SecurityContext
+
+UNCONFINED: Final = "unconfined"
+RUNTIME_DEFAULT: Final = "runtime/default"
+MAX_USER_ID: Final = 2**31 - 1
+APPARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
+"""Before a container's name: its AppArmor profile, as manifests of old say it."""
+_NOTHING: Final = ContainerSecurity()
+_NO_POD: Final = PodSecurityContext()
+
+
+def _image_user(user: str) -> tuple[int | None, str]:
+    """Uid and name of an image's User, of which one is meant; root where it has none."""
+    name = user.partition(":")[0]
+    if not name:
+        return 0, ""
+    return (int(name), "") if name.isdecimal() else (None, name)
+
+
+def _profile(profile: SeccompProfile | AppArmorProfile) -> str:
+    if profile.type == "Localhost":
+        return f"localhost/{profile.localhostProfile}"
+    return RUNTIME_DEFAULT if profile.type == "RuntimeDefault" else UNCONFINED
+
+
+def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
+    """Raises `ConfigError` where ``runAsNonRoot`` is asked for and root would run."""
+    own = container.securityContext or _NOTHING
+    shared = pod.spec.securityContext or _NO_POD
+    non_root = shared.runAsNonRoot if own.runAsNonRoot is None else own.runAsNonRoot
+    if not non_root:
+        return
+    where = f'(pod: "{pod_ref(pod)}", container: {container.name})'
+    user = shared.runAsUser if own.runAsUser is None else own.runAsUser
+    if user is not None:
+        if user == 0:
+            raise ConfigError(f"container's runAsUser breaks non-root policy {where}")
+        return
+    uid, name = _image_user(image_user)
+    if uid is None:
+        raise ConfigError(
+            f"container has runAsNonRoot and image has non-numeric user ({name}),"
+            f" cannot verify user is non-root {where}"
+        )
+    if uid == 0:
+        raise ConfigError(f"container has runAsNonRoot and image will run as root {where}")
+    if uid > MAX_USER_ID:
+        raise ConfigError(
+            f"container has runAsNonRoot and image has an invalid user id ({uid})."
+            f" (Must be 1-({MAX_USER_ID})): must be between 0 and {MAX_USER_ID}, inclusive {where}"
+        )
+
+
+def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -> str:
+    """As the engine takes it; empty where the image's own says as much. The group that an image
+    names beside its user is the image's affair: its ``/etc/passwd`` decides (reference §12)."""
+    user = shared.runAsUser if own.runAsUser is None else own.runAsUser
+    group = shared.runAsGroup if own.runAsGroup is None else own.runAsGroup
+    if user is None and group is None and ":" not in image_user:
+        return ""
+    if user is None:
+        uid, name = _image_user(image_user)
+        text = name if uid is None else str(uid)
+    else:
+        text = str(user)
+    return text if group is None else f"{text}:{group}"
+
+
+def _apparmor(pod: Pod, container: Container) -> str:
+    """The container's profile, else what an annotation of old says for it, else the pod's."""
+    own = (container.securityContext or _NOTHING).appArmorProfile
+    if own is not None:
+        return _profile(own)
+    noted = pod.metadata.annotations.get(APPARMOR_ANNOTATION + container.name, "")
+    if noted in (RUNTIME_DEFAULT, UNCONFINED) or noted.startswith("localhost/"):
+        return noted
+    shared = (pod.spec.securityContext or _NO_POD).appArmorProfile
+    return "" if shared is None else _profile(shared)
+
+
+def wants_apparmor(pod: Pod) -> bool:
+    """Whether the pod has a profile that a host without AppArmor would not enforce."""
+    holders = (
+        pod.spec.securityContext,
+        *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
+    )
+    profiles = (holder.appArmorProfile for holder in holders if holder is not None)
+    if any(profile is not None and profile.type != "Unconfined" for profile in profiles):
+        return True
+    notes = pod.metadata.annotations.items()
+    return any(k.startswith(APPARMOR_ANNOTATION) and value != UNCONFINED for k, value in notes)
+
+
+def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, ...]:
+    """The parts of an SELinux label that are given, ``part:value``."""
+    chosen = own.seLinuxOptions or shared.seLinuxOptions
+    if chosen is None:
+        return ()
+    parts = ("user", "role", "type", "level")
+    return tuple(f"{part}:{value}" for part in parts if (value := getattr(chosen, part)))
+
+
+def supplementary_groups(pod: Pod) -> tuple[int, ...]:
+    """``fsGroup``, then ``supplementalGroups``, none twice."""
+    shared = pod.spec.securityContext or _NO_POD
+    first = () if shared.fsGroup is None else (shared.fsGroup,)
+    return tuple(dict.fromkeys((*first, *shared.supplementalGroups)))
+
+
+def is_privileged(container: Container) -> bool:
+    return bool((container.securityContext or _NOTHING).privileged)
+
+
+def security_context(
+    pod: Pod, container: Container, *, image_user: str, seccomp_default: bool = False
+) -> SecurityContext:
+    """The container's fields over the pod's, one by one. Raises `ConfigError`.
+
+    Without ``seccomp_default`` a container that names no profile runs unconfined.
+    """
+    check_non_root(pod, container, image_user)
+    own = container.securityContext or _NOTHING
+    shared = pod.spec.securityContext or _NO_POD
+    privileged = bool(own.privileged)
+    seccomp = own.seccompProfile or shared.seccompProfile
+    default = RUNTIME_DEFAULT if seccomp_default else UNCONFINED
+    capabilities = own.capabilities
+    return SecurityContext(
+        user=_user(own, shared, image_user),
+        groups=supplementary_groups(pod),
+        privileged=privileged,
+        add_capabilities=() if capabilities is None else capabilities.add,
+        drop_capabilities=() if capabilities is None else capabilities.drop,
+        read_only_rootfs=bool(own.readOnlyRootFilesystem),
+        no_new_privileges=own.allowPrivilegeEscalation is False,
+        seccomp=UNCONFINED if privileged else (_profile(seccomp) if seccomp else default),
+        apparmor="" if privileged else _apparmor(pod, container),
+        selinux=() if privileged else _selinux(own, shared),
+        unmasked_proc=own.procMount == "Unmasked",
+    )

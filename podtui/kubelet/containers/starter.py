@@ -1,0 +1,267 @@
+"""Starting one container (reference §6.5, 6.6): back-off, image, create, start, hook."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from podtui.api.insight import StepKind
+from podtui.api.pods import is_sidecar, pod_ref
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, SubPathError
+from podtui.kubelet.base.backoff import (
+    Backoff,
+    CrashKey,
+    crash_event,
+    crash_key,
+    crash_limits,
+    crash_message,
+)
+from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import NodeView, ObservedContainer
+from podtui.kubelet.containers import env_file
+from podtui.kubelet.containers.cgroups import cgroup_rules
+from podtui.kubelet.containers.container_config import container_config
+from podtui.kubelet.containers.environment import env_files
+from podtui.kubelet.containers.ephemeral import target_id
+from podtui.kubelet.containers.hooks import Hooks
+from podtui.kubelet.containers.killer import Killer, field_path
+from podtui.kubelet.containers.mounts import sub_path_failure
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
+from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
+from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.sandbox.node_files import hosts_file
+from podtui.kubelet.volumes.documents import Documents
+from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailure:
+    """Why a container does not run: a waiting reason, its message, and when a retry makes sense
+    (seconds; None: at the worker's own pace)."""
+
+    reason: str
+    message: str
+    retry_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a container is started: its pod's sandbox and the node."""
+
+    sandbox_id: str
+    pod_ips: tuple[str, ...]
+    host_ips: tuple[str, ...]
+    node: NodeView
+    engine: EngineInfo
+    volume_failures: Mapping[str, VolumeFailure]
+    """Image volumes that could not be filled, by name."""
+    container_ids: Mapping[str, str]
+    """The newest instances of the pod's containers, by name."""
+
+
+class ContainerStarter:
+    def __init__(
+        self,
+        runtime: Runtime,
+        images: ImageManager,
+        killer: Killer,
+        events: EventRecorder,
+        hooks: Hooks,
+        documents: Documents,
+        timelines: Timelines,
+        clock: Clock,
+        config: KubeletConfig,
+    ) -> None:
+        self._runtime = runtime
+        self._images = images
+        self._killer = killer
+        self._events = events
+        self._hooks = hooks
+        self._documents = documents
+        self._timelines = timelines
+        self._clock = clock
+        self._config = config
+        self._backoff = Backoff(*crash_limits(config))
+
+    def crash_backoff(
+        self, pod: Pod, container: Container, newest: ObservedContainer | None
+    ) -> StartFailure | None:
+        """Whether the container must wait after its last exit; where not, a restart is noted.
+
+        An instance that never came to run counts from its creation.
+        """
+        if newest is None or newest.state is not ContainerState.EXITED:
+            return None
+        ended = newest.finished_at or newest.created_at
+        now = self._clock.monotonic()
+        since = now - max(0.0, (self._clock.now() - ended).total_seconds())
+        key = crash_key(pod, container)
+        left = self._backoff.remaining(key, now, since)
+        if left <= 0:
+            self._backoff.next(key, now, since)
+            return None
+        self._tell(pod, container, WARNING, "BackOff", crash_event(pod, container))
+        message = crash_message(pod, container, self._backoff.delay(key))
+        return StartFailure("CrashLoopBackOff", message, left)
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone, or begins anew."""
+        self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
+        self._images.forget(uid)
+
+    def tell_missing_secrets(self, pod: Pod) -> None:
+        """Say which pull secrets the pod's images must do without."""
+        self._images.tell_missing_secrets(pod)
+
+    def collect(self) -> None:
+        """Drop the back-offs that have run out."""
+        self._backoff.collect(self._clock.monotonic())
+        self._images.collect()
+
+    async def start(
+        self,
+        pod: Pod,
+        container: Container,
+        place: Place,
+        *,
+        newest: ObservedContainer | None,
+        restart_count: int,
+        stopping: asyncio.Event,
+    ) -> StartFailure | None:
+        """None once it runs. Raises `EngineUnavailable`."""
+        failure = self.crash_backoff(pod, container, newest)
+        if failure is not None:
+            return failure
+        lost = failed_mount(container, place.volume_failures)
+        if lost is not None:
+            return self._failed(pod, container, lost.reason, lost.message, text=lost.event)
+        image = await self._images.ensure(pod, container, stopping)
+        if isinstance(image, ImageFailure):
+            return self._failed(pod, container, image.reason, image.message, text=image.reason)
+        if stopping.is_set():
+            return StartFailure("ContainerCreating", "the pod is being stopped")
+        self._timelines.began(pod, StepKind.CREATE, container.name)
+        try:
+            config = container_config(
+                pod,
+                container,
+                place.node,
+                image=image,
+                restart_count=restart_count,
+                pod_ips=place.pod_ips,
+                host_ips=place.host_ips,
+                hosts=await hosts_file(
+                    pod,
+                    container,
+                    place.pod_ips,
+                    local=place.engine.local,
+                    cluster_domain=self._config.cluster_domain,
+                ),
+                seccomp_default=self._config.seccomp_default,
+                rules=cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score),
+                config_maps=self._documents.config_maps,
+                secrets=self._documents.secrets,
+                env_files=await self._env_files(pod, container, place.sandbox_id),
+                recursive_read_only=place.engine.recursive_read_only,
+                stop_signals=self._config.gate(STOP_SIGNALS),
+                target_container_id=target_id(pod, container.name, place.container_ids),
+            )
+        except ConfigError as error:
+            return self._failed(pod, container, "CreateContainerConfigError", str(error))
+        try:
+            created = await self._runtime.create_container(place.sandbox_id, config)
+        except EngineUnavailable:
+            raise
+        except SubPathError as error:
+            # What lies on the node is not for the pod's owner to learn from an event.
+            _LOG.warning("%s: %s: %s", pod_ref(pod), container.name, error)
+            text = sub_path_failure(container, error.container_path)
+            return self._failed(pod, container, "CreateContainerConfigError", text)
+        except EngineError as error:
+            return self._failed(pod, container, "CreateContainerError", str(error))
+        self._tell(pod, container, NORMAL, "Created", "Container created")
+        try:
+            started = await self._runtime.start_container(created.id)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = str(error).replace(created.id, container.name)
+            return self._failed(pod, container, "RunContainerError", text)
+        self._tell(pod, container, NORMAL, "Started", "Container started")
+        self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
+        self._degraded(pod, container, created, started)
+        return await self._post_start(pod, container, started.id)
+
+    async def _env_files(
+        self, pod: Pod, container: Container, sandbox_id: str
+    ) -> dict[tuple[str, str], bytes | None]:
+        """The files that variables come from, as far as their volumes are there."""
+        known = {volume.name for volume in used_volumes(pod)}
+        found: dict[tuple[str, str], bytes | None] = {}
+        for volume, path in env_files(container):
+            if volume not in known:
+                continue
+            try:
+                content = await self._runtime.read_volume(
+                    sandbox_id, volume, path, env_file.LIMIT + 1
+                )
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                _LOG.warning("%s: volume %s: %s", pod_ref(pod), volume, error)
+                content = None
+            found[volume, path] = content
+        return found
+
+    def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
+        lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
+        if lost:
+            self._tell(pod, container, WARNING, "Degraded", "; ".join(lost))
+
+    async def _post_start(
+        self, pod: Pod, container: Container, container_id: str
+    ) -> StartFailure | None:
+        if container.lifecycle is None or container.lifecycle.postStart is None:
+            return None
+        self._timelines.began(pod, StepKind.POST_START, container.name)
+        problem = await self._hooks.post_start(pod, container, container_id)
+        self._timelines.ended(pod, StepKind.POST_START, container.name, failed=bool(problem))
+        if not problem:
+            return None
+        self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        try:
+            await self._killer.kill_container(
+                pod, container_id, container.name, message="FailedPostStartHook"
+            )
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            _LOG.warning("%s: %s is not stopped: %s", pod_ref(pod), container.name, error)
+        return StartFailure("PostStartHookError", problem)
+
+    def _failed(
+        self, pod: Pod, container: Container, reason: str, message: str, *, text: str = ""
+    ) -> StartFailure:
+        self._tell(pod, container, WARNING, "Failed", f"Error: {text or message}")
+        self._timelines.ended(pod, StepKind.CREATE, container.name, failed=True, note=reason)
+        return StartFailure(reason, message)
+
+    def _tell(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
+        self._events.pod(pod, kind, reason, message, field_path(pod, container.name))
+
+
+def _ends_first(pod: Pod, container: Container) -> bool:
+    """Whether the pod's other containers wait for this one's end."""
+    return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
+        container
+    )

@@ -1,0 +1,1 @@
+"""Events: correlated, and put on record (reference §15)."""

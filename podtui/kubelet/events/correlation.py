@@ -1,0 +1,131 @@
+"""Event correlation: fewer records of what keeps happening (reference §15).
+
+Repetitions of one event become one record with a count, many variations of one event become one
+record too, and an object that has too much to say is cut short.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from msgspec import structs
+
+from podtui.api.v1 import Event
+from podtui.kubelet.base.token_bucket import TokenBucket
+
+CACHE_LIMIT: Final = 4096
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+SIMILAR_LIMIT: Final = 10
+SIMILAR_SECONDS: Final = 600.0
+COMBINED: Final = "(combined from similar events): "
+
+V = TypeVar("V")
+
+
+class _Lru(Generic[V]):
+    """A mapping that forgets what was not used for longest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, value: V) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+    def get_or(self, key: Hashable, make: Callable[[], V]) -> V:
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+@dataclass(slots=True)
+class _Similar:
+    last: float
+    messages: dict[str, None] = field(default_factory=dict[str, None])
+
+
+def _subject(event: Event) -> tuple[str, ...]:
+    about = event.involvedObject
+    source = event.source
+    return (
+        source.component,
+        source.host,
+        about.apiVersion,
+        about.kind,
+        about.namespace,
+        about.name,
+        about.uid,
+    )
+
+
+class Correlator:
+    """Remembers what was said lately; at most 4096 entries of each kind."""
+
+    def __init__(self, limit: int = CACHE_LIMIT) -> None:
+        self._buckets: _Lru[TokenBucket] = _Lru(limit)
+        self._similar: _Lru[_Similar] = _Lru(limit)
+        self._seen: _Lru[Event] = _Lru(limit)
+
+    def observe(self, event: Event, now: float) -> Event | None:
+        """The event to put on record, or None for one too many.
+
+        ``now`` is in seconds that never go back. A repetition comes back under the name of the
+        first, with its ``firstTimestamp`` and a ``count`` one higher.
+        """
+        combined, key = self._combine(event, now)
+        counted = self._count(combined, key)
+        return counted if self._admit(event, now) else None
+
+    def _combine(self, event: Event, now: float) -> tuple[Event, Hashable]:
+        """The event itself, or one for all of its kind once ten of them said different things."""
+        kind = (*_subject(event), event.type, event.reason, event.reportingComponent)
+        exact = (*kind, event.involvedObject.fieldPath, event.message)
+        similar = self._similar.get_or(kind, lambda: _Similar(now))
+        if now - similar.last > SIMILAR_SECONDS:
+            similar.messages.clear()
+        similar.last = now
+        similar.messages[event.message] = None
+        if len(similar.messages) < SIMILAR_LIMIT:
+            return event, exact
+        # Kept one below the limit, so that a repetition alone does not end the combining.
+        del similar.messages[next(iter(similar.messages))]
+        return structs.replace(event, message=COMBINED + event.message), kind
+
+    def _count(self, event: Event, key: Hashable) -> Event:
+        first = self._seen.get(key)
+        if first is not None:
+            event = structs.replace(
+                event,
+                metadata=first.metadata,
+                count=(first.count or 1) + 1,
+                firstTimestamp=first.firstTimestamp,
+            )
+        elif event.count is None:
+            event = structs.replace(event, count=1)
+        self._seen.put(key, event)
+        return event
+
+    def _admit(self, event: Event, now: float) -> bool:
+        """Take one token of the object's bucket for this type of event."""
+        bucket = self._buckets.get_or(
+            (*_subject(event), event.type), lambda: TokenBucket(1 / REFILL_SECONDS, BURST)
+        )
+        return bucket.take(now)

@@ -1,0 +1,111 @@
+"""Events: what the kubelet has to say about pods and its node, correlated and put on record
+(reference §15)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Final
+
+from podtui.api.names import COMPONENT
+from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
+from podtui.clock import Clock
+from podtui.errors import PodtuiError
+from podtui.kubelet.events.correlation import Correlator
+from podtui.store.protocol import Records
+
+_LOG = logging.getLogger(__name__)
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+# Nobody waits for an event to be stored; what comes faster than this drops the oldest.
+QUEUE_LIMIT: Final = 5000
+
+
+class EventRecorder:
+    """Takes events at once and in order; `run` stores them. The records age them."""
+
+    def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
+        self._records = records
+        self._clock = clock
+        self._source = EventSource(component=COMPONENT, host=node_name)
+        self._node_name = node_name
+        self._correlator = Correlator()
+        self._pending: dict[str, Event] = {}
+        self._wake = asyncio.Event()
+        self._last_nanos = 0
+        self.dropped = 0
+
+    def pod(self, pod: Pod, kind: str, reason: str, message: str, field_path: str = "") -> None:
+        """An event about a pod, or with ``field_path`` about one of its containers."""
+        reference = ObjectReference(
+            apiVersion="v1",
+            kind="Pod",
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            uid=pod.metadata.uid,
+            fieldPath=field_path,
+        )
+        self._record(reference, pod.metadata.namespace, kind, reason, message)
+
+    def node(self, kind: str, reason: str, message: str) -> None:
+        """An event about this node."""
+        reference = ObjectReference(apiVersion="v1", kind="Node", name=self._node_name)
+        self._record(reference, "default", kind, reason, message)
+
+    def _record(
+        self, reference: ObjectReference, namespace: str, kind: str, reason: str, message: str
+    ) -> None:
+        now = self._clock.now()
+        stamp = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        event = Event(
+            apiVersion="v1",
+            kind="Event",
+            metadata=ObjectMeta(
+                name=f"{reference.name}.{self._nanos(now):x}",
+                namespace=namespace,
+                creationTimestamp=stamp,
+            ),
+            involvedObject=reference,
+            reason=reason,
+            message=message,
+            type=kind,
+            source=self._source,
+            reportingComponent=COMPONENT,
+            reportingInstance=self._node_name,
+            firstTimestamp=stamp,
+            lastTimestamp=stamp,
+            count=1,
+        )
+        _LOG.info("%s %s %s: %s", reference.name, kind, reason, message)
+        correlated = self._correlator.observe(event, self._clock.monotonic())
+        if correlated is None:
+            return
+        if len(self._pending) >= QUEUE_LIMIT:
+            del self._pending[next(iter(self._pending))]
+            self.dropped += 1
+        # A repetition replaces what it repeats where that is not stored yet.
+        self._pending[correlated.metadata.name] = correlated
+        self._wake.set()
+
+    def _nanos(self, now: datetime) -> int:
+        """Nanoseconds of the epoch, of which no two events share one."""
+        nanos = int(now.timestamp() * 1e6) * 1000
+        self._last_nanos = max(nanos, self._last_nanos + 1)
+        return self._last_nanos
+
+    async def run(self) -> None:
+        """Endless: store what is pending."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Store what is pending now."""
+        while self._pending:
+            event = self._pending.pop(next(iter(self._pending)))
+            try:
+                await self._records.put("events", event)
+            except PodtuiError as error:
+                _LOG.warning("event %s is not on record: %s", event.metadata.name, error)

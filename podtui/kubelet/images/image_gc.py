@@ -1,0 +1,215 @@
+"""Image garbage collection (reference §14.4): unused images go, the longest unused first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from podtui.clock import Clock
+from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.node.host import Host
+from podtui.kubelet.node.link import EngineLink
+from podtui.runtime.protocol import ImageRecord, Runtime
+
+_LOG = logging.getLogger(__name__)
+_LONG_AGO: Final = float("-inf")
+
+
+class ImageGcError(PodtuiError):
+    """Raised when images could not be collected as far as they should; the text is an event's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownImage:
+    """Times are seconds that never go back; ``-inf`` is before the kubelet began, or never."""
+
+    id: str
+    size: int
+    first_seen: float
+    last_used: float = _LONG_AGO
+    deletable: bool = True
+    """False for one that is in use, or not ours to delete."""
+
+
+def removable(images: Iterable[KnownImage], now: float, min_age: float) -> tuple[KnownImage, ...]:
+    """The images that may go, in the order in which they should."""
+    found = [one for one in images if one.deletable and now - one.first_seen >= min_age]
+    return tuple(sorted(found, key=lambda one: (one.last_used, one.first_seen)))
+
+
+def outdated(
+    images: Iterable[KnownImage], now: float, max_age: float, began: float
+) -> tuple[KnownImage, ...]:
+    """Those of ``removable`` images that were unused for too long; ``max_age`` 0 is never. Nobody
+    knows what was used before the kubelet ``began``, so nothing goes until it has run as long."""
+    if max_age == 0 or now - began <= max_age:
+        return ()
+    return tuple(one for one in images if now - one.last_used > max_age)
+
+
+def to_free(capacity: int, available: int, *, high: int, low: int) -> int | None:
+    """Bytes to free, None where less than ``high`` percent are used."""
+    if 100 - available * 100 // capacity < high:
+        return None
+    return capacity * (100 - low) // 100 - available
+
+
+def size_text(size: int) -> str:
+    """``10.0 GiB``."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            return f"{amount:.1f} {unit}" if unit != "B" else f"{size} B"
+        amount /= 1024
+    raise AssertionError("unreachable")
+
+
+class ImageCollector:
+    """``used`` gives the ids of the images that containers have, dead ones included."""
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        runtime: Runtime,
+        link: EngineLink,
+        events: EventRecorder,
+        clock: Clock,
+        config: KubeletConfig,
+        pulled: PulledImages,
+        used: Callable[[], Collection[str]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._host = host
+        self._runtime = runtime
+        self._link = link
+        self._events = events
+        self._clock = clock
+        self._config = config
+        self._pulled = pulled
+        self._used = used
+        self._on_change = on_change
+        self._known: dict[str, KnownImage] = {}
+        self._looked = False
+        self._began = 0.0
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Endless: look every five minutes, and collect where the disk asks for it."""
+        self._began = self._clock.monotonic()
+        config = self._config
+        off = config.image_gc_high_threshold_percent == 100 and config.image_maximum_gc_age == 0
+        failed = False
+        while not off:
+            await self._link.wait_ready()
+            info = self._link.info
+            if info is not None and info.local:
+                try:
+                    await self._collect(info.root_dir)
+                    failed = False
+                except EngineUnavailable as error:
+                    self._link.suspect(error)
+                except PodtuiError as error:
+                    _LOG.warning("images are not collected: %s", error)
+                    if failed:
+                        self._events.node(WARNING, "ImageGCFailed", str(error))
+                    failed = True
+            await self._clock.sleep(config.image_gc_period)
+
+    async def _collect(self, engine_root: str) -> None:
+        async with self._lock:
+            now = await self._look()
+            config = self._config
+            free = removable(self._known.values(), now, config.image_minimum_gc_age)
+            old = outdated(free, now, config.image_maximum_gc_age, self._began)
+            await self._remove(old, None)
+            disk = await asyncio.to_thread(self._host.disk, engine_root)
+            if disk is None or disk.capacity == 0:
+                text = "invalid capacity 0 on image filesystem"
+                self._events.node(WARNING, "InvalidDiskCapacity", text)
+                raise ImageGcError(text)
+            wanted = to_free(
+                disk.capacity,
+                disk.available,
+                high=config.image_gc_high_threshold_percent,
+                low=config.image_gc_low_threshold_percent,
+            )
+            if wanted is None:
+                return
+            freed = await self._remove([one for one in free if one not in old], wanted)
+            if freed < wanted:
+                percent = 100 - disk.available * 100 // disk.capacity
+                text = (
+                    "Insufficient free disk space on the node's image filesystem "
+                    f"({percent}% of {size_text(disk.capacity)} used). Failed to free sufficient "
+                    f"space by deleting unused images (freed {freed} bytes). Investigate disk "
+                    "usage, as it could be used by active images, logs, volumes, or other data."
+                )
+                self._events.node(WARNING, "FreeDiskSpaceFailed", text)
+                raise ImageGcError(text)
+
+    async def delete_unused(self) -> int:
+        """Delete every image that may go; the bytes that were freed. Raises `EngineError`."""
+        async with self._lock:
+            now = await self._look()
+            free = removable(self._known.values(), now, self._config.image_minimum_gc_age)
+            return await self._remove(free, None)
+
+    async def _look(self) -> float:
+        """Take in which images there are, and which of them are used. Returns when that was."""
+        images = await self._runtime.list_images()
+        now = self._clock.monotonic()
+        used = self._used()
+        seen: dict[str, KnownImage] = {}
+        for image in images:
+            before = self._known.get(image.id) or KnownImage(
+                id=image.id, size=image.size, first_seen=now if self._looked else _LONG_AGO
+            )
+            in_use = image.id in used
+            seen[image.id] = replace(
+                before,
+                size=image.size,
+                last_used=now if in_use else before.last_used,
+                deletable=not in_use and self._may_delete(image),
+            )
+        self._known = seen
+        self._looked = True
+        await self._pulled.keep(seen)
+        return now
+
+    def _may_delete(self, image: ImageRecord) -> bool:
+        return self._config.strict or self._pulled.owns(image)
+
+    async def _remove(self, images: Iterable[KnownImage], wanted: int | None) -> int:
+        """Delete in order until ``wanted`` bytes are free; None is all. Raises the last failure
+        after all were tried."""
+        freed = 0
+        failure: EngineError | None = None
+        for image in images:
+            if wanted is not None and freed >= wanted:
+                break
+            try:
+                await self._runtime.remove_image(image.id)
+            except EngineUnavailable:
+                raise
+            except EngineConflict as error:
+                # Somebody else's container has it, which no list of ours shows.
+                _LOG.info("image %s stays: %s", image.id, error)
+                continue
+            except EngineError as error:
+                failure = error
+                continue
+            _LOG.info("image %s is removed to free %d bytes", image.id, image.size)
+            self._known.pop(image.id, None)
+            freed += image.size
+        if freed:
+            self._on_change()
+        if failure is not None:
+            raise failure
+        return freed

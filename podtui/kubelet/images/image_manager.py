@@ -1,0 +1,310 @@
+"""Getting a container's image onto the machine (reference §6.7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.insight import StepKind
+from podtui.api.v1 import Container, Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, ImagePullError
+from podtui.kubelet.base.backoff import Backoff, image_key
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.go_duration import go_duration
+from podtui.kubelet.base.token_bucket import TokenBucket
+from podtui.kubelet.containers.killer import field_path
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.images.image_name import InvalidImageName, with_default_tag
+from podtui.kubelet.images.pull_secrets import (
+    BadPullSecret,
+    credentials,
+    missing_secrets,
+    missing_text,
+)
+from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.node.node_status import aggregated
+from podtui.kubelet.volumes.documents import Documents
+from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime
+
+_LOG = logging.getLogger(__name__)
+PROGRESS_PERIOD: Final = 1.0
+Progress = Callable[[str, str | None], None]
+# Errors that begin with one of these words are told under it: what the words mean.
+_NAMED_ERRORS: Final = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFailure:
+    """Why there is no image: a waiting reason and its message."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageWish:
+    """An image that somebody in a pod needs: its name and pull policy as the pod has them, whose
+    events it makes (a field path; empty for the pod's own), and a name to show beside the progress
+    of its pull."""
+
+    image: str
+    policy: str
+    field_path: str
+    label: str
+
+
+class ImageManager:
+    """Pulls what is missing, as few at a time as the settings say.
+
+    ``on_progress`` is told by pod UID, at most once a second, how far a pull is (``LABEL: STATUS
+    CURRENT/TOTAL`` in bytes; see `ImageWish`), and None when it is over.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        events: EventRecorder,
+        clock: Clock,
+        config: KubeletConfig,
+        *,
+        documents: Documents,
+        pulled: PulledImages,
+        timelines: Timelines,
+        on_progress: Progress,
+    ) -> None:
+        self._runtime = runtime
+        self._events = events
+        self._clock = clock
+        self._strict = config.strict
+        self._documents = documents
+        self._pulled = pulled
+        self._timelines = timelines
+        self._on_progress = on_progress
+        self._bucket = TokenBucket(config.registry_pull_qps, config.registry_burst)
+        self._backoff = Backoff()
+        self._failures: dict[str, str] = {}
+        self._slots = asyncio.Semaphore(config.pull_slots) if config.pull_slots else None
+
+    async def ensure(
+        self, pod: Pod, container: Container, stopping: asyncio.Event
+    ) -> ImageRecord | ImageFailure:
+        """The container's image. See `ensure_image`."""
+        path = field_path(pod, container.name)
+        wish = ImageWish(container.image, container.imagePullPolicy, path, container.name)
+        return await self.ensure_image(pod, wish, stopping)
+
+    async def ensure_image(
+        self, pod: Pod, wish: ImageWish, stopping: asyncio.Event
+    ) -> ImageRecord | ImageFailure:
+        """An image, pulled if need be. A pull in progress is not given up when the pod is
+        ``stopping``, but the wait for its turn is. Raises `EngineUnavailable`."""
+        path = wish.field_path
+        try:
+            name = with_default_tag(wish.image)
+        except InvalidImageName as error:
+            text = f'Failed to apply default image tag "{wish.image}": {error}'
+            self._events.pod(pod, WARNING, "InspectFailed", text, path)
+            return ImageFailure("InvalidImageName", text)
+        if wish.policy != "Always":
+            found = await self._look(pod, wish, name)
+            if found is not None:
+                return found
+        key = image_key(pod, name)
+        if self._backoff.remaining(key, self._clock.monotonic()) > 0:
+            text = f'Back-off pulling image "{wish.image}"'
+            self._events.pod(pod, NORMAL, "BackOff", text, path)
+            last = self._failures.get(key)
+            return ImageFailure("ImagePullBackOff", f"{text}: {last}" if last else text)
+        return await self._pull(pod, wish, name, key, stopping)
+
+    async def _look(
+        self, pod: Pod, wish: ImageWish, name: str
+    ) -> ImageRecord | ImageFailure | None:
+        path = wish.field_path
+        try:
+            record = await self._runtime.image_status(name)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = f'Failed to inspect image "{wish.image}": {error}'
+            self._events.pod(pod, WARNING, "InspectFailed", text, path)
+            return ImageFailure("ImageInspectError", text)
+        if record is not None:
+            text = (
+                f'Container image "{wish.image}" already present on machine '
+                "and can be accessed by the pod"
+            )
+            self._events.pod(pod, NORMAL, "Pulled", text, path)
+            return record
+        if wish.policy == "Never":
+            text = f'Container image "{wish.image}" is not present with pull policy of Never'
+            self._events.pod(pod, WARNING, "ErrImageNeverPull", text, path)
+            return ImageFailure("ErrImageNeverPull", text)
+        return None
+
+    async def _pull(
+        self,
+        pod: Pod,
+        wish: ImageWish,
+        name: str,
+        key: str,
+        stopping: asyncio.Event,
+    ) -> ImageRecord | ImageFailure:
+        image, path = wish.image, wish.field_path
+        asked = self._clock.monotonic()
+        self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
+        reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
+        self._timelines.began(pod, StepKind.PULL, image)
+        reporter.say("Waiting")
+        if not await self._take_slot(stopping):
+            reporter.end()
+            text = "the pod is being stopped"
+            self._timelines.ended(pod, StepKind.PULL, image, failed=True, note=text)
+            return ImageFailure("ErrImagePull", text)
+        began = self._clock.monotonic()
+        reporter.say("Pulling")
+        try:
+            record = await self._fetch(pod, name, reporter)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            text = str(error)
+            self._events.pod(
+                pod, WARNING, "Failed", f'Failed to pull image "{image}": {text}', path
+            )
+            self._backoff.next(key, self._clock.monotonic())
+            failure = _pull_failure(image, text)
+            self._timelines.ended(pod, StepKind.PULL, image, failed=True, note=failure.reason)
+            self._failures[key] = f"{failure.reason}: {failure.message}"
+            return failure
+        finally:
+            if self._slots is not None:
+                self._slots.release()
+            reporter.end()
+        self._failures.pop(key, None)
+        ended = self._clock.monotonic()
+        self._timelines.ended(pod, StepKind.PULL, image, note=_waited(began - asked))
+        self._events.pod(
+            pod,
+            NORMAL,
+            "Pulled",
+            f'Successfully pulled image "{image}" in {go_duration(ended - began)} '
+            f"({go_duration(ended - asked)} including waiting). Image size: {record.size} bytes.",
+            path,
+        )
+        return record
+
+    async def _fetch(self, pod: Pod, name: str, reporter: _Reporter) -> ImageRecord:
+        """Pull with what the pod's Secrets give, one after the other. Raises `EngineError`."""
+        if not self._bucket.take(self._clock.monotonic()):
+            raise ImagePullError("pull QPS exceeded")
+        try:
+            found = credentials(pod, name, self._documents.secrets)
+        except BadPullSecret as error:
+            raise ImagePullError(str(error)) from None
+        before = frozenset[str]()
+        if not self._strict:
+            before = frozenset(image.id for image in await self._runtime.list_images())
+        record = await self._pull_with(name, found or (None,), reporter)
+        if not self._strict:
+            await self._pulled.note(record, before)
+        return record
+
+    async def _pull_with(
+        self, name: str, credentials: tuple[RegistryAuth | None, ...], reporter: _Reporter
+    ) -> ImageRecord:
+        errors: list[str] = []
+        for auth in credentials:
+            try:
+                return await self._runtime.pull_image(name, auth=auth, on_progress=reporter.take)
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                errors.append(str(error))
+        raise ImagePullError(aggregated(errors))
+
+    def tell_missing_secrets(self, pod: Pod) -> None:
+        """Say which of the pod's pull secrets there are none of; the pull is tried without."""
+        if pod.spec.imagePullSecrets:
+            names = missing_secrets(pod, self._documents.secrets)
+            if names:
+                text = missing_text(names)
+                self._events.pod(pod, WARNING, "FailedToRetrieveImagePullSecret", text)
+
+    async def _take_slot(self, stopping: asyncio.Event) -> bool:
+        """Wait for a turn; False when the pod began to stop first."""
+        if self._slots is None:
+            return True
+        if not self._slots.locked():
+            return await self._slots.acquire()
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(self._slots.acquire(), name="wait for a pull")
+            stop = group.create_task(stopping.wait(), name="wait for the pod's end")
+            await asyncio.wait((turn, stop), return_when=asyncio.FIRST_COMPLETED)
+            turn.cancel()
+            stop.cancel()
+        return not turn.cancelled()
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._failures if key.startswith(f"{uid}_")]:
+            del self._failures[key]
+            self._backoff.forget(key)
+
+    def collect(self) -> None:
+        """Drop back-offs that nobody has asked for in a while, and why they were."""
+        self._backoff.collect(self._clock.monotonic())
+        for key in [key for key in self._failures if not self._backoff.delay(key)]:
+            del self._failures[key]
+
+
+def _waited(seconds: float) -> str:
+    """For the timeline: other pods' pulls went before."""
+    return f"{seconds:.1f}s of it in the queue" if seconds >= 0.1 else ""
+
+
+def _pull_failure(image: str, text: str) -> ImageFailure:
+    for reason, words in _NAMED_ERRORS.items():
+        if text.startswith(reason):
+            rest = text.removeprefix(reason)
+            return ImageFailure(reason, f"image pull failed for {image} because {words}{rest}")
+    return ImageFailure("ErrImagePull", text)
+
+
+class _Reporter:
+    """Hands one pull's progress on, from whatever thread, at most once a second."""
+
+    def __init__(self, uid: str, label: str, clock: Clock, report: Progress) -> None:
+        self._uid = uid
+        self._label = label
+        self._clock = clock
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._next = 0.0
+        self._over = False
+
+    def say(self, status: str) -> None:
+        self._report(self._uid, f"{self._label}: {status}")
+
+    def take(self, progress: PullProgress) -> None:
+        self._loop.call_soon_threadsafe(self._take, progress)
+
+    def _take(self, progress: PullProgress) -> None:
+        now = self._clock.monotonic()
+        if self._over or now < self._next:
+            return
+        self._next = now + PROGRESS_PERIOD
+        amount = f" {progress.current}/{progress.total}" if progress.total else ""
+        self._report(self._uid, f"{self._label}: {progress.status}{amount}")
+
+    def end(self) -> None:
+        self._over = True
+        self._report(self._uid, None)

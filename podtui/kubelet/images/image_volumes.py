@@ -1,0 +1,91 @@
+"""Volumes that show an image's files: pulled and filled before the containers (reference §10.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from podtui.api.pods import all_containers, pod_ref
+from podtui.api.v1 import Container, Pod, Volume
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.images.image_manager import ImageFailure, ImageManager, ImageWish
+from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.runtime.protocol import ContainerState, Runtime
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFailure:
+    """Why a container that mounts the volume does not start: its waiting reason and message, and
+    what its ``Failed`` event says."""
+
+    reason: str
+    message: str
+    event: str
+
+
+def failed_mount(
+    container: Container, failures: Mapping[str, VolumeFailure]
+) -> VolumeFailure | None:
+    """The last failure among the volumes that the container mounts."""
+    found = [failures[mount.name] for mount in container.volumeMounts if mount.name in failures]
+    return found[-1] if found else None
+
+
+def _mounted(pod: Pod, observed: ObservedPod) -> set[str]:
+    """Names of the volumes that running containers mount."""
+    running = {one.name for one in observed.containers if one.state is ContainerState.RUNNING}
+    return {
+        mount.name
+        for _, container in all_containers(pod)
+        if container.name in running
+        for mount in container.volumeMounts
+    }
+
+
+class ImageVolumes:
+    """Brings images into the volumes that `podtui.runtime.protocol.Runtime.run_sandbox` made."""
+
+    def __init__(self, runtime: Runtime, images: ImageManager) -> None:
+        self._runtime = runtime
+        self._images = images
+
+    async def fill(
+        self, pod: Pod, observed: ObservedPod, sandbox_id: str, stopping: asyncio.Event
+    ) -> dict[str, VolumeFailure]:
+        """Pull and fill each image volume once; failures by volume, which stop the containers that
+        mount it and no other. Raises `EngineUnavailable`."""
+        failures: dict[str, VolumeFailure] = {}
+        busy = _mounted(pod, observed)
+        for volume in used_volumes(pod):
+            failure = await self._fill_one(pod, volume, sandbox_id, stopping, volume.name in busy)
+            if failure is not None:
+                failures[volume.name] = failure
+        return failures
+
+    async def _fill_one(
+        self, pod: Pod, volume: Volume, sandbox_id: str, stopping: asyncio.Event, busy: bool
+    ) -> VolumeFailure | None:
+        source = volume.image
+        if source is None:
+            return None
+        wish = ImageWish(source.reference, source.pullPolicy, "", volume.name)
+        image = await self._images.ensure_image(pod, wish, stopping)
+        if isinstance(image, ImageFailure):
+            return VolumeFailure(image.reason, image.message, image.reason)
+        if busy:
+            # Another image would take the files from under those that read them.
+            return None
+        try:
+            await self._runtime.fill_volume(sandbox_id, volume.name, image.id)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            _LOG.warning("%s: image volume %s: %s", pod_ref(pod), volume.name, error)
+            text = f"ImageVolumeMountFailed: {error}"
+            return VolumeFailure("CreateContainerError", text, text)
+        return None

@@ -1,0 +1,141 @@
+"""Images by hand: listed, removed, pruned and pulled because somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.clock import Clock
+from podtui.errors import EngineConflict, EngineError, EngineUnavailable
+from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.images.disk_images import disk_images
+from podtui.kubelet.images.image_name import with_default_tag
+from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
+
+STEP_PERIOD: Final = 0.25
+"""Seconds between two steps that are told of a pull."""
+
+
+class ImageWork:
+    """Implements `podtui.server.images.ImageKeeper`. ``pods`` are what runs, or ran, of all pods;
+    ``on_change`` is called when there are other images than before. ``strict``: a kubelet counts
+    every image as its own."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        pods: Iterable[ObservedPod],
+        pulled: PulledImages,
+        clock: Clock,
+        strict: bool,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._pods = pods
+        self._pulled = pulled
+        self._clock = clock
+        self._strict = strict
+        self._on_change = on_change
+
+    async def list(self) -> NodeImageList:
+        """What the engine has on its disk. Raises `EngineError`."""
+        return self._told(await self._runtime.list_images())
+
+    async def remove(self, image_id: str) -> None:
+        """Remove an image that nothing uses, whoever brought it, with all its names.
+
+        Raises `LookupError` where there is none with this id, `EngineConflict` where a container
+        has it, and `EngineError`.
+        """
+        images = (await self.list()).items
+        image = next((one for one in images if one.id == image_id), None)
+        if image is None:
+            raise LookupError(f'image "{image_id}" not found')
+        name = name_of(image)
+        if image.usedBy:
+            raise EngineConflict(f"{name} is used by {', '.join(image.usedBy)}")
+        try:
+            await self._runtime.remove_image(image.id)
+        except EngineConflict as error:
+            raise EngineConflict(f"{name} stays: {error}") from error
+        await self._changed(one.id for one in images if one.id != image.id)
+
+    async def prune(self) -> PrunedImages:
+        """Remove every image that podtui brought and nothing uses. Raises `EngineUnavailable`."""
+        images = (await self.list()).items
+        gone: list[NodeImage] = []
+        kept: list[str] = []
+        try:
+            for image in prunable(images):
+                try:
+                    await self._runtime.remove_image(image.id)
+                except EngineUnavailable:
+                    raise
+                except EngineError as error:
+                    kept.append(f"{name_of(image)}: {error}")
+                else:
+                    gone.append(image)
+        finally:
+            ids = {one.id for one in gone}
+            await self._changed(one.id for one in images if one.id not in ids)
+        return PrunedImages(
+            removed=tuple(map(name_of, gone)),
+            sizeBytes=sum(one.sizeBytes for one in gone),
+            kept=tuple(kept),
+        )
+
+    async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage:
+        """Pull an image now, with nobody's secrets but the user's own logins. What was not there
+        before counts as brought by podtui, as with a pod's pull.
+
+        Raises `podtui.kubelet.images.image_name.InvalidImageName` and `EngineError`.
+        """
+        name = with_default_tag(image)
+        before = {one.id for one in await self._runtime.list_images()}
+        record = await self._runtime.pull_image(name, on_progress=_Steps(self._clock, on_step).take)
+        if not self._strict:
+            await self._pulled.note(record, before)
+        self._on_change()
+        return self._told((record,)).items[0]
+
+    def _told(self, images: Iterable[ImageRecord]) -> NodeImageList:
+        return disk_images(images, self._pods, lambda one: self._strict or self._pulled.owns(one))
+
+    async def _changed(self, present: Iterable[str]) -> None:
+        await self._pulled.keep(present)
+        self._on_change()
+
+
+class _Steps:
+    """Hands progress on, from whatever thread, a few times a second."""
+
+    def __init__(self, clock: Clock, tell: Callable[[PullStep], None]) -> None:
+        self._clock = clock
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._next = 0.0
+
+    def take(self, progress: PullProgress) -> None:
+        self._loop.call_soon_threadsafe(self._take, progress)
+
+    def _take(self, progress: PullProgress) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next:
+            self._next = now + STEP_PERIOD
+            self._tell(
+                PullStep(status=progress.status, current=progress.current, total=progress.total)
+            )
+
+
+def prunable(images: Iterable[NodeImage]) -> tuple[NodeImage, ...]:
+    """Those that pruning takes."""
+    return tuple(one for one in images if one.collectable and not one.usedBy)
+
+
+def name_of(image: NodeImage) -> str:
+    """Its first name, or its id where it has none."""
+    return next(iter(image.names), image.id)

@@ -1,0 +1,94 @@
+"""Which images podtui brought onto the machine: those alone are its own to delete."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, Final, cast
+
+from podtui.runtime.protocol import ImageRecord
+
+_LOG = logging.getLogger(__name__)
+FILE: Final = "pulled-images.json"
+
+
+class PulledImages:
+    """The names that each image had when podtui pulled it, by id; kept in a file of the root
+    directory, or nowhere where that is empty (then nothing outlives the process)."""
+
+    def __init__(self, root_dir: str) -> None:
+        self._path = Path(root_dir) / FILE if root_dir else None
+        self._names: dict[str, frozenset[str]] = {}
+
+    async def load(self) -> None:
+        """Read what an earlier kubelet wrote. A damaged file counts as empty: its images then
+        belong to the machine's owner."""
+        if self._path is not None:
+            self._names = await asyncio.to_thread(_read, self._path)
+
+    def owns(self, image: ImageRecord) -> bool:
+        """Whether podtui brought it and nobody gave it another name since."""
+        names = self._names.get(image.id)
+        return names is not None and names.issuperset(image.tags)
+
+    async def add(self, image: ImageRecord) -> None:
+        """It was not there before podtui pulled it, or was podtui's already."""
+        names = self._names.get(image.id, frozenset()) | set(image.tags)
+        if self._names.get(image.id) != names:
+            self._names[image.id] = names
+            await self._write()
+
+    async def note(self, image: ImageRecord, before: Collection[str]) -> None:
+        """It was just pulled; ``before`` are the ids of the images that there were."""
+        if image.id not in before or self.knows(image.id):
+            await self.add(image)
+
+    def knows(self, image_id: str) -> bool:
+        return image_id in self._names
+
+    async def keep(self, present: Iterable[str]) -> None:
+        """Forget all but these ids: the others are gone."""
+        gone = self._names.keys() - set(present)
+        if gone:
+            self._names = {key: value for key, value in self._names.items() if key not in gone}
+            await self._write()
+
+    async def _write(self) -> None:
+        if self._path is not None:
+            document = {image: sorted(names) for image, names in sorted(self._names.items())}
+            text = json.dumps(document, indent=1)
+            try:
+                await asyncio.to_thread(_replace, self._path, text)
+            except OSError as error:
+                _LOG.warning("%s is not written: %s", self._path, error)
+
+
+def _read(path: Path) -> dict[str, frozenset[str]]:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        _LOG.warning("%s cannot be read; no image is collected that it named: %s", path, error)
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        str(key): frozenset(map(str, cast(list[object], names)))
+        for key, names in cast(dict[object, object], found).items()
+        if isinstance(names, list)
+    }
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole: a crash leaves the old one or the new one."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

@@ -1,0 +1,1 @@
+"""What people and monitors ask beyond the records: figures, histories, timelines."""

@@ -1,0 +1,216 @@
+"""What people ask about one pod, and the node, beyond their records: how the pod started, how its
+probes stand, what was used. Who waits for something new is answered when it is there."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from podtui.api.insight import (
+    AT_ONCE,
+    InsightPart,
+    InsightQuery,
+    NetworkSeries,
+    NodeInsight,
+    PodInsight,
+    PodStart,
+    ProbeReport,
+    ProbeRun,
+    UsageSeries,
+)
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.insight.metrics import Metrics
+from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.insight.usage_history import UsageHistory
+from podtui.kubelet.prober.probing import Probes
+
+PROBES_LOOKED_AT: Final = 0.5
+"""Seconds between two looks at probes that somebody waits for."""
+LONGEST_WAIT: Final = 60.0
+OF_HOST: Final = "the pod is on the node's network, whose traffic is not its own"
+UNTOLD_NETWORK: Final = "the engine does not tell of this pod's network"
+UNTOLD_DISK: Final = "neither the engine nor the kernel counts it here"
+UNTOLD_STORAGE: Final = "the engine's storage does not tell how much a container keeps"
+
+
+class Insights:
+    """Implements `podtui.server.insight.PodInsights`. ``find`` gives a pod by namespace and name.
+
+    All raise `LookupError`, with a text for the user, where there is no such pod.
+    """
+
+    def __init__(
+        self,
+        *,
+        find: Callable[[str, str], Pod | None],
+        probes: Probes,
+        metrics: Metrics,
+        timelines: Timelines,
+        clock: Clock,
+    ) -> None:
+        self._find = find
+        self._probes = probes
+        self._metrics = metrics
+        self._history = metrics.history
+        self._timelines = timelines
+        self._clock = clock
+
+    async def insight(
+        self, namespace: str, name: str, query: InsightQuery = AT_ONCE
+    ) -> PodInsight | None:
+        """None: nothing new in all the time that was waited."""
+        until = self._clock.monotonic() + min(query.wait, LONGEST_WAIT)
+        while True:
+            version = self._version(namespace, name, query.part)
+            if version != query.seen:
+                return self._tell(namespace, name, query, version)
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return None
+            await self._news(query.part, left)
+
+    async def node(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
+        """None: nothing new in all the time that was waited."""
+        until = self._clock.monotonic() + min(query.wait, LONGEST_WAIT)
+        while (version := str(self._history.turn.number)) == query.seen:
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return None
+            await self._history.turn.next(left)
+        now = self._clock.now().timestamp()
+        points = self._history.points((), now - query.span, query.span)
+        cpu, memory, pods, storage = points.columns
+        return NodeInsight(
+            time=now,
+            version=version,
+            times=points.times,
+            cpu=_rounded(cpu),
+            memory=tuple(map(int, memory)),
+            pods=tuple(map(int, pods)),
+            storage=_told(storage),
+        )
+
+    async def run_probe(self, namespace: str, name: str, container: str, probe: str) -> ProbeRun:
+        """Run a probe now; the kubelet counts nothing of it."""
+        pod = self._pod(namespace, name)
+        return await self._probes.look(pod.metadata.uid, container, probe)
+
+    def _pod(self, namespace: str, name: str) -> Pod:
+        pod = self._find(namespace, name)
+        if pod is None:
+            raise LookupError(f'pods "{name}" not found')
+        return pod
+
+    # --- news
+
+    def _version(self, namespace: str, name: str, part: InsightPart) -> str:
+        """Another one for each answer that would be another."""
+        if part is InsightPart.STARTS:
+            return _sum(self._starts(namespace, name))
+        uid = self._pod(namespace, name).metadata.uid
+        usage = f"{uid}.{self._history.turn.number}"
+        if part is InsightPart.USAGE:
+            return usage
+        reports = (msgspec.structs.replace(r, nextIn=None) for r in self._reports(namespace, name))
+        probes = _sum(tuple(reports))
+        if part is InsightPart.PROBES:
+            return f"{uid}.{probes}"
+        return f"{usage}.{probes}.{_sum(self._starts(namespace, name))}"
+
+    async def _news(self, part: InsightPart, seconds: float) -> None:
+        """Wait for something that may be new, for ``seconds`` at most."""
+        if part is InsightPart.STARTS:
+            await self._timelines.turn.next(seconds)
+        elif part is InsightPart.USAGE:
+            await self._history.turn.next(seconds)
+        else:
+            # Probes run so often that looking costs less than being told.
+            await self._clock.sleep(min(seconds, PROBES_LOOKED_AT))
+
+    # --- what is told
+
+    def _tell(self, namespace: str, name: str, query: InsightQuery, version: str) -> PodInsight:
+        part, now = query.part, self._clock.now().timestamp()
+        every = part is InsightPart.ALL
+        found = PodInsight(time=now, version=version)
+        if every or part is InsightPart.STARTS:
+            starts = self._starts(namespace, name)
+            found = msgspec.structs.replace(found, starts=starts)
+        if every or part is InsightPart.PROBES:
+            found = msgspec.structs.replace(found, probes=self._reports(namespace, name))
+        if every or part is InsightPart.USAGE:
+            found = msgspec.structs.replace(
+                found,
+                usage=_usage(self._history, namespace, name, now - query.span, query.span),
+                network=_network(self._history, namespace, name, now - query.span, query.span),
+                unmeasured=self._unmeasured(self._pod(namespace, name).metadata.uid),
+            )
+        return found
+
+    def _starts(self, namespace: str, name: str) -> tuple[PodStart, ...]:
+        """Of a pod that is gone too. Raises `LookupError` where there never was one."""
+        starts = self._timelines.starts(namespace, name)
+        return starts if starts or self._pod(namespace, name) else ()
+
+    def _reports(self, namespace: str, name: str) -> tuple[ProbeReport, ...]:
+        return self._probes.reports(self._pod(namespace, name))
+
+    def _unmeasured(self, uid: str) -> dict[str, str]:
+        """By what there is nothing of, why."""
+        found: dict[str, str] = {}
+        network = self._metrics.networks.get(uid)
+        if network is not None and network.interfaces is None:
+            found["network"] = OF_HOST if network.host_network else UNTOLD_NETWORK
+        running = [stats for stats in self._metrics.stats if stats.pod_uid == uid]
+        if running and all(stats.read is None for stats in running):
+            found["disk"] = UNTOLD_DISK
+        sizes = self._metrics.sizes
+        if running and sizes.looked and all(sizes.of(one.id).layer is None for one in running):
+            found["storage"] = UNTOLD_STORAGE
+        return found
+
+
+def _usage(
+    history: UsageHistory, namespace: str, name: str, since: float, span: float
+) -> tuple[UsageSeries, ...]:
+    found: list[UsageSeries] = []
+    for container in history.containers(namespace, name):
+        points = history.points((namespace, name, container), since, span)
+        cpu, memory, read, written, storage = points.columns
+        found.append(
+            UsageSeries(
+                container=container,
+                times=points.times,
+                cpu=_rounded(cpu),
+                memory=tuple(map(int, memory)),
+                read=_told(read),
+                written=_told(written),
+                storage=_told(storage),
+            )
+        )
+    return tuple(found)
+
+
+def _network(
+    history: UsageHistory, namespace: str, name: str, since: float, span: float
+) -> NetworkSeries:
+    points = history.points((namespace, name), since, span)
+    received, sent = points.columns
+    return NetworkSeries(times=points.times, received=_told(received), sent=_told(sent))
+
+
+def _rounded(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(value, 3) for value in values)
+
+
+def _told(values: Iterable[float]) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else round(value, 3) for value in values)
+
+
+def _sum(told: object) -> str:
+    return f"{zlib.crc32(msgspec.json.encode(told)):08x}"

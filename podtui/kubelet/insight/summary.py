@@ -1,0 +1,110 @@
+"""What a look at the pods found, in the words of ``/stats/summary``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from podtui.api.summary import (
+    ContainerSummary,
+    CPUStats,
+    FsStats,
+    InterfaceStats,
+    MemoryStats,
+    NetworkStats,
+    PodReference,
+    PodSummary,
+)
+from podtui.api.times import rfc3339
+from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.insight.layer_sizes import Kept
+from podtui.runtime.protocol import ContainerStats, SandboxStats
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of one pod. ``cores`` gives those in use by a container's name, None where that
+    is not known; ``kept`` what a container keeps on disk, by its id."""
+
+    observed: ObservedPod
+    containers: tuple[ContainerStats, ...]
+    network: SandboxStats | None
+    cores: Callable[[str], float | None]
+    kept: Callable[[str], Kept]
+
+
+def pod_summary(look: Look) -> PodSummary:
+    """Of a pod with one container that runs at least."""
+    observed = look.observed
+    newest = max(look.containers, key=lambda one: one.timestamp)
+    time = rfc3339(newest.timestamp)
+    containers = tuple(
+        _container(look, one) for one in sorted(look.containers, key=lambda one: one.name)
+    )
+    sandbox = observed.sandboxes[0] if observed.sandboxes else None
+    rates = [one.cpu.usageNanoCores for one in containers if one.cpu is not None]
+    return PodSummary(
+        podRef=PodReference(name=observed.name, namespace=observed.namespace, uid=observed.uid),
+        startTime=None if sandbox is None else rfc3339(sandbox.created_at),
+        containers=containers,
+        cpu=CPUStats(
+            time=time,
+            usageNanoCores=_sum(rates),
+            usageCoreNanoSeconds=sum(one.cpu for one in look.containers),
+        ),
+        memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in look.containers)),
+        network=_network(look.network),
+        ephemeralStorage=_storage(time, [look.kept(one.id).total for one in look.containers]),
+    )
+
+
+def _container(look: Look, stats: ContainerStats) -> ContainerSummary:
+    time, kept, cores = rfc3339(stats.timestamp), look.kept(stats.id), look.cores(stats.name)
+    started = next((c.started_at for c in look.observed.containers if c.id == stats.id), None)
+    return ContainerSummary(
+        name=stats.name,
+        startTime=None if started is None else rfc3339(started),
+        cpu=CPUStats(
+            time=time,
+            usageNanoCores=None if cores is None else round(cores * 1e9),
+            usageCoreNanoSeconds=stats.cpu,
+        ),
+        memory=MemoryStats(time=time, workingSetBytes=stats.memory),
+        rootfs=_storage(time, [kept.layer]),
+        logs=_storage(time, [kept.logs]),
+    )
+
+
+def _storage(time: str, sizes: Iterable[int | None]) -> FsStats | None:
+    used = _sum(sizes)
+    return None if used is None else FsStats(time=time, usedBytes=used)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _network(stats: SandboxStats | None) -> NetworkStats | None:
+    if stats is None or not stats.interfaces:
+        return None
+    interfaces = tuple(
+        InterfaceStats(
+            name=one.name,
+            rxBytes=one.received,
+            rxErrors=one.receive_errors,
+            txBytes=one.sent,
+            txErrors=one.send_errors,
+        )
+        for one in stats.interfaces
+    )
+    first = interfaces[0]
+    return NetworkStats(
+        time=rfc3339(stats.timestamp),
+        name=first.name,
+        rxBytes=first.rxBytes,
+        rxErrors=first.rxErrors,
+        txBytes=first.txBytes,
+        txErrors=first.txErrors,
+        interfaces=interfaces,
+    )

@@ -1,0 +1,1 @@
+"""The node: its record, its engine, its pressures and its end (reference §14)."""

@@ -1,0 +1,153 @@
+"""The eviction manager: watches what the node has left, says so, and frees what it may (reference
+§14.2).
+
+It ends no pod: every pod of a manifest folder is static, hence critical, and no kubelet evicts such
+a one (reference §0.3). The pod that would have to go first is named on the node's record instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.quantity import parse_quantity
+from podtui.api.thresholds import ALLOCATABLE_MEMORY, MEMORY, NODEFS, NODEFS_INODES, Threshold
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.errors import EngineError
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.node.eviction_rank import PodUsage, ranked
+from podtui.kubelet.node.host import Host
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.node.pressure import (
+    CONDITIONS,
+    DISK_PRESSURE,
+    RESOURCES,
+    Pressure,
+    advance,
+    met,
+    pods_memory,
+)
+from podtui.kubelet.node.signals import Observations
+from podtui.runtime.protocol import Runtime
+
+_LOG = logging.getLogger(__name__)
+MONITORING_PERIOD: Final = 10.0
+
+
+class EvictionManager:
+    """``pods`` are those that run; ``reclaim`` removes dead containers and unused images."""
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        runtime: Runtime,
+        link: EngineLink,
+        node: NodeManager,
+        events: EventRecorder,
+        clock: Clock,
+        config: KubeletConfig,
+        pods: Callable[[], Iterable[Pod]],
+        reclaim: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._host = host
+        self._runtime = runtime
+        self._link = link
+        self._node = node
+        self._events = events
+        self._clock = clock
+        self._config = config
+        self._pods = pods
+        self._reclaim = reclaim
+        self._thresholds = config.eviction_thresholds()
+        self._pressure = Pressure()
+
+    async def run(self) -> None:
+        """Endless; idle while the engine's machine is another one, of which nothing is known."""
+        while True:
+            await self._link.wait_ready()
+            info = self._link.info
+            if info is not None and info.local:
+                try:
+                    await self._look(info.root_dir)
+                except EngineError as error:
+                    self._link.suspect(error)
+            await self._clock.sleep(MONITORING_PERIOD)
+
+    async def _look(self, engine_root: str) -> None:
+        observed = await self._observe(engine_root)
+        self._pressure = advance(
+            self._pressure,
+            self._thresholds,
+            observed,
+            now=self._clock.monotonic(),
+            transition=self._config.eviction_pressure_transition_period,
+        )
+        due = self._pressure.due
+        self._node.set_pressure(self._pressure.conditions)
+        if not due or await self._relieved(due[0], engine_root):
+            self._node.set_would_evict("")
+            return
+        await self._name_who_would_go(RESOURCES[due[0].signal])
+
+    async def _observe(self, engine_root: str) -> Observations:
+        root = self._config.root_dir or engine_root
+        seen = dict(await asyncio.to_thread(self._host.signals, engine_root, root))
+        memory = seen.get(MEMORY)
+        if memory is not None:
+            reserved = self._reserved_memory()
+            pods = pods_memory(memory, reserved, None, self._thresholds)
+            if pods is None:
+                used = sum(one.memory for one in await self._runtime.stats())
+                pods = pods_memory(memory, reserved, used, self._thresholds)
+            if pods is not None:
+                seen[ALLOCATABLE_MEMORY] = pods
+        return seen
+
+    def _reserved_memory(self) -> int:
+        reserved = (self._config.system_reserved, self._config.kube_reserved)
+        return sum(parse_quantity(one["memory"]).value() for one in reserved if "memory" in one)
+
+    async def _relieved(self, threshold: Threshold, engine_root: str) -> bool:
+        """Say what is short, free what nobody uses, and look whether that was enough."""
+        resource = RESOURCES[threshold.signal]
+        _LOG.warning("the node is short of %s (%s)", resource, threshold.signal)
+        self._events.node(WARNING, "EvictionThresholdMet", f"Attempting to reclaim {resource}")
+        if not await self._can_free(threshold, engine_root):
+            return False
+        await self._reclaim()
+        observed = await self._observe(engine_root)
+        return not met(self._thresholds, observed, reclaimed=True)
+
+    async def _can_free(self, threshold: Threshold, engine_root: str) -> bool:
+        """Whether images and dead containers lie on the disk that is short."""
+        if CONDITIONS[threshold.signal] != DISK_PRESSURE:
+            return False
+        if threshold.signal not in (NODEFS, NODEFS_INODES) or not self._config.root_dir:
+            return True
+        ours = await asyncio.to_thread(self._host.disk, self._config.root_dir)
+        engines = await asyncio.to_thread(self._host.disk, engine_root)
+        return ours is not None and engines is not None and ours.device == engines.device
+
+    async def _name_who_would_go(self, resource: str) -> None:
+        pods = tuple(self._pods())
+        usage = await self._usage(pods) if resource == "memory" else {}
+        order = ranked(resource, pods, usage)
+        for pod in order:
+            _LOG.warning("cannot evict a critical pod: %s", pod_ref(pod))
+        _LOG.warning("unable to evict any pods from the node")
+        first = order[0].metadata if order else None
+        self._node.set_would_evict("" if first is None else f"{first.namespace}/{first.name}")
+
+    async def _usage(self, pods: Sequence[Pod]) -> dict[str, PodUsage]:
+        used: dict[str, int] = {}
+        for stats in await self._runtime.stats():
+            used[stats.pod_uid] = used.get(stats.pod_uid, 0) + stats.memory
+        mine = {pod.metadata.uid for pod in pods}
+        return {uid: PodUsage(memory=amount) for uid, amount in used.items() if uid in mine}

@@ -1,0 +1,120 @@
+"""Whether the engine answers: connect, notice a loss, connect again (reference §3).
+
+While it does not, nothing is consumed and nothing is forgotten: the sync loop and every worker wait
+on `EngineLink.wait_ready`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from podtui.clock import Clock
+from podtui.errors import EngineError
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.runtime.protocol import EngineInfo, Runtime
+
+_LOG = logging.getLogger(__name__)
+FIRST_DELAY = 0.1
+LAST_DELAY = 5.0
+
+
+class EngineLink:
+    """Owns the connection's state. ``on_connected`` (the first relist) is part of connecting; the
+    link is ready once it returned; ``on_change`` is told of every turn."""
+
+    def __init__(self, runtime: Runtime, clock: Clock, config: KubeletConfig) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._config = config
+        self._ready = asyncio.Event()
+        self._suspect = asyncio.Event()
+        self._last_ok: float | None = None
+        self.info: EngineInfo | None = None
+        self.error = ""
+
+    @property
+    def ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def wait_ready(self) -> None:
+        if not self._ready.is_set():
+            await self._ready.wait()
+
+    def suspect(self, error: Exception) -> None:
+        """A call failed as if the engine were gone: look at once."""
+        if self._ready.is_set():
+            _LOG.debug("the engine is looked at because of: %s", error)
+            self._suspect.set()
+
+    def answered(self) -> None:
+        """A call succeeded, which is as good as a ping."""
+        self._last_ok = self._clock.monotonic()
+
+    def problems(self) -> tuple[str, ...]:
+        """What keeps the node from being ready, as the kubelet words it."""
+        if self._last_ok is None:
+            known = "container runtime status check may not have completed yet"
+            return (known,) if self._config.strict or not self.error else (known, self._not_ready())
+        if self.ready:
+            return ()
+        silent = self._clock.monotonic() - self._last_ok >= self._config.runtime_down_after
+        down = ("container runtime is down",) if silent else ()
+        return down if self._config.strict else (*down, self._not_ready())
+
+    def _not_ready(self) -> str:
+        return f"container runtime not ready: {self.error}"
+
+    async def run(
+        self, on_connected: Callable[[], Awaitable[None]], on_change: Callable[[], None]
+    ) -> None:
+        """Endless."""
+        delay = FIRST_DELAY
+        while True:
+            try:
+                # The engine's own time-outs are shorter; this one is for an engine that hangs.
+                async with asyncio.timeout(60.0):
+                    self.info = await self._runtime.connect()
+                    await on_connected()
+            except (EngineError, TimeoutError) as error:
+                self._lose(error, on_change)
+                await self._clock.sleep(delay)
+                delay = min(LAST_DELAY, 2 * delay)
+                continue
+            delay = FIRST_DELAY
+            self.error = ""
+            self.answered()
+            self._suspect.clear()
+            self._ready.set()
+            _LOG.info("engine %s %s answers", self.info.name, self.info.version)
+            on_change()
+            self._lose(await self._watch(), on_change)
+
+    async def _watch(self) -> Exception:
+        """Return what the engine failed with, once it does."""
+        while True:
+            try:
+                async with asyncio.timeout(self._config.ping_period):
+                    await self._suspect.wait()
+            except TimeoutError:
+                quiet = self._clock.monotonic() - (self._last_ok or 0.0)
+                if quiet < self._config.ping_period:
+                    continue
+            self._suspect.clear()
+            try:
+                async with asyncio.timeout(self._config.runtime_down_after):
+                    await self._runtime.ping()
+            except (EngineError, TimeoutError) as error:
+                return error
+            self.answered()
+
+    def _lose(self, error: Exception, on_change: Callable[[], None]) -> None:
+        was_ready = self._ready.is_set()
+        self._ready.clear()
+        text = str(error) or "the engine does not answer"
+        changed = text != self.error
+        self.error = text
+        if was_ready or changed:
+            _LOG.warning("Skipping pod synchronization: %s", text)
+            on_change()

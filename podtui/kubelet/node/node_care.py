@@ -1,0 +1,89 @@
+"""What keeps the node itself fit: image collection, pressure, the kernel's log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.images.image_gc import ImageCollector
+from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.node.eviction import EvictionManager
+from podtui.kubelet.node.host import Host
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.node.oom import watch_oom
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.runtime.protocol import Runtime
+
+
+class NodeCare:
+    """``pods`` are those that run; ``collect`` removes every container that is dead for good."""
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        runtime: Runtime,
+        link: EngineLink,
+        node: NodeManager,
+        cache: PodCache,
+        events: EventRecorder,
+        clock: Clock,
+        config: KubeletConfig,
+        pulled: PulledImages,
+        pods: Callable[[], Iterable[Pod]],
+        collect: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._host = host
+        self._cache = cache
+        self._collect = collect
+        self._link = link
+        self._events = events
+        self._images = ImageCollector(
+            host=host,
+            runtime=runtime,
+            link=link,
+            events=events,
+            clock=clock,
+            config=config,
+            pulled=pulled,
+            used=self._used_images,
+            on_change=node.images_changed,
+        )
+        self._eviction = EvictionManager(
+            host=host,
+            runtime=runtime,
+            link=link,
+            node=node,
+            events=events,
+            clock=clock,
+            config=config,
+            pods=pods,
+            reclaim=self._reclaim,
+        )
+
+    def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """The loops, by name."""
+        return {
+            "eviction": self._eviction.run,
+            "image collection": self._images.run,
+            "kernel log": self._hear_kernel,
+        }
+
+    def _used_images(self) -> frozenset[str]:
+        return frozenset(
+            container.image_id for observed in self._cache for container in observed.containers
+        )
+
+    async def _reclaim(self) -> None:
+        await self._collect()
+        await self._images.delete_unused()
+
+    async def _hear_kernel(self) -> None:
+        await self._link.wait_ready()
+        info = self._link.info
+        if info is not None and info.local:
+            await watch_oom(self._events, self._host.kernel_log)

@@ -1,0 +1,282 @@
+"""This node: its record, its conditions, and what the other loops need to know of it (reference
+§14.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from podtui.api.names import WOULD_EVICT
+from podtui.api.v1 import Node, NodeStatus, ObjectMeta
+from podtui.clock import Clock
+from podtui.errors import EngineError, PodtuiError
+from podtui.kubelet.base.annotations import ENGINE_LACKS, SIMULATED
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import NodeResources, NodeView
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.node.host import Host, HostFacts
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.node.node_status import (
+    Health,
+    Machine,
+    condition_events,
+    node_labels,
+    node_resources,
+    node_status,
+    reboot_event,
+    same_but_heartbeat,
+)
+from podtui.runtime.protocol import EngineInfo, ImageRecord, Runtime
+from podtui.store.protocol import Records
+
+_LOG = logging.getLogger(__name__)
+SIMULATED_DISK: Final = 100 << 30
+SIMULATED_IP: Final = "127.0.0.1"
+SHUTTING_DOWN: Final = "node is shutting down"
+UNWATCHED: Final = (
+    "pressure: the engine is on another machine, whose memory, disk and processes are not seen"
+)
+
+
+class NodeManager:
+    """Writes the node's record when something changed, and every five minutes at least.
+
+    ``problem`` is PLEG's; ``on_resources`` is called when the node came to have more or less.
+    ``host`` is None where no machine may be looked at.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        records: Records,
+        events: EventRecorder,
+        link: EngineLink,
+        clock: Clock,
+        config: KubeletConfig,
+        host: Host | None,
+        problem: Callable[[], str],
+        on_resources: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._records = records
+        self._events = events
+        self._link = link
+        self._clock = clock
+        self._config = config
+        self._host = host
+        self._problem = problem
+        self._on_resources = on_resources
+        self._soon = asyncio.Event()
+        self._facts = HostFacts()
+        self._disk_capacity = SIMULATED_DISK if config.simulated else 0
+        self._would_evict = ""
+        self._images: tuple[ImageRecord, ...] = ()
+        self._images_stale = True
+        self._known_engine: EngineInfo | None = None
+        self._view = NodeView(
+            name=config.node_name,
+            labels=dict(config.node_labels),
+            resources=NodeResources(capacity={}, allocatable={}),
+            allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
+        )
+        self._node: Node | None = None
+        self._status: NodeStatus | None = None
+        self._reported_at: float | None = None
+
+    @property
+    def uid(self) -> str:
+        """Of the node's record; empty before `register`."""
+        return "" if self._node is None else self._node.metadata.uid
+
+    @property
+    def host_ips(self) -> tuple[str, ...]:
+        """The node's addresses, primary first; none for an engine on another machine."""
+        if self._config.simulated:
+            return (SIMULATED_IP,)
+        return self._facts.ips
+
+    def view(self) -> NodeView:
+        """What admission and configurations know of the node. Without an engine it has nothing."""
+        return self._view
+
+    def refresh_soon(self) -> None:
+        """Compute the status now: something about the engine changed."""
+        self._soon.set()
+
+    def images_changed(self) -> None:
+        """An image came or went."""
+        self._images_stale = True
+
+    def set_pressure(self, conditions: tuple[str, ...]) -> None:
+        """The node is under these pressures (condition types), and no other."""
+        if conditions != self._view.conditions:
+            self._view = replace(self._view, conditions=conditions)
+            self.refresh_soon()
+
+    def set_would_evict(self, pod: str) -> None:
+        """Name the pod that would have to go first (``namespace/name``), empty for none."""
+        if pod != self._would_evict:
+            self._would_evict = pod
+            self.refresh_soon()
+
+    def begin_shutdown(self) -> None:
+        """From now on the node is not ready and admits nothing."""
+        self._view = replace(self._view, shutting_down=True)
+        self.refresh_soon()
+
+    async def learn(self) -> None:
+        """Take in the engine that has just answered; a step of connecting."""
+        engine = self._link.info
+        if engine is None or engine == self._known_engine:
+            return
+        if engine.local and self._host is not None:
+            self._facts = await asyncio.to_thread(self._host.facts)
+            disk = await asyncio.to_thread(self._host.disk, engine.root_dir)
+            disk = disk or await asyncio.to_thread(self._host.disk, "/")
+            self._disk_capacity = 0 if disk is None else disk.capacity
+        elif not self._config.simulated:
+            _LOG.info("%s", UNWATCHED)
+        self._known_engine = engine
+        resources = node_resources(
+            engine,
+            system_reserved=self._config.system_reserved,
+            kube_reserved=self._config.kube_reserved,
+            eviction_hard=self._hard_thresholds(),
+            max_pods=self._config.max_pods,
+            disk_capacity=self._disk_capacity,
+            hugepages=self._facts.huge_pages,
+        )
+        if resources != self._view.resources:
+            text = "Updated Node Allocatable limit across pods"
+            self._events.node(NORMAL, "NodeAllocatableEnforced", text)
+        self._view = replace(
+            self._view,
+            labels={
+                **node_labels(self._config.node_name, engine),
+                **self._config.node_labels,
+            },
+            resources=resources,
+            os=engine.os or "linux",
+            kernel="" if self._config.simulated else engine.kernel,
+            apparmor=engine.apparmor,
+            supplemental_groups_policy=engine.supplemental_groups_policy,
+        )
+        self._on_resources()
+
+    def _hard_thresholds(self) -> dict[str, str]:
+        every = self._config.eviction_thresholds()
+        return {one.signal: one.value for one in every if one.grace == 0}
+
+    async def register(self) -> None:
+        """See to it that there is a record of the node, which the mirror pods belong to. What is
+        on record from before stays until the engine has, or has not, answered."""
+        found = await self._records.get("nodes", "", self._config.node_name)
+        if isinstance(found, Node):
+            self._node, self._status = found, found.status
+            return
+        status = self._compute(())
+        self._tell(status)
+        await self._put(status)
+
+    def _tell(self, status: NodeStatus) -> None:
+        """The events of what is about to go on record."""
+        name = self._config.node_name
+        if (text := reboot_event(name, self._status, status)) is not None:
+            self._events.node(WARNING, "Rebooted", text)
+        for reason, message in condition_events(name, self._status, status):
+            self._events.node(NORMAL, reason, message)
+
+    async def run(self) -> None:
+        """Endless."""
+        while True:
+            try:
+                async with asyncio.timeout(self._config.node_status_period):
+                    await self._soon.wait()
+            except TimeoutError:
+                pass
+            self._soon.clear()
+            try:
+                await self._update()
+            except PodtuiError as error:
+                _LOG.warning("the node's record is not written: %s", error)
+
+    async def _update(self) -> None:
+        problems = self._link.problems()
+        if self._link.ready and (stalled := self._problem()):
+            problems = (*problems, stalled)
+        if self._view.shutting_down:
+            problems = (*problems, SHUTTING_DOWN)
+        if self._link.ready and self._images_stale:
+            await self._read_images()
+        status = self._compute(problems)
+        now = self._clock.monotonic()
+        overdue = self._reported_at is None or (
+            now - self._reported_at >= self._config.node_report_period
+        )
+        changed = self._status is None or not same_but_heartbeat(self._status, status)
+        self._tell(status)
+        if changed or overdue or self._node is None or self._metadata_differs(self._node):
+            self._images_stale = overdue
+            await self._put(status)
+            self._reported_at = now
+
+    def _metadata_differs(self, node: Node) -> bool:
+        meta = node.metadata
+        return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
+
+    async def _read_images(self) -> None:
+        self._images_stale = False
+        try:
+            self._images = await self._runtime.list_images()
+        except EngineError as error:
+            self._images_stale = True
+            self._link.suspect(error)
+
+    def _compute(self, problems: tuple[str, ...]) -> NodeStatus:
+        facts = self._facts
+        if self._known_engine is None:
+            problems = problems or self._link.problems()
+        return node_status(
+            name=self._config.node_name,
+            engine=self._known_engine,
+            resources=self._view.resources,
+            now=self._clock.now(),
+            previous=self._status,
+            health=Health(pressures=self._view.conditions, errors=problems),
+            images=self._images,
+            machine=Machine(
+                machine_id=facts.machine_id,
+                system_uuid=facts.system_uuid,
+                boot_id=facts.boot_id,
+                addresses=self.host_ips,
+            ),
+        )
+
+    def _annotations(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        engine = self._known_engine
+        lacking = () if engine is None else engine.lacking
+        if engine is not None and not engine.local and not self._config.simulated:
+            lacking = (*lacking, UNWATCHED)
+        if lacking:
+            found[ENGINE_LACKS] = "; ".join(lacking)
+        if self._config.simulated:
+            found[SIMULATED] = "true"
+        if self._would_evict:
+            found[WOULD_EVICT] = self._would_evict
+        return found
+
+    async def _put(self, status: NodeStatus) -> None:
+        meta = ObjectMeta(
+            name=self._config.node_name,
+            uid=self.uid,
+            labels=dict(self._view.labels),
+            annotations=self._annotations(),
+        )
+        node = Node(apiVersion="v1", kind="Node", metadata=meta, status=status)
+        self._node = await self._records.put("nodes", node)
+        self._status = status

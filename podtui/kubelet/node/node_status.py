@@ -1,0 +1,299 @@
+"""What a node has and how it fares (reference §5.1, 14.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.thresholds import threshold_amount
+from podtui.api.times import rfc3339
+from podtui.api.v1 import (
+    ContainerImage,
+    DaemonEndpoint,
+    NodeAddress,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeStatus,
+    NodeSystemInfo,
+)
+from podtui.kubelet.base.resources import in_unit
+from podtui.kubelet.base.types import NodeResources
+from podtui.runtime.protocol import EngineInfo, ImageRecord
+
+MAX_IMAGES: Final = 50
+MAX_IMAGE_NAMES: Final = 5
+KUBELET_VERSION: Final = "v1.36.2"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_EVICTED_FROM: Final = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pressure:
+    type: str
+    true: tuple[str, str]
+    false: tuple[str, str]
+
+
+_PRESSURES: Final = (
+    _Pressure(
+        "MemoryPressure",
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ),
+    _Pressure(
+        "DiskPressure",
+        ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ),
+    _Pressure(
+        "PIDPressure",
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ),
+)
+
+
+def architecture(engine: EngineInfo) -> str:
+    """Kubernetes' word for the machine's architecture."""
+    return _ARCHITECTURES.get(engine.architecture, engine.architecture)
+
+
+def node_labels(name: str, engine: EngineInfo) -> dict[str, str]:
+    """The labels that a kubelet gives its node."""
+    system, machine = engine.os or "linux", architecture(engine)
+    return {
+        "beta.kubernetes.io/arch": machine,
+        "beta.kubernetes.io/os": system,
+        "kubernetes.io/arch": machine,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": system,
+    }
+
+
+def node_resources(
+    engine: EngineInfo,
+    *,
+    system_reserved: Mapping[str, str],
+    kube_reserved: Mapping[str, str],
+    eviction_hard: Mapping[str, str],
+    max_pods: int,
+    disk_capacity: int,
+    hugepages: Mapping[str, int] | None = None,
+) -> NodeResources:
+    """What the machine has and what of it pods may ask for.
+
+    Allocatable is capacity less what is reserved and the hard eviction thresholds, never below 0;
+    its memory is less by all huge pages too. ``hugepages`` is in bytes by page size (``2Mi``).
+    """
+    pages = {f"hugepages-{size}": amount for size, amount in (hugepages or {}).items()}
+    capacity = {
+        "cpu": engine.cpus * 1000,
+        "memory": engine.memory,
+        "ephemeral-storage": disk_capacity,
+        "pods": max_pods,
+        **pages,
+    }
+    allocatable: dict[str, int] = {}
+    for name, amount in capacity.items():
+        left = amount
+        for reserved in (system_reserved, kube_reserved):
+            if name in reserved:
+                left -= in_unit(name, parse_quantity(reserved[name]))
+        threshold = eviction_hard.get(_EVICTED_FROM.get(name, ""))
+        if threshold is not None:
+            left -= threshold_amount(threshold, amount)
+        if name == "memory":
+            left -= sum(pages.values())
+        allocatable[name] = max(left, 0)
+    return NodeResources(capacity=capacity, allocatable=allocatable)
+
+
+def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts (cpu in milli) as canonical quantities, as the node's status shows them."""
+    found: dict[str, str] = {}
+    for name, amount in sorted(amounts.items()):
+        if name == "cpu":
+            found[name] = str(Quantity.of_milli(amount))
+        else:
+            form = Format.DECIMAL_SI if name == "pods" else Format.BINARY_SI
+            found[name] = str(Quantity.of(amount, form))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The ids of the machine that the engine runs on; empty where they are not known."""
+
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""
+    addresses: tuple[str, ...] = ()
+    """IPs, the primary one first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How the node fares: the pressures that are on, and why it is not ready, if it is not."""
+
+    pressures: Collection[str] = field(default_factory=frozenset[str])
+    errors: Sequence[str] = ()
+
+
+def aggregated(errors: Sequence[str]) -> str:
+    """Several errors as one text: one alone as it is, more in brackets, none twice."""
+    distinct = tuple(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _conditions(
+    health: Health, previous: NodeStatus | None, now: datetime
+) -> tuple[NodeCondition, ...]:
+    stamp = rfc3339(now)
+    before = {one.type: one for one in (previous.conditions if previous is not None else ())}
+
+    def condition(kind: str, true: bool, words: tuple[str, str]) -> NodeCondition:
+        status = "True" if true else "False"
+        old = before.get(kind)
+        kept = old.lastTransitionTime if old is not None and old.status == status else None
+        reason, message = words
+        return NodeCondition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message,
+            lastHeartbeatTime=stamp,
+            lastTransitionTime=kept or stamp,
+        )
+
+    found = [
+        condition(
+            one.type,
+            one.type in health.pressures,
+            one.true if one.type in health.pressures else one.false,
+        )
+        for one in _PRESSURES
+    ]
+    ready = not health.errors
+    words = (
+        ("KubeletReady", "kubelet is posting ready status")
+        if ready
+        else ("KubeletNotReady", aggregated(health.errors))
+    )
+    return (*found, condition("Ready", ready, words))
+
+
+def _images(images: Sequence[ImageRecord]) -> tuple[ContainerImage, ...]:
+    named = [
+        ContainerImage(names=(*image.digests, *image.tags)[:MAX_IMAGE_NAMES], sizeBytes=image.size)
+        for image in images
+        if image.digests or image.tags
+    ]
+    named.sort(key=lambda one: (-(one.sizeBytes or 0), one.names))
+    return tuple(named[:MAX_IMAGES])
+
+
+def node_status(
+    *,
+    name: str,
+    engine: EngineInfo | None,
+    resources: NodeResources,
+    now: datetime,
+    previous: NodeStatus | None = None,
+    health: Health | None = None,
+    images: Sequence[ImageRecord] = (),
+    machine: Machine | None = None,
+    port: int | None = None,
+    kubelet_version: str = KUBELET_VERSION,
+) -> NodeStatus:
+    """The node's status: addresses, capacity, conditions in the kubelet's order, images.
+
+    ``engine`` is None while none ever answered. ``lastTransitionTime`` moves only where a
+    condition's status does. ``port`` is the API's.
+    """
+    ids = machine or Machine()
+    health = health or Health()
+    addresses = [NodeAddress(type="InternalIP", address=ip) for ip in ids.addresses]
+    addresses.append(NodeAddress(type="Hostname", address=name))
+    info = None if previous is None else previous.nodeInfo
+    if engine is not None:
+        info = NodeSystemInfo(
+            architecture=architecture(engine),
+            bootID=ids.boot_id,
+            containerRuntimeVersion=f"{engine.name}://{engine.version}",
+            kernelVersion=engine.kernel,
+            kubeProxyVersion="",
+            kubeletVersion=kubelet_version,
+            machineID=ids.machine_id,
+            operatingSystem=engine.os,
+            osImage=engine.operating_system,
+            systemUUID=ids.system_uuid,
+        )
+    endpoints = None
+    if port is not None:
+        endpoints = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=port))
+    return NodeStatus(
+        addresses=tuple(addresses),
+        capacity=resource_texts(resources.capacity),
+        allocatable=resource_texts(resources.allocatable),
+        conditions=_conditions(health, previous, now),
+        daemonEndpoints=endpoints,
+        images=_images(images),
+        nodeInfo=info,
+    )
+
+
+_EVENTS: Final = {
+    ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("DiskPressure", "True"): "NodeHasDiskPressure",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("PIDPressure", "True"): "NodeHasInsufficientPID",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+    ("Ready", "True"): "NodeReady",
+    ("Ready", "False"): "NodeNotReady",
+}
+
+
+def condition_events(
+    name: str, previous: NodeStatus | None, status: NodeStatus
+) -> tuple[tuple[str, str], ...]:
+    """(reason, message) of the Normal events on the node for conditions that turned.
+
+    A node that is new says so of its pressures, and not of its readiness.
+    """
+    before = {one.type: one.status for one in (previous.conditions if previous else ())}
+    found: list[tuple[str, str]] = []
+    for one in status.conditions:
+        known = before.get(one.type)
+        if known == one.status or (known is None and one.type == "Ready"):
+            continue
+        reason = _EVENTS.get((one.type, one.status))
+        if reason is not None:
+            found.append((reason, f"Node {name} status is now: {reason}"))
+    return tuple(found)
+
+
+def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> str | None:
+    """The text of the event for a machine that was started anew since ``previous``."""
+    before = None if previous is None else previous.nodeInfo
+    boot = "" if status.nodeInfo is None else status.nodeInfo.bootID
+    if before is None or not before.bootID or not boot or before.bootID == boot:
+        return None
+    return f"Node {name} has been rebooted, boot id: {boot}"
+
+
+def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
+    """Whether two statuses differ in nothing but when they were computed."""
+
+    def still(status: NodeStatus) -> NodeStatus:
+        quiet = tuple(
+            msgspec.structs.replace(one, lastHeartbeatTime=None) for one in status.conditions
+        )
+        return msgspec.structs.replace(status, conditions=quiet)
+
+    return still(left) == still(right)

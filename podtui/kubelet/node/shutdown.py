@@ -1,0 +1,115 @@
+"""Graceful node shutdown (reference §14.7): the pods end in steps, the most important ones last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from podtui.api.pods import pod_ref
+from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.base.resources import SYSTEM_CRITICAL_PRIORITY
+from podtui.kubelet.events.recorder import NORMAL, EventRecorder
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.pods.pod_workers import PodWorkers
+from podtui.kubelet.status.pod_status import ended_status
+
+_LOG = logging.getLogger(__name__)
+REASON: Final = "Terminated"
+MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
+Steps = Sequence[tuple[int, float]]
+"""(priority, seconds) pairs, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownGroup:
+    """Pods that end together, and the seconds that they have for it."""
+
+    seconds: float
+    pods: tuple[Pod, ...]
+
+
+def shutdown_steps(grace: float, critical: float, by_priority: Steps) -> Steps:
+    """The steps that the settings ask for, all durations in seconds; none where graceful shutdown
+    is off."""
+    if by_priority:
+        return tuple(sorted(by_priority))
+    if grace <= 0:
+        return ()
+    return ((0, grace - critical), (SYSTEM_CRITICAL_PRIORITY, critical))
+
+
+def shutdown_groups(steps: Steps, pods: Iterable[Pod]) -> tuple[ShutdownGroup, ...]:
+    """Every pod in the highest step that is not above its priority, or else in the lowest one.
+    Being static counts for nothing here."""
+    groups: list[list[Pod]] = [[] for _ in steps]
+    for pod in pods:
+        priority = pod.spec.priority or 0
+        reached = [index for index, (lowest, _) in enumerate(steps) if lowest <= priority]
+        groups[max(reached, default=0)].append(pod)
+    return tuple(
+        ShutdownGroup(seconds, tuple(group))
+        for (_, seconds), group in zip(steps, groups, strict=True)
+    )
+
+
+class NodeShutdown:
+    """``pods`` are those that run."""
+
+    def __init__(
+        self,
+        *,
+        steps: Steps,
+        node: NodeManager,
+        events: EventRecorder,
+        clock: Clock,
+        pods: Callable[[], Iterable[Pod]],
+    ) -> None:
+        self._steps = steps
+        self._node = node
+        self._events = events
+        self._clock = clock
+        self._pods = pods
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self._steps)
+
+    async def run(self, workers: PodWorkers) -> None:
+        """End all pods, group by group; returns when the last group has ended or its time is up."""
+        self._node.begin_shutdown()
+        self._events.node(NORMAL, "Shutdown", "Shutdown manager detected shutdown event")
+        for group in shutdown_groups(self._steps, self._pods()):
+            if not group.pods:
+                continue
+            ended = [self._end(workers, pod, group.seconds) for pod in group.pods]
+            try:
+                async with asyncio.timeout(group.seconds):
+                    for stopped in ended:
+                        if stopped is not None:
+                            await stopped.wait()
+            except TimeoutError:
+                _LOG.warning("some pods have not ended within %.0f s", group.seconds)
+
+    def _end(self, workers: PodWorkers, pod: Pod, seconds: float) -> asyncio.Event | None:
+        grace = int(seconds)
+        own = pod.spec.terminationGracePeriodSeconds
+        if own is not None and own <= grace:
+            grace = own
+        _LOG.info("pod %s has %d s to end: the node is shutting down", pod_ref(pod), grace)
+        return workers.kill(
+            pod.metadata.uid,
+            grace=grace,
+            decorate=partial(
+                ended_status,
+                pod,
+                reason=REASON,
+                message=MESSAGE,
+                disruption=MESSAGE,
+                now=self._clock.now(),
+            ),
+        )

@@ -1,0 +1,213 @@
+"""From the runtime's records to `ObservedPod`: inspect only what changed, keep the rest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from podtui.api.names import CONTAINER_HASH, CONTAINER_IMAGE_REF, CONTAINER_TERMINATION_POLICY
+from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ObservedSandbox
+from podtui.kubelet.status.termination import (
+    FILE_LIMIT,
+    LOG_LINES,
+    needs_logs,
+    termination_message,
+)
+from podtui.runtime.protocol import (
+    ContainerRecord,
+    ContainerState,
+    ContainerStatus,
+    LogOptions,
+    Runtime,
+    SandboxRecord,
+    SandboxState,
+    SandboxStatus,
+)
+
+_LOG = logging.getLogger(__name__)
+_SETTLED: Final = (ContainerState.EXITED,)
+
+Signature = frozenset[tuple[str, str]]
+
+
+def signature(
+    sandboxes: Iterable[SandboxRecord], containers: Iterable[ContainerRecord]
+) -> Signature:
+    """What a list says of a pod: ids with their states."""
+    return frozenset(
+        [(s.id, s.state.value) for s in sandboxes] + [(c.id, c.state.value) for c in containers]
+    )
+
+
+class PodObserver:
+    """Turns lists into observations."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._sandboxes: dict[str, ObservedSandbox] = {}
+        self._containers: dict[str, ObservedContainer] = {}
+
+    def note_sandbox(self, status: SandboxStatus) -> None:
+        """Learn a sandbox that somebody else has just inspected."""
+        self._sandboxes[status.record.id] = _sandbox(status)
+
+    def sandbox(self, sandbox_id: str) -> ObservedSandbox | None:
+        return self._sandboxes.get(sandbox_id)
+
+    def forget(self, observed: ObservedPod | None) -> None:
+        if observed is not None:
+            for sandbox in observed.sandboxes:
+                self._sandboxes.pop(sandbox.id, None)
+            for container in observed.containers:
+                self._containers.pop(container.id, None)
+
+    def forget_running(self, observed: ObservedPod | None) -> None:
+        """Inspect the running containers anew when they are seen next."""
+        for container in () if observed is None else observed.containers:
+            if container.state is ContainerState.RUNNING:
+                self._containers.pop(container.id, None)
+
+    async def observe(
+        self,
+        uid: str,
+        before: ObservedPod | None,
+        sandboxes: Iterable[SandboxRecord],
+        containers: Iterable[ContainerRecord],
+    ) -> ObservedPod | None:
+        """None when nothing is left. Raises `EngineError`."""
+        boxes = [b for record in sandboxes if (b := await self._observe_sandbox(record))]
+        found = [c for record in containers if (c := await self._observe_container(record))]
+        kept = {box.id for box in boxes} | {container.id for container in found}
+        if before is not None:
+            for old in before.sandboxes:
+                if old.id not in kept:
+                    self._sandboxes.pop(old.id, None)
+            for gone in before.containers:
+                if gone.id not in kept:
+                    self._containers.pop(gone.id, None)
+        name, namespace = _name_of(sandboxes, containers)
+        if not boxes and not found:
+            return None
+        boxes.sort(key=lambda box: (box.attempt, box.created_at), reverse=True)
+        found.sort(key=lambda item: (item.restart_count, item.created_at), reverse=True)
+        return ObservedPod(
+            uid=uid,
+            name=name,
+            namespace=namespace,
+            sandboxes=tuple(boxes),
+            containers=tuple(found),
+        )
+
+    async def _observe_sandbox(self, record: SandboxRecord) -> ObservedSandbox | None:
+        known = self._sandboxes.get(record.id)
+        if known is not None and known.state is record.state:
+            return known
+        if record.state is SandboxState.NOT_READY:
+            # A dead sandbox has no address any more: nothing that an inspect could add.
+            observed = ObservedSandbox(
+                id=record.id,
+                attempt=record.attempt,
+                state=record.state,
+                created_at=record.created_at,
+                host_network=known.host_network if known else False,
+            )
+        else:
+            try:
+                observed = _sandbox(await self._runtime.sandbox_status(record.id))
+            except EngineNotFound:
+                return None
+        self._sandboxes[record.id] = observed
+        return observed
+
+    async def _observe_container(self, record: ContainerRecord) -> ObservedContainer | None:
+        known = self._containers.get(record.id)
+        if known is not None and (known.state is record.state or known.state in _SETTLED):
+            return known
+        try:
+            status = await self._runtime.container_status(record.id)
+        except EngineNotFound:
+            return None
+        message = status.message
+        if status.record.state is ContainerState.EXITED:
+            message = await self._message(status)
+        observed = _container(status, message)
+        self._containers[record.id] = observed
+        return observed
+
+    async def _message(self, status: ContainerStatus) -> str:
+        """What an exited container has to say (reference §7.7)."""
+        record = status.record
+        policy = _annotation(record, CONTAINER_TERMINATION_POLICY)
+        content = log = b""
+        try:
+            content = await self._runtime.termination_message(record.id, FILE_LIMIT)
+            if needs_logs(policy, content, status.exit_code, status.reason):
+                log = await self._log_tail(record.id)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            _LOG.warning("termination message of %s: %s", record.name, error)
+        return termination_message(
+            content=content,
+            log=log,
+            policy=policy,
+            exit_code=status.exit_code,
+            reason=status.reason,
+            runtime_message=status.message,
+        )
+
+    async def _log_tail(self, container_id: str) -> bytes:
+        lines = self._runtime.logs(container_id, LogOptions(tail=LOG_LINES))
+        return b"".join([line.content + (b"" if line.partial else b"\n") async for line in lines])
+
+
+def _sandbox(status: SandboxStatus) -> ObservedSandbox:
+    record = status.record
+    return ObservedSandbox(
+        id=record.id,
+        attempt=record.attempt,
+        state=record.state,
+        created_at=record.created_at,
+        ips=status.ips,
+        host_network=status.host_network,
+    )
+
+
+def _container(status: ContainerStatus, message: str) -> ObservedContainer:
+    record = status.record
+    return ObservedContainer(
+        id=record.id,
+        name=record.name,
+        restart_count=record.attempt,
+        sandbox_id=record.sandbox_id,
+        state=record.state,
+        created_at=record.created_at,
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+        exit_code=status.exit_code,
+        reason=status.reason,
+        message=message,
+        image=record.image,
+        image_id=status.image_id,
+        image_ref=_annotation(record, CONTAINER_IMAGE_REF),
+        hash=_annotation(record, CONTAINER_HASH),
+        user=status.user,
+        resources=status.resources,
+        log_path=status.log_path,
+    )
+
+
+def _annotation(record: ContainerRecord, key: str) -> str:
+    return record.annotations.get(key) or record.labels.get(key, "")
+
+
+def _name_of(
+    sandboxes: Iterable[SandboxRecord], containers: Iterable[ContainerRecord]
+) -> tuple[str, str]:
+    for sandbox in sandboxes:
+        return sandbox.name, sandbox.namespace
+    for container in containers:
+        return container.pod_name, container.pod_namespace
+    return "", ""

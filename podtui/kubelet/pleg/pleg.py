@@ -1,0 +1,309 @@
+"""PLEG: the pod life-cycle event generator (reference §3).
+
+The runtime's event stream says where to look, a relist every few seconds repairs what the stream
+missed, and a worker that did something asks for its own pod at once. All three end in the cache;
+``on_change`` hears of every pod whose observation became another one, but for dead containers and
+sandboxes that were removed: a kubelet makes no pass for those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.pleg.observer import PodObserver, Signature, signature
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.runtime.protocol import (
+    ContainerRecord,
+    ContainerState,
+    Runtime,
+    SandboxRecord,
+    SandboxState,
+    SandboxStatus,
+)
+
+_LOG = logging.getLogger(__name__)
+# More dirty pods than this are cheaper to see with one list of everything.
+REFRESH_LIMIT = 8
+# A pod whose worker acts looks for itself when it is done; the stream gives it this long.
+BUSY_DELAY = 0.3
+# An engine may tell of an end before its lists show it: when to look again until they do.
+ECHOES = (0.02, 0.1, 0.5)
+ENDS = frozenset({"die", "oom", "destroy"})
+UNHEALTHY_AFTER = 180.0
+
+
+def only_leavings_went(before: ObservedPod | None, after: ObservedPod | None) -> bool:
+    """Whether nothing differs but that something dead is gone."""
+    if before is None:
+        return False
+    boxes = () if after is None else after.sandboxes
+    containers = () if after is None else after.containers
+    if any(one not in before.sandboxes for one in boxes):
+        return False
+    if any(one not in before.containers for one in containers):
+        return False
+    lost_boxes = [one for one in before.sandboxes if one not in boxes]
+    lost = [one for one in before.containers if one not in containers]
+    return all(one.state is SandboxState.NOT_READY for one in lost_boxes) and all(
+        one.state is ContainerState.EXITED for one in lost
+    )
+
+
+class Pleg:
+    def __init__(
+        self,
+        runtime: Runtime,
+        cache: PodCache,
+        link: EngineLink,
+        clock: Clock,
+        config: KubeletConfig,
+        *,
+        on_change: Callable[[str], None],
+        is_busy: Callable[[str], bool],
+    ) -> None:
+        self._runtime = runtime
+        self._cache = cache
+        self._link = link
+        self._clock = clock
+        self._config = config
+        self._on_change = on_change
+        self._is_busy = is_busy
+        self._observer = PodObserver(runtime)
+        self._signatures: dict[str, Signature] = {}
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._dirty: dict[str, None] = {}
+        self._forced: dict[str, None] = {}
+        self._echoes: dict[str, int] = {}
+        self._marked = asyncio.Event()
+        self._relist_soon = asyncio.Event()
+        self._streaming = False
+        self._last_relist: float | None = None
+
+    # --- looking
+
+    async def relist(self) -> None:
+        """See every pod; one list call, one inspect per thing that changed. Raises
+        `EngineError`."""
+        order = self._cache.begin()
+        snapshot = await self._runtime.list()
+        boxes: dict[str, list[SandboxRecord]] = {}
+        found: dict[str, list[ContainerRecord]] = {}
+        for sandbox in snapshot.sandboxes:
+            boxes.setdefault(sandbox.uid, []).append(sandbox)
+        for container in snapshot.containers:
+            found.setdefault(container.pod_uid, []).append(container)
+        whole = True
+        for uid in boxes.keys() | found.keys() | self._signatures.keys():
+            try:
+                await self._apply(uid, order, boxes.get(uid, ()), found.get(uid, ()))
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                whole = False
+                _LOG.warning("pod %s cannot be inspected: %s", uid, error)
+        if whole:
+            self._cache.touch_all(order)
+        self._last_relist = self._clock.monotonic()
+        self._link.answered()
+
+    async def refresh(self, uid: str) -> bool:
+        """See one pod; whether that told something new. Raises `EngineError`."""
+        order = self._cache.begin()
+        snapshot = await self._runtime.list(uid)
+        return await self._apply(uid, order, snapshot.sandboxes, snapshot.containers)
+
+    async def newer_than(self, uid: str, order: int) -> ObservedPod | None:
+        """The pod as seen by a list that began after ``order``. Raises `EngineError`."""
+        if self._cache.seen(uid) <= order:
+            await self.refresh(uid)
+        return self._cache.get(uid)
+
+    def note_sandbox(self, status: SandboxStatus) -> None:
+        """Spare the next look an inspect."""
+        self._observer.note_sandbox(status)
+
+    def reinspect(self, uid: str) -> None:
+        """Something of what runs was changed that no list shows: inspect it at the next look."""
+        self._observer.forget_running(self._cache.get(uid))
+        self._signatures.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """Everything of the pod has just been removed; no list from before may bring it back."""
+        self._observer.forget(self._cache.get(uid))
+        self._cache.set(uid, None, self._cache.begin())
+        self._signatures.pop(uid, None)
+        self._dirty.pop(uid, None)
+        self._echoes.pop(uid, None)
+        self._locks.pop(uid, None)
+
+    async def _apply(
+        self,
+        uid: str,
+        order: int,
+        sandboxes: Sequence[SandboxRecord],
+        containers: Sequence[ContainerRecord],
+    ) -> bool:
+        sign = signature(sandboxes, containers)
+        if self._signatures.get(uid, frozenset()) == sign and not self._locked(uid):
+            self._cache.touch(uid, order)
+            return False
+        async with self._locks[uid]:
+            if order <= self._cache.seen(uid):
+                return False
+            before = self._cache.get(uid)
+            observed = await self._observer.observe(uid, before, sandboxes, containers)
+            if order <= self._cache.seen(uid):
+                return False  # it was removed while we looked
+            if observed is None:
+                self._signatures.pop(uid, None)
+            else:
+                # As inspected, not as listed: states may have moved on in between.
+                self._signatures[uid] = frozenset(
+                    [(s.id, s.state.value) for s in observed.sandboxes]
+                    + [(c.id, c.state.value) for c in observed.containers]
+                )
+            changed = self._cache.set(uid, observed, order)
+        if observed is None:
+            self._locks.pop(uid, None)
+        if changed and not only_leavings_went(before, observed):
+            self._on_change(uid)
+        return changed
+
+    def _locked(self, uid: str) -> bool:
+        lock = self._locks.get(uid)
+        return lock is not None and lock.locked()
+
+    # --- the tasks
+
+    async def run_relists(self) -> None:
+        """Endless: relist at the period that the event stream's health asks for."""
+        due = self._clock.monotonic() + self._config.relist_period
+        while True:
+            now = self._clock.monotonic()
+            if due > now:
+                try:
+                    async with asyncio.timeout(due - now):
+                        await self._relist_soon.wait()
+                except TimeoutError:
+                    pass
+                else:
+                    self._relist_soon.clear()
+                    due = min(due, self._clock.monotonic() + self._config.relist_period)
+                    continue
+            await self._link.wait_ready()
+            try:
+                await self.relist()
+            except EngineError as error:
+                self._link.suspect(error)
+                _LOG.warning("relist: %s", error)
+            due = self._clock.monotonic() + (
+                self._config.relist_period_streaming
+                if self._streaming
+                else self._config.relist_period
+            )
+
+    async def run_events(self) -> None:
+        """Endless: let the runtime's events mark pods to look at."""
+        while True:
+            await self._link.wait_ready()
+            try:
+                self._streaming = True
+                self._relist_soon.set()
+                async for event in self._runtime.events():
+                    if event.pod_uid and not event.action.startswith("exec"):
+                        self.mark(event.pod_uid, ended=event.action in ENDS)
+            except EngineError as error:
+                self._link.suspect(error)
+                _LOG.info("the engine's event stream ended: %s", error)
+            finally:
+                self._streaming = False
+            await self._clock.sleep(self._config.relist_period)
+
+    def mark(self, uid: str, *, ended: bool = False) -> None:
+        """Something happened to this pod; with ``ended``, something of it is there no more."""
+        self._dirty[uid] = None
+        if ended:
+            self._echoes[uid] = 0
+        self._marked.set()
+
+    async def run_refreshes(self) -> None:
+        """Endless: look at the pods that were marked."""
+        while True:
+            await self._marked.wait()
+            # One turn of the loop lets a burst of events become one look.
+            await asyncio.sleep(0)
+            self._marked.clear()
+            await self._link.wait_ready()
+            uids, self._dirty = list(self._dirty), {}
+            busy = [uid for uid in uids if self._is_busy(uid)]
+            if busy:
+                loop = asyncio.get_running_loop()
+                loop.call_later(BUSY_DELAY, self._look_again, busy, self._cache.order)
+            looked = [uid for uid in uids if uid not in set(busy)]
+            looked += self._forced
+            before = {uid: self._cache.get(uid) for uid in looked}
+            await self._look(looked)
+            for uid in looked:
+                if self._cache.get(uid) is before[uid]:
+                    self._echo(uid)
+                else:
+                    self._echoes.pop(uid, None)
+
+    def _echo(self, uid: str) -> None:
+        """Look again soon at a pod of which something ended that no list shows yet."""
+        step = self._echoes.pop(uid, len(ECHOES))
+        if step < len(ECHOES):
+            self._echoes[uid] = step + 1
+            asyncio.get_running_loop().call_later(ECHOES[step], self._force, (uid,))
+
+    def _force(self, uids: Iterable[str]) -> None:
+        self._forced.update(dict.fromkeys(uids))
+        self._marked.set()
+
+    def _look_again(self, uids: Sequence[str], order: int) -> None:
+        """Those that nobody has looked at since, busy or not."""
+        unseen = [uid for uid in uids if self._cache.seen(uid) <= order or uid in self._echoes]
+        if unseen:
+            self._force(unseen)
+
+    async def _look(self, uids: Sequence[str]) -> None:
+        self._forced.clear()
+        try:
+            if len(uids) > REFRESH_LIMIT:
+                await self.relist()
+            elif uids:
+                async with asyncio.TaskGroup() as group:
+                    for uid in uids:
+                        group.create_task(self._refresh_quietly(uid), name=f"look at {uid}")
+        except EngineError as error:
+            self._link.suspect(error)
+            _LOG.warning("relist: %s", error)
+
+    async def _refresh_quietly(self, uid: str) -> None:
+        try:
+            await self.refresh(uid)
+        except EngineUnavailable as error:
+            self._link.suspect(error)
+        except EngineError as error:
+            _LOG.warning("pod %s cannot be inspected: %s", uid, error)
+
+    def problem(self) -> str:
+        """The kubelet's words when relisting has stalled, empty when it has not."""
+        if self._last_relist is None:
+            return "PLEG is not healthy: pleg has yet to be successful"
+        idle = self._clock.monotonic() - self._last_relist
+        if idle < UNHEALTHY_AFTER:
+            return ""
+        minutes, seconds = divmod(int(idle), 60)
+        return (
+            f"PLEG is not healthy: pleg was last seen active {minutes}m{seconds}s ago; "
+            "threshold is 3m0s"
+        )

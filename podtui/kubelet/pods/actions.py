@@ -1,0 +1,348 @@
+"""What one sync pass does for one pod: desired against observed (reference §6.1-6.3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Container, Pod
+from podtui.kubelet.base.types import (
+    ContainerToKill,
+    KillReason,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+    ProbeResult,
+    ProbeView,
+)
+from podtui.kubelet.containers.restart import (
+    init_failed,
+    init_restarts_after,
+    may_restart,
+    restart_all_triggers,
+    should_restart,
+)
+from podtui.kubelet.resize.allocation import Allocation
+from podtui.kubelet.resize.resize import ResizePlan
+from podtui.runtime.protocol import ContainerState, SandboxState
+
+
+def container_hash(container: Container) -> str:
+    """32-bit FNV-1a of the name and image alone, in hex (reference §6.9).
+
+    So under a fixed UID only a new image replaces a running container.
+    """
+    text = json.dumps({"name": container.name, "image": container.image}, separators=(",", ":"))
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return f"{value:x}"
+
+
+def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
+    """Whether the pod needs a new sandbox: none, more than one ready, the newest not ready, another
+    network mode, or no address (reference §6.1)."""
+    ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
+    if ready != 1:
+        return True
+    newest = observed.sandboxes[0]
+    host_network = bool(pod.spec.hostNetwork)
+    return (
+        newest.state is not SandboxState.READY
+        or newest.host_network != host_network
+        or (not host_network and not newest.ips)
+    )
+
+
+def regular_started(pod: Pod, observed: ObservedPod) -> bool:
+    """Whether a regular container is created or running in the newest sandbox, which proves that
+    initialisation is done."""
+    names = {container.name for container in pod.spec.containers}
+    alive = (ContainerState.CREATED, ContainerState.RUNNING)
+    sandbox = observed.sandboxes[0].id if observed.sandboxes else ""
+    return any(
+        one.name in names and one.state in alive and one.sandbox_id == sandbox
+        for one in observed.containers
+    )
+
+
+@dataclass(slots=True)
+class _InitPlan:
+    initialized: bool = False
+    failed: bool = False
+    start: list[str] = field(default_factory=list[str])
+    kill: list[ContainerToKill] = field(default_factory=list[ContainerToKill])
+
+
+def _changed(container: Container, observed: ObservedContainer) -> bool:
+    return bool(observed.hash) and observed.hash != container_hash(container)
+
+
+def _init_sidecar_running(
+    container: Container,
+    observed: ObservedContainer,
+    probes: ProbeView,
+    plan: _InitPlan,
+    resize: ResizePlan,
+    restart: Callable[[], None],
+    *,
+    asked: bool,
+) -> bool:
+    """A running sidecar: kill it if it must be; say whether it counts as initialised."""
+    name = container.name
+
+    def kill(message: str, reason: KillReason = KillReason.UNKNOWN) -> None:
+        plan.kill.append(ContainerToKill(id=observed.id, name=name, message=message, reason=reason))
+        restart()
+
+    if container.startupProbe is not None:
+        result = probes.startup.get(observed.id)
+        if result is ProbeResult.FAILURE:
+            kill(f"Init container {name} failed startup probe", KillReason.STARTUP_PROBE)
+        if result is not ProbeResult.SUCCESS:
+            return False
+    if _changed(container, observed):
+        kill(f"Init container {name} definition changed")
+    elif probes.liveness.get(observed.id) is ProbeResult.FAILURE:
+        kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
+    elif resize.needs_restart(container, observed.id):
+        kill(_resized(container))
+    elif asked:
+        kill("")
+    return True
+
+
+def _plan_init(
+    pod: Pod,
+    observed: ObservedPod,
+    probes: ProbeView,
+    resize: ResizePlan,
+    asked: frozenset[str],
+) -> _InitPlan:
+    """Walk the init containers from the last to the first; the first with an instance decides how
+    far initialisation got, and of those before it only sidecars still matter."""
+    specs = pod.spec.initContainers
+    plan = _InitPlan(initialized=not specs)
+    decided = plan.initialized or regular_started(pod, observed)
+    plan.initialized = decided
+    starts: set[int] = set()
+
+    def done(index: int) -> None:
+        if index + 1 == len(specs):
+            plan.initialized = True
+        else:
+            starts.add(index + 1)
+
+    for index in reversed(range(len(specs))):
+        container = specs[index]
+        newest = observed.newest(container.name)
+        sidecar = is_sidecar(container)
+        if newest is None:
+            if decided and sidecar:
+                starts.add(index)
+            continue
+        if decided and not sidecar:
+            continue
+        if newest.state is ContainerState.RUNNING:
+            if sidecar:
+                ready = _init_sidecar_running(
+                    container,
+                    newest,
+                    probes,
+                    plan,
+                    resize,
+                    lambda at=index: starts.add(at),
+                    asked=newest.id in asked,
+                )
+                if ready and not decided:
+                    done(index)
+            else:
+                # Valid pods have no plain init container that restarts for this.
+                resize.needs_restart(container, newest.id)
+        elif sidecar or newest.state is ContainerState.CREATED:
+            if newest.state is ContainerState.UNKNOWN:
+                plan.kill.append(_unknown(newest, "Init container"))
+            starts.add(index)
+        elif newest.state is ContainerState.EXITED and not init_failed(newest):
+            done(index)
+        elif _init_restarts(pod, container, newest):
+            if newest.state is ContainerState.UNKNOWN:
+                plan.kill.append(_unknown(newest, "Init container"))
+            starts.add(index)
+        else:
+            plan.failed = True
+            return plan
+        decided = True
+    if not decided:
+        starts.add(0)
+    plan.start = [specs[index].name for index in sorted(starts)]
+    return plan
+
+
+def _init_restarts(pod: Pod, container: Container, observed: ObservedContainer) -> bool:
+    """Whether a plain init container that did not succeed runs again. Of an unknown one no exit
+    code is known for rules to go by."""
+    if observed.state is ContainerState.UNKNOWN:
+        return may_restart(pod, container)
+    return init_restarts_after(pod, container, observed.exit_code)
+
+
+def _unknown(observed: ObservedContainer, what: str = "Container") -> ContainerToKill:
+    text = f'{what} is in "unknown" state, try killing it before restart'
+    return ContainerToKill(id=observed.id, name=observed.name, message=text)
+
+
+def _resized(container: Container) -> str:
+    return f"Container {container.name} resize requires restart"
+
+
+def _why_kill(
+    container: Container, observed: ObservedContainer, probes: ProbeView
+) -> tuple[str, KillReason] | None:
+    if _changed(container, observed):
+        return f"Container {container.name} definition changed", KillReason.UNKNOWN
+    if probes.liveness.get(observed.id) is ProbeResult.FAILURE:
+        return f"Container {container.name} failed liveness probe", KillReason.LIVENESS_PROBE
+    if probes.startup.get(observed.id) is ProbeResult.FAILURE:
+        return f"Container {container.name} failed startup probe", KillReason.STARTUP_PROBE
+    return None
+
+
+def _succeeded(observed: ObservedContainer) -> bool:
+    return observed.state is ContainerState.EXITED and observed.exit_code == 0
+
+
+def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
+    attempt = observed.sandboxes[0].attempt + 1 if observed.sandboxes else 0
+    ending = PodActions(kill_pod=True, attempt=attempt)
+    if pod.metadata.deletionTimestamp is not None:
+        return ending
+    if pod.spec.restartPolicy == "Never" and attempt != 0 and observed.containers:
+        return ending
+    wanted: list[str] = []
+    created = False
+    for container in pod.spec.containers:
+        newest = observed.newest(container.name)
+        created = created or newest is not None
+        # Neither rules nor a Never of its own count: such a container runs again with the sandbox.
+        policy = container.restartPolicy or pod.spec.restartPolicy
+        if policy == "OnFailure" and newest is not None and _succeeded(newest):
+            continue
+        wanted.append(container.name)
+    if not wanted and created:
+        return ending
+    init = pod.spec.initContainers
+    return PodActions(
+        kill_pod=bool(observed.sandboxes or observed.containers),
+        create_sandbox=True,
+        attempt=attempt,
+        start_init=(init[0].name,) if init else (),
+        start=() if init else tuple(wanted),
+        purge_init=bool(init),
+    )
+
+
+def compute_pod_actions(
+    pod: Pod,
+    observed: ObservedPod,
+    *,
+    probes: ProbeView,
+    actuated: Allocation | None = None,
+    asked: frozenset[str] = frozenset(),
+) -> PodActions:
+    """Everything that separates the pod observed from the pod desired, as one pass of work.
+
+    ``pod`` is as allocated; ``actuated`` is what its running containers were last held to, None
+    where that is not known. ``asked`` are ids of containers that somebody wants to run anew.
+    Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
+    and without ``create_sandbox`` the pod has come to its end.
+    """
+    if sandbox_changed(pod, observed):
+        return _new_sandbox(pod, observed)
+    sandbox = observed.sandboxes[0]
+    if triggers := restart_all_triggers(pod, observed):
+        return PodActions(
+            sandbox_id=sandbox.id,
+            attempt=sandbox.attempt,
+            reset=_reset_order(pod, observed, triggers),
+        )
+    resize = ResizePlan(pod, actuated)
+    ephemeral = _new_ephemeral(pod, observed)
+    plan = _plan_init(pod, observed, probes, resize, asked)
+    if plan.failed:
+        return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
+    if not plan.initialized:
+        if pod.metadata.deletionTimestamp is not None:
+            plan.start.clear()
+        return PodActions(
+            sandbox_id=sandbox.id,
+            attempt=sandbox.attempt,
+            kill=tuple(plan.kill),
+            start_init=tuple(plan.start),
+            start_ephemeral=ephemeral,
+            update=resize.updates,
+        )
+    kill = list(plan.kill)
+    start: list[str] = []
+    kept = 0
+    for container in pod.spec.containers:
+        newest = observed.newest(container.name)
+        if newest is None or newest.state is not ContainerState.RUNNING:
+            if should_restart(pod, container, newest):
+                if newest is not None and newest.state is ContainerState.UNKNOWN:
+                    kill.append(_unknown(newest))
+                start.append(container.name)
+            continue
+        why = _why_kill(container, newest, probes)
+        if why is None and resize.needs_restart(container, newest.id):
+            text = _resized(container)
+            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=text))
+            start.append(container.name)
+            continue
+        if why is None and newest.id in asked:
+            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=""))
+            start.append(container.name)
+            continue
+        if why is None:
+            kept += 1
+            continue
+        message, reason = why
+        if _changed(container, newest) or may_restart(pod, container):
+            message += ", will be restarted"
+            start.append(container.name)
+        kill.append(ContainerToKill(id=newest.id, name=newest.name, message=message, reason=reason))
+    if not kept and not start:
+        return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
+    return PodActions(
+        sandbox_id=sandbox.id,
+        attempt=sandbox.attempt,
+        kill=tuple(kill),
+        start_init=tuple(plan.start),
+        start=tuple(start),
+        start_ephemeral=ephemeral,
+        update=resize.updates,
+        resize_pod=resize.changes_pod,
+    )
+
+
+def _new_ephemeral(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
+    """Ephemeral containers are started once, and never again."""
+    every = (container.name for container in pod.spec.ephemeralContainers)
+    return tuple(name for name in every if observed.newest(name) is None)
+
+
+def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids to remove: regular victims, then init ones, then those that asked for it, so that a pass
+    cut short leaves the asking containers for the next one. Ephemeral ones are let be."""
+    init = {container.name for container in pod.spec.initContainers}
+    ours = init | {container.name for container in pod.spec.containers}
+
+    def rank(one: ObservedContainer) -> int:
+        if one.name in triggers:
+            return 2
+        return 1 if one.name in init else 0
+
+    found = (one for one in observed.containers if one.name in ours)
+    return tuple(one.id for one in sorted(found, key=rank))

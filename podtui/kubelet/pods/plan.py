@@ -1,0 +1,247 @@
+"""What a changed manifest would do to the pods that run: told before it is done. Pure.
+
+A pod is replaced whenever anything of its manifest changes, since its UID is a hash of that
+(reference §1.3); one whose manifest fixes the UID goes on, and of its fields only the images are
+looked at by what runs, and cpu and memory by resizes (reference §6.9, 13.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.pods import full_name
+from podtui.api.v1 import ConfigMap, Container, ObjectMeta, Pod, Secret
+from podtui.kubelet.pods.differences import Difference, pod_differences, shown
+from podtui.kubelet.resize.allocation import RESIZABLE
+from podtui.manifest.document import Path
+from podtui.manifest.objects import ObjectKey, references
+from podtui.manifest.preview import Places, Preview
+from podtui.manifest.types import Folder
+
+AT_ONCE: Final = "at once, nothing restarts"
+STARTS_OVER: Final = "when the pod starts over"
+_READ_AGAIN: Final = frozenset(
+    {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "restartPolicy"}
+)
+_CONTAINERS: Final = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    text: str
+    restarts: tuple[str, ...] = ()
+
+
+def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Namespace and name of the pods that a node would be asked to take."""
+    asked = (Outcome.NEW, Outcome.REPLACED)
+    return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in asked)
+
+
+def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None = None) -> Plan:
+    """What the step from one folder to the other means. ``rejections`` is what the node would say
+    to pods that it would not take, by namespace and name."""
+    before, after = preview.before, preview.after
+    record = after.manifests.get(preview.name)
+    pods = tuple(_pods(preview, rejections or {}))
+    old = before.manifests.get(preview.name)
+    path = record.spec.path if record else old.spec.path if old else preview.name
+    bad = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
+    return Plan(
+        metadata=ObjectMeta(name=preview.name),
+        path=path,
+        state=record.status.state if record else None,
+        usable=record is None or record.status.state not in bad,
+        message=record.status.message if record else "",
+        diagnostics=record.status.diagnostics if record else (),
+        pods=pods,
+        objects=tuple(_objects(before, after)),
+        files=tuple(_files(preview.name, before.manifests, after.manifests)),
+    )
+
+
+def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterator[PodPlan]:
+    """Those of the file first; of the others only those that something happens to."""
+    before = {full_name(pod): pod for pod in preview.before.pods.values()}
+    after = {full_name(pod): pod for pod in preview.after.pods.values()}
+    own = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
+    for name in sorted({*before, *after}, key=lambda name: (name not in own, name)):
+        old, new = before.get(name), after.get(name)
+        plan = _pod(old, new, preview, rejections)
+        if plan.outcome is not Outcome.UNCHANGED or name in own:
+            yield plan
+
+
+def _pod_of(folder: Folder, name: str) -> str:
+    record = folder.manifests.get(name)
+    pod = folder.pods.get(record.status.podUID) if record else None
+    return full_name(pod) if pod is not None else ""
+
+
+def _pod(
+    old: Pod | None, new: Pod | None, preview: Preview, rejections: Mapping[tuple[str, str], str]
+) -> PodPlan:
+    pod = new or old
+    assert pod is not None
+    meta = pod.metadata
+    key = (meta.namespace, meta.name)
+    grace = _grace(old) if old is not None else 0
+    if old is None:
+        outcome = Outcome.NEW
+    elif new is None:
+        outcome = Outcome.REMOVED
+    elif old is new or old == new:
+        outcome = Outcome.UNCHANGED
+    else:
+        in_place = old.metadata.uid == new.metadata.uid
+        outcome = Outcome.IN_PLACE if in_place else Outcome.REPLACED
+    changes: tuple[FieldChange, ...] = ()
+    restarts: tuple[str, ...] = ()
+    if old is not None and new is not None and outcome is not Outcome.UNCHANGED:
+        found = [one for one in pod_differences(old, new) if _is_written(one, preview)]
+        effects = [_effect(one, old, new) for one in found]
+        if outcome is Outcome.REPLACED:
+            effects = [_Effect("")] * len(found)
+        changes = tuple(
+            _change(one, effect, preview) for one, effect in zip(found, effects, strict=True)
+        )
+        restarts = tuple(dict.fromkeys(name for effect in effects for name in effect.restarts))
+        if outcome is Outcome.IN_PLACE and not found:
+            outcome = Outcome.UNCHANGED
+    return PodPlan(
+        outcome=outcome,
+        namespace=meta.namespace,
+        name=meta.name,
+        changes=changes,
+        restarts=restarts,
+        rejection=rejections.get(key, ""),
+        grace=grace if outcome in (Outcome.REPLACED, Outcome.REMOVED) else 0,
+    )
+
+
+def _grace(pod: Pod) -> int:
+    given = pod.spec.terminationGracePeriodSeconds
+    return 30 if given is None else given
+
+
+def _is_written(one: Difference, preview: Preview) -> bool:
+    """Whether it is in a text, and not what defaults make of something that is."""
+    if not preview.old or not preview.new:
+        return True
+    return _place(one.path, preview.new) is not None or _place(one.path, preview.old) is not None
+
+
+def _place(path: Path, places: Places) -> tuple[int, int] | None:
+    return places.get(tuple(str(s) if isinstance(s, str) else s for s in path))
+
+
+def _change(one: Difference, effect: _Effect, preview: Preview) -> FieldChange:
+    place = _place(one.path, preview.new) if not one.gone else None
+    gone = place is None and _place(one.path, preview.old) is not None
+    if gone:
+        place = _place(one.path, preview.old)
+    line, column = place or (None, None)
+    return FieldChange(
+        field=one.field,
+        old=shown(one.old),
+        new=shown(one.new),
+        line=line,
+        column=column,
+        gone=gone,
+        effect=effect.text,
+    )
+
+
+# --- under a fixed UID
+
+
+def _effect(one: Difference, old: Pod, new: Pod) -> _Effect:
+    """What a field does to a pod that goes on."""
+    root, *steps = one.path
+    if root == "metadata" or not steps:
+        return _Effect(AT_ONCE)
+    name = str(steps[0])
+    if name in _CONTAINERS and len(steps) > 1:
+        spec = old.spec if one.gone and len(steps) == 2 else new.spec
+        containers: tuple[Container, ...] = getattr(spec, name)
+        return _of_container(one, containers[int(steps[1])], tuple(steps[2:]))
+    if name in _READ_AGAIN:
+        return _Effect(AT_ONCE)
+    if name == "resources":
+        return _Effect("resized in place")
+    if name == "hostNetwork":
+        names = tuple(container.name for container in new.spec.containers)
+        return _Effect("the pod gets a new sandbox: every container restarts", names)
+    return _Effect(STARTS_OVER)
+
+
+def _of_container(one: Difference, container: Container, path: Path) -> _Effect:
+    name = container.name
+    if not path:
+        if one.new is None:
+            return _Effect(f"{name} is let be until the pod starts over")
+        return _Effect(f"{name} is started")
+    if path[0] == "image":
+        return _Effect(f"{name} restarts", (name,))
+    if path[0] == "resources":
+        resources = [str(step) for step in path[2:3]] or list(RESIZABLE)
+        policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
+        if any(policies.get(resource) == "RestartContainer" for resource in resources):
+            return _Effect(f"{name} restarts to be resized", (name,))
+        if all(resource in RESIZABLE for resource in resources):
+            return _Effect(f"{name} is resized in place")
+    return _Effect(f"when {name} next restarts")
+
+
+# --- what stands beside the pod
+
+
+def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:
+    old, new = _keyed(before), _keyed(after)
+    for key in sorted({*old, *new}):
+        if old.get(key) == new.get(key):
+            continue
+        outcome = Outcome.IN_PLACE
+        if key not in old or key not in new:
+            outcome = Outcome.NEW if key in new else Outcome.REMOVED
+        kind, namespace, name = key
+        yield ObjectPlan(
+            outcome=outcome,
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            readers=tuple(_readers(key, after.pods.values())),
+        )
+
+
+def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
+    found: dict[ObjectKey, ConfigMap | Secret] = {}
+    for (namespace, name), config_map in folder.config_maps.items():
+        found["ConfigMap", namespace, name] = config_map
+    for (namespace, name), secret in folder.secrets.items():
+        found["Secret", namespace, name] = secret
+    return found
+
+
+def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
+    for pod in pods:
+        if key in references(pod).found:
+            yield pod.metadata.name
+
+
+def _files(
+    name: str, before: Mapping[str, Manifest], after: Mapping[str, Manifest]
+) -> Iterator[FilePlan]:
+    for other, record in after.items():
+        old = before.get(other)
+        if other != name and old is not None and old.status.state is not record.status.state:
+            yield FilePlan(
+                name=other,
+                old=old.status.state,
+                new=record.status.state,
+                message=record.status.message,
+            )

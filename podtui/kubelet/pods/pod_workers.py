@@ -1,0 +1,431 @@
+"""Pod workers: one task per pod UID, strictly serial (reference §4).
+
+A worker is in ``sync`` until its pod is removed, killed or comes to its natural end; then it is
+``terminating`` until nothing runs, ``terminated`` until nothing is left, and finished. A full name
+belongs to one worker at a time: a new version of a pod waits until the old one's containers and
+sandbox are stopped. Workers decide when; `PodSyncer` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from podtui.api.pods import full_name, pod_ref
+from podtui.api.v1 import Pod, PodStatus
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import ObservedPod, WorkerState
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.pleg.pleg import Pleg
+from podtui.kubelet.pleg.pod_cache import PodCache
+
+_LOG = logging.getLogger(__name__)
+Decorate = Callable[[PodStatus], PodStatus]
+# The engine went away in the middle of something: the link says when it is back.
+ENGINE_RETRY = 1.0
+MINIMUM_GRACE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOutcome:
+    """What one pass came to. ``retry_in`` is set when it failed: seconds until the next try."""
+
+    terminal: bool = False
+    acted: bool = False
+    retry_in: float | None = None
+    deadline_in: float | None = None
+    """Seconds until the pod is to be looked at on time: at the end of its activeDeadlineSeconds, or
+    when a volume is to be tried again."""
+
+
+class PodSyncer(Protocol):
+    """The three passes of a pod's life; each can be repeated until it succeeds."""
+
+    async def sync_pod(
+        self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
+    ) -> SyncOutcome: ...
+
+    async def sync_terminating(
+        self,
+        pod: Pod,
+        observed: ObservedPod | None,
+        *,
+        grace: int,
+        decorate: Decorate | None,
+        removing: Callable[[], bool],
+    ) -> bool:
+        """Stop everything. ``removing``: whether the pod's leavings are unwanted too; whether they
+        were removed is returned."""
+        ...
+
+    async def sync_terminated(
+        self, pod: Pod, observed: ObservedPod | None, *, decorate: Decorate | None, remove: bool
+    ) -> None: ...
+
+    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
+        """What runs of the pod cannot be told."""
+        ...
+
+    def publish(self, pod: Pod) -> None:
+        """Set the status that follows from what is known now."""
+        ...
+
+    def waiting_for_name(self, pod: Pod) -> None:
+        """The pod is to start once its predecessor is gone."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    pod: Pod
+    state: WorkerState = WorkerState.SYNC
+    owns_name: bool = True
+    """Whether it takes part in the ownership of full names; an orphan may not."""
+    started: bool = False
+    deleted: bool = False
+    restart: Pod | None = None
+    again: Pod | None = None
+    """What to run once nothing is left of it."""
+    grace: int | None = None
+    decorate: Decorate | None = None
+    removed: bool = False
+    """Whether its containers were removed already: then it cannot but leave nothing."""
+    busy: bool = False
+    seen_order: int = 0
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    kill_task: asyncio.Task[Exception | None] | None = None
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def finished(self) -> bool:
+        return self.state is WorkerState.FINISHED
+
+    @property
+    def removing(self) -> bool:
+        return self.deleted and self.restart is None
+
+
+class PodWorkers:
+    """All workers of a kubelet. ``jitter`` gives numbers in [0, 1). Before `open` nothing is run:
+    then there are no workers to ask or wake, and none may be begun.
+
+    ``on_forgotten`` hears of a UID of which nothing is left; ``on_restart`` of a pod that begins
+    anew because its manifest came back while it was ending; ``on_stopped`` of every pod that
+    stopped using the node.
+    """
+
+    def __init__(
+        self,
+        *,
+        syncer: PodSyncer,
+        pleg: Pleg,
+        cache: PodCache,
+        link: EngineLink,
+        clock: Clock,
+        config: KubeletConfig,
+        jitter: Callable[[], float],
+        on_restart: Callable[[Pod], None],
+        on_stopped: Callable[[str], None],
+    ) -> None:
+        self._group: asyncio.TaskGroup | None = None
+        self._syncer = syncer
+        self._pleg = pleg
+        self._cache = cache
+        self._link = link
+        self._clock = clock
+        self._config = config
+        self._jitter = jitter
+        self._on_restart = on_restart
+        self._on_stopped = on_stopped
+        self._workers: dict[str, _Worker] = {}
+        self._owners: dict[str, str] = {}
+        self._queues: dict[str, list[str]] = {}
+
+    def open(self, group: asyncio.TaskGroup) -> None:
+        """From now on the workers are tasks of ``group``."""
+        self._group = group
+
+    # --- what is known
+
+    def state(self, uid: str) -> WorkerState | None:
+        worker = self._workers.get(uid)
+        return None if worker is None else worker.state
+
+    def busy(self, uid: str) -> bool:
+        worker = self._workers.get(uid)
+        return worker is not None and worker.busy
+
+    def ending(self, uid: str) -> bool:
+        """Whether the pod is on its way out, or gone, for good or until it is restarted."""
+        worker = self._workers.get(uid)
+        return worker is not None and worker.state is not WorkerState.SYNC
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    # --- what is wanted
+
+    def update(self, pod: Pod) -> None:
+        """Run this pod, or go on running it in this version."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is None:
+            self._start(_Worker(pod))
+        elif worker.state is WorkerState.SYNC:
+            worker.pod = pod
+            worker.wake.set()
+        elif worker.again is not None:
+            worker.again = pod
+        elif worker.deleted:
+            worker.restart = pod
+
+    def wake(self, uid: str) -> None:
+        """Look at the pod again; a finished one is left alone."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.wake.set()
+
+    def remove(self, uid: str) -> None:
+        """The manifest is gone: stop the pod with its own grace, and leave nothing."""
+        worker = self._workers.get(uid)
+        if worker is None:
+            return
+        worker.deleted = True
+        worker.restart = worker.again = None
+        if worker.state is WorkerState.SYNC:
+            self._begin_terminating(worker)
+        elif worker.state is WorkerState.FINISHED:
+            # It ended by itself long ago; its dead containers go now.
+            worker.state = WorkerState.TERMINATED
+            self._start(worker)
+        else:
+            worker.wake.set()
+
+    def start_over(self, pod: Pod) -> None:
+        """Stop the pod with its own grace, leave nothing of it, then run it as if it were new."""
+        self.remove(pod.metadata.uid)
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.again = pod
+
+    def kill(
+        self, uid: str, *, grace: int | None = None, decorate: Decorate | None = None
+    ) -> asyncio.Event | None:
+        """Stop the pod though its manifest stays. The event is set once nothing of it runs; None
+        when there is nothing to stop."""
+        worker = self._workers.get(uid)
+        if worker is None or worker.stopped.is_set():
+            return None
+        if decorate is not None:
+            worker.decorate = decorate
+        if worker.state is WorkerState.SYNC:
+            self._begin_terminating(worker, grace)
+        elif grace is not None and worker.grace is not None and grace < worker.grace:
+            worker.grace = max(MINIMUM_GRACE, grace)
+            if worker.kill_task is not None:
+                worker.kill_task.cancel()
+            worker.wake.set()
+        return worker.stopped
+
+    def remove_orphan(self, pod: Pod, *, owns_name: bool) -> None:
+        """Stop and remove what runs without a manifest; ``pod`` is made up from its labels."""
+        if pod.metadata.uid in self._workers:
+            return
+        worker = _Worker(pod, started=True, deleted=True, owns_name=owns_name)
+        if owns_name:
+            self._owners.setdefault(full_name(pod), worker.uid)
+        self._begin_terminating(worker, MINIMUM_GRACE)
+        self._start(worker)
+
+    def effective_grace(self, pod: Pod, override: int | None = None) -> int:
+        """Seconds of grace, at least 1."""
+        grace = pod.metadata.deletionGracePeriodSeconds
+        if grace is None:
+            grace = override
+        if grace is None:
+            grace = pod.spec.terminationGracePeriodSeconds
+        return max(MINIMUM_GRACE, 30 if grace is None else grace)
+
+    def _begin_terminating(self, worker: _Worker, grace: int | None = None) -> None:
+        worker.state = WorkerState.TERMINATING
+        worker.grace = self.effective_grace(worker.pod, grace)
+        worker.stopping.set()
+        worker.wake.set()
+
+    def _start(self, worker: _Worker) -> None:
+        assert self._group is not None, "open() comes first"
+        self._workers[worker.uid] = worker
+        self._group.create_task(self._run(worker), name=f"pod worker {pod_ref(worker.pod)}")
+
+    # --- the task
+
+    async def _run(self, worker: _Worker) -> None:
+        while not worker.finished:
+            worker.wake.clear()
+            worker.busy = True
+            try:
+                delay = await self._step(worker)
+            except EngineUnavailable as error:
+                self._link.suspect(error)
+                _LOG.warning("pod %s: the engine is gone: %s", pod_ref(worker.pod), error)
+                delay = ENGINE_RETRY
+            except PodtuiError as error:
+                _LOG.warning("pod %s: %s", pod_ref(worker.pod), error)
+                delay = self._jittered(self._config.error_backoff)
+            except Exception:  # noqa: BLE001 - one pod's failure must not end the others' workers
+                _LOG.exception("pod %s: its worker failed and will try again", pod_ref(worker.pod))
+                delay = self._jittered(self._config.error_backoff)
+            finally:
+                worker.busy = False
+            if not worker.finished and delay != 0:
+                await self._pause(worker, delay)
+        self._finish(worker)
+
+    async def _pause(self, worker: _Worker, delay: float | None) -> None:
+        try:
+            async with asyncio.timeout(delay):
+                await worker.wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _step(self, worker: _Worker) -> float | None:
+        """One pass; seconds until the next, None: when woken, 0: at once."""
+        if worker.state is WorkerState.SYNC:
+            return await self._sync(worker)
+        if worker.state is WorkerState.TERMINATING:
+            return await self._terminate(worker)
+        return await self._clean_up(worker)
+
+    async def _sync(self, worker: _Worker) -> float | None:
+        if not self._take_name(worker):
+            self._syncer.waiting_for_name(worker.pod)
+            return None
+        await self._link.wait_ready()
+        if worker.stopping.is_set():
+            return 0
+        try:
+            observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            self._syncer.cannot_observe(worker.pod, error)
+            raise
+        worker.started = True
+        try:
+            outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
+        finally:
+            # However far it got, what was seen before it is not to be acted on again.
+            worker.seen_order = self._cache.order
+        if worker.stopping.is_set():
+            return 0
+        if outcome.terminal:
+            self._begin_terminating(worker)
+            return 0
+        if outcome.acted and await self._pleg.refresh(worker.uid):
+            # The status follows at once.
+            worker.wake.set()
+        if outcome.retry_in is not None and not self._config.strict:
+            self._syncer.publish(worker.pod)
+        delay = self._config.sync_frequency
+        if outcome.retry_in is not None:
+            delay = min(max(outcome.retry_in, 0.0), delay)
+        delay = self._jittered(delay)
+        if outcome.deadline_in is not None:
+            delay = min(delay, max(0.1, outcome.deadline_in))
+        return delay
+
+    async def _terminate(self, worker: _Worker) -> float | None:
+        await self._link.wait_ready()
+        observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        if worker.started or observed is not None:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    task = worker.kill_task = group.create_task(
+                        self._stop(worker, observed), name=f"kill {pod_ref(worker.pod)}"
+                    )
+            finally:
+                worker.kill_task = None
+                worker.seen_order = self._cache.order
+            if task.cancelled():
+                return 0  # with a shorter grace
+            if (error := task.result()) is not None:
+                raise error
+        worker.state = WorkerState.TERMINATED
+        worker.stopped.set()
+        self._release_name(worker)
+        self._on_stopped(worker.uid)
+        return 0
+
+    async def _stop(self, worker: _Worker, observed: ObservedPod | None) -> Exception | None:
+        try:
+            worker.removed = await self._syncer.sync_terminating(
+                worker.pod,
+                observed,
+                grace=worker.grace or MINIMUM_GRACE,
+                decorate=worker.decorate,
+                removing=lambda: worker.removing,
+            )
+        except PodtuiError as error:
+            return error
+        return None
+
+    async def _clean_up(self, worker: _Worker) -> float | None:
+        await self._link.wait_ready()
+        remove = worker.removed or worker.removing
+        observed = self._cache.get(worker.uid)
+        await self._syncer.sync_terminated(
+            worker.pod, observed, decorate=worker.decorate, remove=remove
+        )
+        if worker.removing and not remove:
+            return 0  # the manifest went meanwhile
+        worker.state = WorkerState.FINISHED
+        return 0
+
+    def _finish(self, worker: _Worker) -> None:
+        self._release_name(worker)
+        following = worker.again or worker.restart
+        if following is not None:
+            del self._workers[worker.uid]
+            self._on_restart(following)
+            self.update(following)
+        elif worker.deleted:
+            del self._workers[worker.uid]
+
+    def _jittered(self, delay: float) -> float:
+        return delay * (1 + 0.5 * self._jitter())
+
+    # --- full names
+
+    def _take_name(self, worker: _Worker) -> bool:
+        name = full_name(worker.pod)
+        owner = self._owners.setdefault(name, worker.uid)
+        if owner == worker.uid:
+            return True
+        queue = self._queues.setdefault(name, [])
+        if worker.uid not in queue:
+            queue.append(worker.uid)
+        return False
+
+    def _release_name(self, worker: _Worker) -> None:
+        name = full_name(worker.pod)
+        if self._owners.get(name) != worker.uid:
+            return
+        del self._owners[name]
+        queue = self._queues.pop(name, [])
+        while queue:
+            heir = self._workers.get(queue.pop(0))
+            if heir is not None and heir.state is WorkerState.SYNC:
+                self._owners[name] = heir.uid
+                heir.wake.set()
+                break
+        if queue:
+            self._queues[name] = queue

@@ -1,0 +1,87 @@
+"""What people ask of one pod beyond its manifest: another try, a restart, a debugger."""
+
+from __future__ import annotations
+
+from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.errors import RestartRefused
+from podtui.kubelet.admission.admissions import Admissions
+from podtui.kubelet.containers.ephemerals import Ephemerals
+from podtui.kubelet.containers.restarts import restarts_in_place, to_restart
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pods.pod_manager import PodManager
+from podtui.kubelet.pods.pod_workers import PodWorkers
+from podtui.kubelet.pods.sync import Syncer
+from podtui.kubelet.pods.sync_loop import SyncLoop
+from podtui.kubelet.status.status_manager import StatusManager
+
+
+class PodRequests:
+    """Each raises `LookupError`, with a text for the user, where there is no such pod."""
+
+    def __init__(
+        self,
+        *,
+        manager: PodManager,
+        workers: PodWorkers,
+        admissions: Admissions,
+        statuses: StatusManager,
+        ephemerals: Ephemerals,
+        syncer: Syncer,
+        cache: PodCache,
+        loop: SyncLoop,
+    ) -> None:
+        self._manager = manager
+        self._workers = workers
+        self._admissions = admissions
+        self._statuses = statuses
+        self._ephemerals = ephemerals
+        self._syncer = syncer
+        self._cache = cache
+        self._loop = loop
+
+    async def retry(self, namespace: str, name: str) -> None:
+        """Admit a rejected pod afresh (departure 6); one that was not rejected is let be."""
+        pod = self._find(namespace, name)
+        if self._admissions.forgive(pod.metadata.uid):
+            await self._loop.add(pod)
+
+    async def restart(self, namespace: str, name: str, container: str = "") -> None:
+        """Run a pod anew, or one of its containers, with the manifest as it is.
+
+        Containers that come back however they end are ended, with their grace; a pod that has
+        others or is ending starts over, and one that was rejected is admitted afresh. Raises
+        `LookupError` also where there is no such container, and `RestartRefused`.
+        """
+        pod = self._find(namespace, name)
+        uid = pod.metadata.uid
+        if self._admissions.forgive(uid):
+            await self._loop.add(pod)
+        elif not container and (self._workers.ending(uid) or not restarts_in_place(pod)):
+            self._statuses.mark_deleted(uid, self._workers.effective_grace(pod))
+            self._workers.start_over(pod)
+        else:
+            if self._workers.ending(uid):
+                raise RestartRefused(f'pod "{name}" has ended or is ending: restart the pod')
+            self._syncer.restart(uid, to_restart(pod, self._cache.get(uid), container))
+            self._workers.wake(uid)
+
+    async def set_ephemeral(
+        self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        """Give a pod these ephemeral containers; its record with them. Raises `InvalidUpdate`
+        where they may not be."""
+        pod = self._find(namespace, name)
+        changed = self._ephemerals.change(pod, wanted)
+        uid = pod.metadata.uid
+        self._manager.set(changed)
+        self._statuses.set(changed, self._statuses.get(uid) or changed.status)
+        if not self._admissions.is_rejected(uid):
+            self._workers.update(changed)
+        record = self._statuses.record_of(uid)
+        return changed if record is None else record
+
+    def _find(self, namespace: str, name: str) -> Pod:
+        pod = self._manager.by_name(namespace, name)
+        if pod is None:
+            raise LookupError(f'pods "{name}" not found')
+        return pod

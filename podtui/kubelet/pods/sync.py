@@ -1,0 +1,422 @@
+"""The three passes of a pod's life, carried out (reference §4, 6.4): decisions are made elsewhere.
+
+Level-triggered: every pass looks at what is wanted and what is observed, and may run at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from podtui.api.insight import StepKind
+from podtui.api.v1 import Pod, PodStatus
+from podtui.clock import Clock
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.base.together import together
+from podtui.kubelet.base.types import ObservedPod, PodActions
+from podtui.kubelet.containers.container_gc import dead_init_containers, garbage
+from podtui.kubelet.containers.hooks import Hooks
+from podtui.kubelet.containers.killer import ALIVE, Killer
+from podtui.kubelet.containers.log_files import LogFiles
+from podtui.kubelet.containers.reasons import ReasonCache
+from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.containers.restarts import Restarts
+from podtui.kubelet.containers.starter import ContainerStarter, Place, StartFailure
+from podtui.kubelet.containers.unsupported import not_done
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.images.image_volumes import ImageVolumes, VolumeFailure
+from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.pleg.pleg import Pleg
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pods.actions import compute_pod_actions
+from podtui.kubelet.pods.pass_starts import PassStarts
+from podtui.kubelet.pods.pod_workers import Decorate, SyncOutcome
+from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.resize.allocations import Allocations
+from podtui.kubelet.resize.resize_actuator import ResizeActuator
+from podtui.kubelet.resize.resizes import Resizes
+from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
+from podtui.kubelet.sandbox.resolver import Resolvers
+from podtui.kubelet.sandbox.sandbox_maker import SandboxMaker
+from podtui.kubelet.status.phase import TERMINAL
+from podtui.kubelet.status.pod_status import (
+    deadline,
+)
+from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.status.status_reporter import StatusReporter
+from podtui.kubelet.volumes.volume_manager import VolumeManager
+from podtui.runtime.protocol import ContainerState, Runtime
+
+_LOG = logging.getLogger(__name__)
+
+
+class StillRunning(PodtuiError):
+    """Raised when a container outlives the stop of its pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """What went wrong in one pass, as the worker's back-off wants it."""
+
+    found: tuple[StartFailure, ...]
+    default: float
+
+    @property
+    def retry_in(self) -> float | None:
+        if not self.found:
+            return None
+        waits = [self.default if f.retry_in is None else f.retry_in for f in self.found]
+        return min(waits)
+
+
+class Syncer:
+    """Implements `podtui.kubelet.pods.pod_workers.PodSyncer`."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        starter: ContainerStarter,
+        killer: Killer,
+        statuses: StatusManager,
+        reasons: ReasonCache,
+        events: EventRecorder,
+        pleg: Pleg,
+        cache: PodCache,
+        node: NodeManager,
+        link: EngineLink,
+        resolvers: Resolvers,
+        probes: Probes,
+        hooks: Hooks,
+        volumes: VolumeManager,
+        image_volumes: ImageVolumes,
+        allocations: Allocations,
+        resizes: Resizes,
+        timelines: Timelines,
+        logs: LogFiles,
+        clock: Clock,
+        config: KubeletConfig,
+        on_gone: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._starter = starter
+        self._killer = killer
+        self._statuses = statuses
+        self._reasons = reasons
+        self._events = events
+        self._pleg = pleg
+        self._cache = cache
+        self._node = node
+        self._link = link
+        self._probes = probes
+        self._hooks = hooks
+        self._volumes = volumes
+        self._image_volumes = image_volumes
+        self._allocations = allocations
+        self._resizes = resizes
+        self._timelines = timelines
+        self._logs = logs
+        self._clock = clock
+        self._config = config
+        self._on_gone = on_gone
+        self._restarts = Restarts()
+        self._counts = RestartCounts()
+        self._told: set[str] = set()
+        self._reporter = StatusReporter(
+            statuses=statuses,
+            reasons=reasons,
+            events=events,
+            cache=cache,
+            node=node,
+            link=link,
+            probes=probes,
+            allocations=allocations,
+            resizes=resizes,
+            timelines=timelines,
+            counts=self._counts,
+            clock=clock,
+            config=config,
+        )
+        self._sandboxes = SandboxMaker(
+            runtime=runtime,
+            resolvers=resolvers,
+            volumes=volumes,
+            events=events,
+            pleg=pleg,
+            config=config,
+        )
+        self._starts = PassStarts(
+            starter=starter,
+            actuator=ResizeActuator(runtime, allocations, config),
+            allocations=allocations,
+            resizes=resizes,
+            reasons=reasons,
+            counts=self._counts,
+            logs=logs,
+            pleg=pleg,
+            clock=clock,
+            config=config,
+        )
+
+    # --- status
+
+    def publish(self, pod: Pod) -> None:
+        self._reporter.publish(pod)
+
+    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
+        self._reporter.cannot_observe(pod, error)
+
+    def waiting_for_name(self, pod: Pod) -> None:
+        self._reporter.waiting_for_name(pod)
+
+    def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
+        self._reporter.show_readiness(pod, container_id, ready=ready)
+
+    # --- running
+
+    async def sync_pod(
+        self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
+    ) -> SyncOutcome:
+        observed = observed or self._reporter.observed(pod)
+        self._resizes.look(self._allocations.allocated(pod), observed)
+        status = self._reporter.of_pass(pod, observed)
+        if status.phase in TERMINAL:
+            return SyncOutcome(terminal=True)
+        # What runs has what the pod was allocated, whatever its manifest asks for by now.
+        pod = self._allocations.allocated(pod)
+        self._tell_unsupported(pod)
+        self._starter.tell_missing_secrets(pod)
+        self._timelines.began(pod, StepKind.VOLUMES)
+        volumes = await self._volumes.set_up(pod, self._node.view())
+        if not volumes.ready:
+            return SyncOutcome(
+                retry_in=self._config.error_backoff if volumes.foreign else None,
+                deadline_in=self._due_in(pod, status),
+            )
+        self._timelines.ended(pod, StepKind.VOLUMES)
+        self._probes.start(pod)
+        actions = compute_pod_actions(
+            pod,
+            observed,
+            probes=self._probes.view(pod, observed),
+            actuated=self._allocations.actuated(pod.metadata.uid),
+            asked=self._restarts.of(observed),
+        )
+        acted, failures = await self._carry_out(pod, observed, actions, stopping)
+        return SyncOutcome(
+            acted=acted, retry_in=failures.retry_in, deadline_in=self._due_in(pod, status)
+        )
+
+    def _due_in(self, pod: Pod, status: PodStatus) -> float | None:
+        """Seconds until the pod's deadline, or until a volume is to be tried again."""
+        moment = deadline(pod, status)
+        ends = None if moment is None else (moment - self._clock.now()).total_seconds()
+        found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
+        return min(found, default=None)
+
+    def _tell_unsupported(self, pod: Pod) -> None:
+        if pod.metadata.uid not in self._told:
+            self._told.add(pod.metadata.uid)
+            said = not_done(
+                pod,
+                probes=self._probes,
+                hooks=self._hooks,
+                stop_signals=self._config.gate(STOP_SIGNALS),
+            )
+            for reason, message in said:
+                self._events.pod(pod, WARNING, reason, message)
+
+    async def _carry_out(
+        self, pod: Pod, observed: ObservedPod, actions: PodActions, stopping: asyncio.Event
+    ) -> tuple[bool, _Failures]:
+        acted = False
+        none = _Failures((), self._config.error_backoff)
+        if actions.kill_pod:
+            acted = bool(observed.sandboxes or observed.containers)
+            if actions.create_sandbox and observed.sandboxes:
+                text = "Pod sandbox changed, it will be killed and re-created."
+                self._events.pod(pod, NORMAL, "SandboxChanged", text)
+            await self._killer.kill_containers(pod, observed, None)
+            await self._killer.stop_sandboxes(observed)
+            if actions.purge_init:
+                await self._purge_init(pod, observed)
+            if not actions.create_sandbox:
+                return acted, none
+        else:
+            acted = bool(actions.kill or actions.reset)
+            await self._killer.kill_unwanted(pod, actions.kill)
+            await self._reset(pod, observed, actions.reset)
+        await self._trim(pod, observed)
+        if stopping.is_set():
+            return acted, none
+        info = self._link.info
+        if info is None:
+            raise EngineUnavailable(self._link.error)
+        sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
+        if actions.create_sandbox:
+            self._timelines.began(pod, StepKind.SANDBOX)
+            made = await self._sandboxes.make(pod, actions.attempt, info)
+            if isinstance(made, StartFailure):
+                self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=made.reason)
+                return True, _Failures((made,), self._config.error_backoff)
+            self._timelines.ended(pod, StepKind.SANDBOX)
+            sandbox_id, ips, acted = made.record.id, made.ips, True
+            self._reporter.show_sandbox(pod)
+        if self._config.strict:
+            failure = await self._sandboxes.check_config(pod, info)
+            if failure is not None:
+                return acted, _Failures((failure,), self._config.error_backoff)
+        await self._volumes.refresh(pod, sandbox_id)
+        starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
+        filled: Mapping[str, VolumeFailure] = {}
+        # A kubelet asks for the images of volumes in every pass, needed or not.
+        if starting or self._config.strict:
+            filled = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
+        if not (starting or actions.update or actions.resize_pod):
+            if actions.reset:
+                return True, none
+            return acted, none
+        place = Place(
+            sandbox_id=sandbox_id,
+            pod_ips=sorted_pod_ips(ips, self._node.host_ips)
+            or (self._node.host_ips if pod.spec.hostNetwork else ()),
+            host_ips=self._node.host_ips,
+            node=self._node.view(),
+            engine=info,
+            volume_failures=filled,
+            container_ids=_newest_ids(observed),
+        )
+        starts = await self._starts.run(pod, observed, actions, place, stopping)
+        failures = _Failures(tuple(starts.failures), self._config.error_backoff)
+        return acted or starts.acted, failures
+
+    async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
+        names = {container.name for container in pod.spec.initContainers}
+        await together(
+            partial(self._runtime.remove_container, container.id)
+            for container in observed.containers
+            if container.name in names
+        )
+
+    async def _reset(self, pod: Pod, observed: ObservedPod, ids: tuple[str, ...]) -> None:
+        """One after the other, so that a pass cut short leaves the container that asked for it."""
+        alive = {one.id: one for one in observed.containers if one.state in ALIVE}
+        for container_id in ids:
+            if container_id in alive:
+                name = alive[container_id].name
+                await self._killer.kill_container(
+                    pod, container_id, name, message="killing", grace=0.0
+                )
+            await self._runtime.remove_container(container_id)
+
+    async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
+        """Keep one dead instance per container name (reference §14.6)."""
+        found = garbage((observed,), live=(observed.uid,))
+        containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
+        await together(partial(self._runtime.remove_container, one) for one in containers)
+        await together(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
+        left = tuple([one for one in observed.containers if one.id not in containers])
+        await self._logs.record(replace(observed, containers=left))
+
+    def restart(self, uid: str, ids: Iterable[str]) -> None:
+        """End these containers in the next pass and run them anew; no pause of the pod is in the
+        way of that."""
+        self._restarts.ask(uid, ids)
+        self._starter.forget(uid)
+
+    # --- ending
+
+    async def sync_terminating(
+        self,
+        pod: Pod,
+        observed: ObservedPod | None,
+        *,
+        grace: int,
+        decorate: Decorate | None,
+        removing: Callable[[], bool],
+    ) -> bool:
+        uid = pod.metadata.uid
+        if removing():
+            self._statuses.mark_deleted(uid, grace)
+        self._reporter.of_pass(pod, observed or self._reporter.observed(pod), decorate=decorate)
+        await self._logs.record(observed or self._reporter.observed(pod))
+        self._probes.stop(uid, readiness=False)
+        try:
+            await self._killer.kill_containers(pod, observed, float(grace))
+            remove = removing()
+            if remove:
+                await self._killer.remove_sandboxes(observed)
+            else:
+                await self._killer.stop_sandboxes(observed)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            self._events.pod(pod, WARNING, "FailedKillPod", f"error killing pod: {error}")
+            raise
+        self._probes.stop(uid, readiness=True)
+        if remove:
+            return True
+        await self._pleg.refresh(uid)
+        after = self._reporter.observed(pod)
+        running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
+        if running:
+            raise StillRunning(f"containers still run after their stop: {', '.join(running)}")
+        self._reporter.of_pass(pod, after, terminal=True, decorate=decorate)
+        return False
+
+    async def sync_terminated(
+        self,
+        pod: Pod,
+        observed: ObservedPod | None,
+        *,
+        decorate: Decorate | None,
+        remove: bool,
+    ) -> None:
+        uid = pod.metadata.uid
+        if remove:
+            await self._killer.remove_sandboxes(await self._left_over(uid))
+            await self._runtime.remove_pod_data(uid)
+            await self._logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
+            self.forget(uid)
+            self._statuses.remove(uid)
+            self._on_gone(uid)
+            return
+        self._reporter.ended(pod, decorate=decorate)
+
+    async def _left_over(self, uid: str) -> ObservedPod | None:
+        """What a list still shows of the pod; that includes what a cancelled call has made."""
+        await self._pleg.refresh(uid)
+        return self._cache.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """Nothing of the pod is left, or it begins anew with what is left of it."""
+        self._pleg.forget(uid)
+        self._counts.forget(uid)
+        self._told.discard(uid)
+        self.begin_anew(uid)
+
+    def begin_anew(self, uid: str) -> None:
+        """Back-offs and reasons of an earlier life don't count; restart counts do."""
+        self._reasons.forget(uid)
+        self._starter.forget(uid)
+        self._volumes.forget(uid)
+        self._restarts.forget(uid)
+
+    def collect(self) -> None:
+        """Let go of back-offs that have run out."""
+        self._starter.collect()
+
+
+def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
+    return next((box.ips for box in observed.sandboxes if box.id == sandbox_id), ())
+
+
+def _newest_ids(observed: ObservedPod) -> dict[str, str]:
+    """By container name."""
+    return {one.name: one.id for one in reversed(observed.containers)}

@@ -1,0 +1,1 @@
+"""What pods were given, and changes of it while they run (reference §13.6)."""

@@ -1,0 +1,247 @@
+"""What a resize asks of running containers, and its words (reference §13.6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from podtui.api.pods import is_sidecar
+from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.v1 import Container, Pod, ResourceRequirements
+from podtui.kubelet.base.qos import BEST_EFFORT, GUARANTEED, qos_class
+from podtui.kubelet.base.resources import effective_limit, pod_limits
+from podtui.kubelet.base.types import (
+    ContainerAmounts,
+    ContainerUpdate,
+    ObservedPod,
+    ResizableResource,
+)
+from podtui.kubelet.resize.allocation import RESIZABLE, Allocation, allocated_pod
+from podtui.kubelet.resize.resource_status import canonical_resources
+from podtui.runtime.protocol import ContainerState
+
+STARTED: Final = "Pod resize started"
+COMPLETED: Final = "Pod resize completed"
+FAILED: Final = "Pod resize error"
+_NOTHING: Final = ResourceRequirements()
+
+
+def container_amounts(pod: Pod, container: Container) -> ContainerAmounts:
+    requests = container.resources.requests
+    return ContainerAmounts(
+        memory_limit=effective_limit(pod, container, "memory") or 0,
+        memory_request=parse_quantity(requests.get("memory", "0")).value(),
+        cpu_limit=effective_limit(pod, container, "cpu") or 0,
+        cpu_request=parse_quantity(requests.get("cpu", "0")).milli_value(),
+    )
+
+
+def requirements(amounts: ContainerAmounts) -> ResourceRequirements:
+    """The amounts as a container asks for them, zeros among them."""
+
+    def texts(cpu: int, memory: int) -> dict[str, str]:
+        return {
+            "cpu": str(Quantity.of_milli(cpu)),
+            "memory": str(Quantity.of(memory, Format.BINARY_SI)),
+        }
+
+    return ResourceRequirements(
+        limits=texts(amounts.cpu_limit, amounts.memory_limit),
+        requests=texts(amounts.cpu_request, amounts.memory_request),
+    )
+
+
+@dataclass(slots=True)
+class ResizePlan:
+    """Gathers what the running containers of one pod need; ``pod`` is as allocated, ``actuated``
+    what was last said to the engine. Nothing is known to be needed of containers that ``actuated``
+    does not have."""
+
+    pod: Pod
+    actuated: Allocation | None
+    _updates: list[ContainerUpdate] = field(default_factory=list[ContainerUpdate])
+
+    def needs_restart(self, container: Container, container_id: str) -> bool:
+        """Whether a running container must restart for its new amounts; where it need not, what
+        must be changed is noted."""
+        if self.actuated is None or container.name not in self.actuated.containers:
+            return False
+        held = allocated_pod(self.pod, self.actuated)
+        before = next(one for one in _everyone(held) if one.name == container.name)
+        desired = container_amounts(self.pod, container)
+        current = container_amounts(held, before)
+        changed: list[ResizableResource] = [
+            name for name in ("memory", "cpu") if desired.of(name) != current.of(name)
+        ]
+        policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
+        if any(policies.get(name) == "RestartContainer" for name in changed):
+            return True
+        self._updates += [
+            ContainerUpdate(
+                id=container_id,
+                name=container.name,
+                resource=name,
+                desired=desired,
+                current=current,
+            )
+            for name in changed
+        ]
+        return False
+
+    @property
+    def changes_pod(self) -> bool:
+        """Whether the pod's own resources have changed."""
+        return self.actuated is not None and _pod_differs(self.pod, self.actuated)
+
+    @property
+    def updates(self) -> tuple[ContainerUpdate, ...]:
+        """Memory before cpu, of each what shrinks before what grows; of what shrinks, the last one
+        found goes first."""
+        found: list[ContainerUpdate] = []
+        for name in ("memory", "cpu"):
+            ours = [one for one in self._updates if one.resource == name]
+            found += [one for one in reversed(ours) if not one.grows]
+            found += [one for one in ours if one.grows]
+        return tuple(found)
+
+
+def _everyone(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.initContainers, *pod.spec.containers)
+
+
+def amounts_to_say(update: ContainerUpdate, current: ContainerAmounts) -> ContainerAmounts:
+    """The resource that is updated as desired, the other one as it is by now."""
+    desired = update.desired
+    if update.resource == "memory":
+        return replace(
+            current, memory_limit=desired.memory_limit, memory_request=desired.memory_request
+        )
+    return replace(current, cpu_limit=desired.cpu_limit, cpu_request=desired.cpu_request)
+
+
+def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | None) -> bool:
+    """Whether a running container has not got yet what was allocated to the pod. One that does not
+    run gets it when it starts."""
+    if actuated is None:
+        return False
+    held = allocated_pod(pod, actuated)
+    if pod.spec.resources is not None and actuated.pod is not None and _pod_differs(pod, actuated):
+        return True
+    for container, before in zip(_everyone(pod), _everyone(held), strict=True):
+        newest = observed.newest(container.name)
+        plain_init = container in pod.spec.initContainers and not is_sidecar(container)
+        if plain_init or newest is None or newest.state is not ContainerState.RUNNING:
+            continue
+        if container_amounts(pod, container) != container_amounts(held, before):
+            return True
+    return False
+
+
+def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
+    own, before = pod.spec.resources or _NOTHING, actuated.pod or _NOTHING
+    return any(
+        parse_quantity(one.get(name, "0")) != parse_quantity(other.get(name, "0"))
+        for name in RESIZABLE
+        for one, other in ((own.limits, before.limits), (own.requests, before.requests))
+    )
+
+
+# --- memory
+
+
+def pod_memory_limit(pod: Pod) -> int | None:
+    """Bytes that a kubelet would hold the pod as a whole to; None for no limit (reference
+    §13.2)."""
+    own = pod.spec.resources
+    declared = all(
+        parse_quantity(one.resources.limits.get("memory", "0")) for one in _everyone(pod)
+    )
+    declared = declared or (own is not None and bool(parse_quantity(own.limits.get("memory", "0"))))
+    qos = qos_class(pod)
+    if qos == GUARANTEED or (qos != BEST_EFFORT and declared):
+        return pod_limits(pod).get("memory", 0)
+    return None
+
+
+def _new_pod_limit(pod: Pod, held: Pod) -> int | None:
+    """The pod's memory limit where it comes to be lower; None where it does not."""
+    new, old = pod_memory_limit(pod), pod_memory_limit(held)
+    return new if new is not None and (old is None or new < old) else None
+
+
+def _new_limits(updates: Iterable[ContainerUpdate]) -> dict[str, int]:
+    """By container, memory limits that come to be lower."""
+    return {
+        one.name: one.desired.memory_limit
+        for one in updates
+        if one.resource == "memory"
+        and one.desired.memory_limit
+        and not 0 < one.current.memory_limit <= one.desired.memory_limit
+    }
+
+
+def lowers_memory(pod: Pod, held: Pod, updates: Iterable[ContainerUpdate]) -> bool:
+    """Whether `memory_problem` has anything to look at. ``held`` is the pod as it is now."""
+    memory = [one for one in updates if one.resource == "memory"]
+    return bool(memory) and (_new_pod_limit(pod, held) is not None or bool(_new_limits(memory)))
+
+
+def memory_problem(
+    pod: Pod, held: Pod, updates: Iterable[ContainerUpdate], usage: Mapping[str, int]
+) -> str:
+    """Why memory limits cannot be lowered to what ``updates`` want; empty where they can.
+
+    ``held`` is the pod as it is now, ``usage`` is in bytes by container.
+    """
+    problems: list[str] = []
+    pod_limit, total = _new_pod_limit(pod, held), sum(usage.values())
+    if pod_limit is not None and total >= pod_limit:
+        problems.append(
+            f"attempting to set pod memory limit ({pod_limit}) below current usage ({total})"
+        )
+    for container, limit in _new_limits(updates).items():
+        used, name = usage.get(container), json.dumps(container)
+        if used is None:
+            problems.append(f"missing container {name} memory usage")
+        elif used >= limit:
+            problems.append(
+                f"attempting to set container {name} memory limit ({limit})"
+                f" below current usage ({used})"
+            )
+    if not problems:
+        return ""
+    text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return f"cannot decrease memory limits: {text}"
+
+
+# --- words
+
+
+def _summary(containers: Iterable[Container]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for container in containers:
+        resources = canonical_resources(container.resources)
+        amounts = {"limits": resources.limits, "requests": resources.requests}
+        found.append(
+            {
+                "name": container.name,
+                "resources": {kind: texts for kind, texts in amounts.items() if texts},
+            }
+        )
+    return found
+
+
+def resize_message(words: str, pod: Pod, *, generation: int = 0, error: str = "") -> str:
+    """``words`` and what the pod's containers were to have, as JSON."""
+    summary: dict[str, Any] = {}
+    if pod.spec.initContainers:
+        summary["initContainers"] = _summary(pod.spec.initContainers)
+    summary |= {"containers": _summary(pod.spec.containers), "generation": generation}
+    if error:
+        summary["error"] = error
+    text = json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return f"{words}: {text}"

@@ -1,0 +1,84 @@
+"""The sandbox of a pod, as the runtime is to make it (reference §11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from podtui.api import names
+from podtui.api.v1 import Pod
+from podtui.kubelet.containers.container_config import pid_mode
+from podtui.kubelet.containers.security import is_privileged
+from podtui.kubelet.sandbox.hostname import sandbox_hostname
+from podtui.kubelet.sandbox.sysctls import normalized
+from podtui.runtime.protocol import (
+    DnsConfig,
+    NamespaceMode,
+    PodVolume,
+    PortMapping,
+    SandboxConfig,
+)
+
+_PROTOCOLS: Final[Mapping[str, Literal["UDP", "SCTP"]]] = {"UDP": "UDP", "SCTP": "SCTP"}
+
+
+def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
+    """Published ports of the regular containers, none twice; none with the node's network."""
+    if pod.spec.hostNetwork:
+        return ()
+    found: dict[PortMapping, None] = {}
+    for container in pod.spec.containers:
+        for port in container.ports:
+            if not port.hostPort:
+                continue
+            mapping = PortMapping(
+                container_port=port.containerPort,
+                host_port=port.hostPort,
+                protocol=_PROTOCOLS.get(port.protocol, "TCP"),
+                host_ip=port.hostIP,
+            )
+            found[mapping] = None
+    return tuple(found)
+
+
+def sandbox_config(
+    pod: Pod,
+    *,
+    attempt: int,
+    dns: DnsConfig | None = None,
+    cluster_domain: str = "",
+    volumes: tuple[PodVolume, ...] = (),
+) -> SandboxConfig:
+    """Namespaces, name and ports of a pod. Raises `ConfigError`.
+
+    ``dns`` is its resolver, None for the engine's own; ``volumes`` are its directories.
+    """
+    spec = pod.spec
+    meta = pod.metadata
+    identity = {
+        names.POD_NAME: meta.name,
+        names.POD_NAMESPACE: meta.namespace,
+        names.POD_UID: meta.uid,
+    }
+    sysctls = () if spec.securityContext is None else spec.securityContext.sysctls
+    return SandboxConfig(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        attempt=attempt,
+        hostname=sandbox_hostname(pod, cluster_domain),
+        labels={**meta.labels, **identity},
+        annotations=dict(meta.annotations),
+        network=NamespaceMode.NODE if spec.hostNetwork else NamespaceMode.POD,
+        ipc=NamespaceMode.NODE if spec.hostIPC else NamespaceMode.POD,
+        pid=pid_mode(pod),
+        ports=port_mappings(pod),
+        dns=dns,
+        extra_hosts=tuple(
+            (name, alias.ip) for alias in spec.hostAliases for name in alias.hostnames
+        ),
+        sysctls={normalized(one.name): one.value for one in sysctls},
+        privileged=any(map(is_privileged, (*spec.initContainers, *spec.containers))),
+        host_users=spec.hostUsers is not False,
+        volumes=volumes,
+    )

@@ -1,0 +1,184 @@
+"""Pod conditions (reference §7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from podtui.api.pods import is_sidecar
+from podtui.api.times import rfc3339
+from podtui.api.v1 import Container, ContainerStatus, Pod, PodCondition
+from podtui.kubelet.containers.restart import has_restart_all_rule
+from podtui.kubelet.status.phase import FAILED, SUCCEEDED
+
+READY_TO_START: Final = "PodReadyToStartContainers"
+INITIALIZED: Final = "Initialized"
+READY: Final = "Ready"
+CONTAINERS_READY: Final = "ContainersReady"
+SCHEDULED: Final = "PodScheduled"
+RESTARTING_ALL: Final = "AllContainersRestarting"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+OWNED: Final = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, RESTARTING_ALL)
+"""The conditions that this kubelet computes; others are kept as they are, in front."""
+RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
+"""Conditions of a resize: given with each status, between those kept and those computed."""
+
+
+def _names(words: str, names: Sequence[str]) -> list[str]:
+    return [f"containers with {words} status: [{' '.join(names)}]"] if names else []
+
+
+def _condition(kind: str, true: bool, reason: str = "", message: str = "") -> PodCondition:
+    return PodCondition(
+        type=kind, status="True" if true else "False", reason=reason, message=message
+    )
+
+
+def _started_before(pod: Pod, statuses: dict[str, ContainerStatus]) -> bool:
+    """Whether a regular container runs or ran, which proves that initialisation was done."""
+    found = (statuses.get(container.name) for container in pod.spec.containers)
+    return any(
+        status is not None
+        and (status.state.running is not None or status.state.terminated is not None)
+        for status in found
+    )
+
+
+def _init_done(container: Container, status: ContainerStatus) -> bool:
+    return bool(status.started) if is_sidecar(container) else status.ready
+
+
+def initialized_condition(
+    pod: Pod, statuses: dict[str, ContainerStatus], phase: str
+) -> PodCondition:
+    """``Initialized``. ``statuses`` are those of all containers, by name."""
+    init = pod.spec.initContainers
+    if init and not statuses:
+        return _condition(INITIALIZED, False, "UnknownContainerStatuses")
+    unknown = [one.name for one in init if one.name not in statuses]
+    incomplete = [
+        one.name for one in init if one.name in statuses and not _init_done(one, statuses[one.name])
+    ]
+    if phase == SUCCEEDED and not unknown:
+        return _condition(INITIALIZED, True, "PodCompleted")
+    if _started_before(pod, statuses) or not (unknown or incomplete):
+        return _condition(INITIALIZED, True)
+    words = [*_names("unknown", unknown), *_names("incomplete", incomplete)]
+    return _condition(INITIALIZED, False, "ContainersNotInitialized", ", ".join(words))
+
+
+def containers_ready_condition(
+    pod: Pod, statuses: dict[str, ContainerStatus], phase: str
+) -> PodCondition:
+    """``ContainersReady``: every sidecar and regular container is ready."""
+    if not statuses:
+        return _condition(CONTAINERS_READY, False, "UnknownContainerStatuses")
+    counted = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
+    counted += [one.name for one in pod.spec.containers]
+    unknown = [name for name in counted if name not in statuses]
+    unready = [name for name in counted if name in statuses and not statuses[name].ready]
+    if phase == SUCCEEDED and not unknown:
+        return _condition(CONTAINERS_READY, False, "PodCompleted")
+    if phase == FAILED:
+        return _condition(CONTAINERS_READY, False, "PodFailed")
+    words = [*_names("unknown", unknown), *_names("unready", unready)]
+    if words:
+        return _condition(CONTAINERS_READY, False, "ContainersNotReady", ", ".join(words))
+    return _condition(CONTAINERS_READY, True)
+
+
+def ready_condition(
+    pod: Pod, containers_ready: PodCondition, existing: Iterable[PodCondition]
+) -> PodCondition:
+    """``Ready``: the containers are, and every readiness gate's condition is True."""
+    if containers_ready.status != "True":
+        return _condition(READY, False, containers_ready.reason, containers_ready.message)
+    by_type = {condition.type: condition for condition in existing}
+    words: list[str] = []
+    for gate in pod.spec.readinessGates:
+        found = by_type.get(gate.conditionType)
+        if found is None:
+            words.append(
+                "corresponding condition of pod readiness gate"
+                f' "{gate.conditionType}" does not exist.'
+            )
+        elif found.status != "True":
+            words.append(
+                f'the status of pod readiness gate "{gate.conditionType}" is not "True",'
+                f" but {found.status}"
+            )
+    if words:
+        return _condition(READY, False, "ReadinessGatesNotReady", ", ".join(words))
+    return _condition(READY, True)
+
+
+def restarting_all_condition(pod: Pod, triggered: bool, phase: str) -> PodCondition | None:
+    """``AllContainersRestarting``; None for a pod that has no rule to bring it about."""
+    if not has_restart_all_rule(pod):
+        return None
+    if phase in (SUCCEEDED, FAILED):
+        reason = "PodCompleted" if phase == SUCCEEDED else "PodFailed"
+        return _condition(RESTARTING_ALL, False, reason)
+    if triggered:
+        words = "container exited with restart policy rule"
+        return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", words)
+    return _condition(RESTARTING_ALL, False)
+
+
+def _dated(condition: PodCondition, previous: PodCondition | None, now: datetime) -> PodCondition:
+    """With the time of its last change of status."""
+    moment = rfc3339(now)
+    if previous is not None and previous.status == condition.status:
+        moment = previous.lastTransitionTime or moment
+    return msgspec.structs.replace(condition, lastTransitionTime=moment)
+
+
+def pod_conditions(
+    pod: Pod,
+    statuses: Iterable[ContainerStatus],
+    *,
+    phase: str,
+    sandbox_ready: bool,
+    restarting_all: bool,
+    previous: tuple[PodCondition, ...],
+    now: datetime,
+    resize: tuple[PodCondition, ...] = (),
+) -> tuple[PodCondition, ...]:
+    """All conditions in order: foreign ones first, ``resize``, then ours.
+
+    ``lastTransitionTime`` moves only where ``status`` does.
+    """
+    by_name = {status.name: status for status in statuses}
+    foreign = [one for one in previous if one.type not in (*OWNED, *RESIZE)]
+    known = {one.type for one in previous}
+    foreign += [
+        one for one in pod.status.conditions if one.type not in OWNED and one.type not in known
+    ]
+    foreign += resize
+    # DisruptionTarget comes last of what is kept.
+    foreign.sort(key=lambda one: one.type == DISRUPTION_TARGET)
+    before = {one.type: one for one in previous}
+    initialized = initialized_condition(pod, by_name, phase)
+    was = before.get(INITIALIZED)
+    if sandbox_ready and has_restart_all_rule(pod) and was is not None and was.status == "True":
+        # Init containers that run again with all the others do not make the pod uninitialised.
+        initialized = _condition(INITIALIZED, True, "PodCompleted" if phase == SUCCEEDED else "")
+    containers_ready = containers_ready_condition(pod, by_name, phase)
+    ours = [
+        _condition(READY_TO_START, sandbox_ready),
+        initialized,
+        ready_condition(pod, containers_ready, foreign),
+        containers_ready,
+        _condition(SCHEDULED, True),
+    ]
+    restarting = restarting_all_condition(pod, restarting_all, phase)
+    if restarting is not None:
+        ours.append(restarting)
+    dated = [_dated(one, before.get(one.type), now) for one in ours]
+    generation = pod.metadata.generation
+    if generation:
+        dated = [msgspec.structs.replace(one, observedGeneration=generation) for one in dated]
+    return (*foreign, *dated)

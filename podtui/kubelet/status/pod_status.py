@@ -1,0 +1,325 @@
+"""The status of a pod, from what it should be and what runs of it (reference §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from podtui.api.names import CONFIG_SEEN
+from podtui.api.times import rfc3339
+from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
+from podtui.kubelet.base.qos import qos_class
+from podtui.kubelet.base.resources import is_static, pod_resources
+from podtui.kubelet.base.timestamps import parse_time
+from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
+from podtui.kubelet.containers.restart import restart_all_triggers
+from podtui.kubelet.pods.actions import sandbox_changed
+from podtui.kubelet.resize.allocation import Allocation
+from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
+from podtui.kubelet.status.conditions import (
+    CONTAINERS_READY,
+    DISRUPTION_TARGET,
+    OWNED,
+    READY,
+    READY_TO_START,
+    RESIZE,
+    RESTARTING_ALL,
+    pod_conditions,
+)
+from podtui.kubelet.status.container_status import LOST_WHEN_TERMINATED, container_statuses, lost
+from podtui.kubelet.status.phase import FAILED, TERMINAL, pod_phase
+from podtui.runtime.protocol import SandboxState
+
+DEADLINE_REASON: Final = "DeadlineExceeded"
+DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
+
+
+def deadline(pod: Pod, status: PodStatus | None) -> datetime | None:
+    """When ``activeDeadlineSeconds`` have gone by since the pod's ``startTime``; None for never.
+
+    That time is cut to seconds; where the pod was first seen within the same second, that finer
+    time counts, so that a deadline is never early.
+    """
+    limit = pod.spec.activeDeadlineSeconds
+    if limit is None or status is None or status.startTime is None:
+        return None
+    started = parse_time(status.startTime)
+    seen_text = pod.metadata.annotations.get(CONFIG_SEEN)
+    if seen_text is not None:
+        try:
+            seen = parse_time(seen_text)
+        except ValueError:
+            seen = started
+        if started <= seen < started + timedelta(seconds=1):
+            started = seen
+    return started + timedelta(seconds=limit)
+
+
+def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
+    """Whether the pod was active for longer than it may be."""
+    moment = deadline(pod, status)
+    return moment is not None and now >= moment
+
+
+def _created_in_newest(pod: Pod, observed: ObservedPod) -> bool:
+    """Whether a regular container was ever created in the newest sandbox."""
+    if not observed.sandboxes:
+        return False
+    names = {container.name for container in pod.spec.containers}
+    newest = observed.sandboxes[0].id
+    return any(one.name in names and one.sandbox_id == newest for one in observed.containers)
+
+
+def _any_regular(pod: Pod, observed: ObservedPod) -> bool:
+    names = {container.name for container in pod.spec.containers}
+    return any(one.name in names for one in observed.containers)
+
+
+def _ips(
+    pod: Pod,
+    observed: ObservedPod,
+    host_ips: tuple[str, ...],
+    previous: PodStatus | None,
+    ended: bool,
+) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    if pod.spec.hostNetwork:
+        found = host_ips
+    elif observed.sandboxes and observed.sandboxes[0].state is SandboxState.READY:
+        found = sorted_pod_ips(observed.sandboxes[0].ips, host_ips)
+    if not found and ended and previous is not None:
+        found = tuple(one.ip for one in previous.podIPs)
+    return found
+
+
+def pod_status(
+    pod: Pod,
+    observed: ObservedPod,
+    probes: ProbeView,
+    *,
+    now: datetime,
+    previous: PodStatus | None,
+    waiting: Mapping[str, tuple[str, str]],
+    host_ips: tuple[str, ...] = (),
+    runtime_name: str = "docker",
+    recursive_read_only: bool = False,
+    terminal: bool = False,
+    strict: bool = False,
+    stop_signals: bool = False,
+    resize: tuple[PodCondition, ...] = (),
+    actuated: Allocation | None = None,
+) -> PodStatus:
+    """The whole status, as a kubelet reports it. ``pod`` is as allocated.
+
+    ``previous`` is the last status of this UID: it gives the times of what did not change, and a
+    terminal phase in it stays. ``waiting`` has why each container's last start failed: (reason,
+    message). ``terminal`` is for the last status of a pod that was torn down. ``host_ips`` are the
+    node's, primary first; ``strict`` leaves them out as a standalone kubelet does. ``resize`` are
+    the conditions of a resize, ``actuated`` what the engine was last told; ``recursive_read_only``:
+    the engine has such mounts; ``stop_signals``: the gate ``ContainerStopSignals`` is on.
+    """
+    node_ips = () if strict else host_ips
+    regular_known = _any_regular(pod, observed)
+    init, regular, ephemeral = container_statuses(
+        pod,
+        observed,
+        probes,
+        previous=previous,
+        waiting=waiting,
+        runtime_name=runtime_name,
+        recursive_read_only=recursive_read_only,
+        initialized=regular_known,
+        stop_signals=stop_signals,
+        actuated=None if actuated is None else actuated.containers,
+    )
+    phase = pod_phase(
+        pod,
+        (*init, *regular),
+        initialized=_created_in_newest(pod, observed),
+        terminal=terminal,
+    )
+    reason, message = "", ""
+    source = previous if previous is not None and previous.phase in TERMINAL else pod.status
+    if source.phase in TERMINAL:
+        phase, reason, message = source.phase, source.reason, source.message
+    elif phase not in TERMINAL and past_deadline(pod, previous, now):
+        phase, reason, message = FAILED, DEADLINE_REASON, DEADLINE_MESSAGE
+    elif previous is not None and previous.phase == phase:
+        reason, message = previous.reason, previous.message
+    ips = _ips(pod, observed, node_ips, previous, terminal or phase in TERMINAL)
+    conditions = pod_conditions(
+        pod,
+        (*init, *regular),
+        phase=phase,
+        sandbox_ready=not sandbox_changed(pod, observed),
+        restarting_all=bool(restart_all_triggers(pod, observed)),
+        previous=() if previous is None else previous.conditions,
+        now=now,
+        resize=resize,
+    )
+    resources = pod_resources(pod)
+    started = previous.startTime if previous is not None and previous.startTime else rfc3339(now)
+    return PodStatus(
+        phase=phase,
+        reason=reason,
+        message=message,
+        conditions=conditions,
+        initContainerStatuses=init,
+        containerStatuses=regular,
+        ephemeralContainerStatuses=ephemeral,
+        hostIP=node_ips[0] if node_ips else "",
+        hostIPs=tuple(HostIP(ip=ip) for ip in node_ips),
+        podIP=ips[0] if ips else "",
+        podIPs=tuple(PodIP(ip=ip) for ip in ips),
+        qosClass=qos_class(pod),
+        startTime=started,
+        resources=resources,
+        allocatedResources=resources.requests,
+        observedGeneration=pod.metadata.generation or None,
+    )
+
+
+def rejected_status(pod: Pod, verdict: Verdict, now: datetime) -> PodStatus:
+    """The status of a pod that was not admitted: nothing ran, nothing will (reference §5.3)."""
+    return PodStatus(
+        phase=FAILED,
+        reason=verdict.reason,
+        message=f"Pod was rejected: {verdict.message}",
+        qosClass=qos_class(pod),
+        startTime=rfc3339(now),
+        observedGeneration=pod.metadata.generation or None,
+    )
+
+
+def ended_status(
+    pod: Pod,
+    status: PodStatus,
+    *,
+    reason: str,
+    message: str,
+    disruption: str = "",
+    now: datetime,
+) -> PodStatus:
+    """A status overridden by whoever ends the pod: preemption, eviction, node shutdown, deadline.
+
+    ``disruption`` is the message of a ``DisruptionTarget`` condition, empty for none. A pod that
+    succeeded stays so.
+    """
+    if status.phase == "Succeeded":
+        return status
+    conditions = status.conditions
+    if disruption:
+        mark = PodCondition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason="TerminationByKubelet",
+            message=disruption,
+            lastTransitionTime=rfc3339(now),
+        )
+        others = [one for one in conditions if one.type != DISRUPTION_TARGET]
+        foreign = sum(1 for one in others if one.type not in OWNED)
+        conditions = (*others[:foreign], mark, *others[foreign:])
+    return msgspec.structs.replace(
+        status, phase=FAILED, reason=reason, message=message, conditions=conditions
+    )
+
+
+def _finished(status: ContainerStatus) -> ContainerStatus:
+    if status.state.terminated is not None:
+        return status
+    return msgspec.structs.replace(
+        status, state=lost(LOST_WHEN_TERMINATED), ready=False, started=False
+    )
+
+
+def _ever_started(status: ContainerStatus) -> bool:
+    return (
+        status.state.running is not None
+        or status.state.terminated is not None
+        or status.lastState.terminated is not None
+    )
+
+
+def terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
+    """The status once everything of the pod is gone: no container is left without an end
+    (reference §7.6). The phase becomes Failed unless it is terminal, or the pod static."""
+    init = status.initContainerStatuses
+    reached = max((index for index, one in enumerate(init) if _ever_started(one)), default=-1)
+    initialized = not init or any(_ever_started(one) for one in status.containerStatuses)
+    initialized = initialized or all(one.state.terminated is not None or one.ready for one in init)
+    phase = status.phase
+    if phase not in TERMINAL and not is_static(pod):
+        phase = FAILED
+    regular = status.containerStatuses
+    return msgspec.structs.replace(
+        status,
+        phase=phase,
+        initContainerStatuses=tuple(
+            _finished(one) if index <= reached else one for index, one in enumerate(init)
+        ),
+        containerStatuses=tuple(map(_finished, regular)) if initialized else regular,
+    )
+
+
+def _with_container(
+    statuses: tuple[ContainerStatus, ...], container_id: str, **changes: bool
+) -> tuple[ContainerStatus, ...]:
+    return tuple(
+        msgspec.structs.replace(one, **changes) if one.containerID == container_id else one
+        for one in statuses
+    )
+
+
+def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
+    """The status at the moment the sandbox is made, within a sync (reference §6.4): one condition
+    turns, and the address is told with the next status."""
+    return msgspec.structs.replace(
+        status,
+        conditions=tuple(
+            msgspec.structs.replace(one, status="True", lastTransitionTime=rfc3339(now))
+            if one.type == READY_TO_START and one.status != "True"
+            else one
+            for one in status.conditions
+        ),
+    )
+
+
+def merge_readiness(
+    pod: Pod, status: PodStatus, container_id: str, *, ready: bool, now: datetime
+) -> PodStatus:
+    """The status at the moment a readiness result changes, without a sync (reference §7.3).
+
+    ``container_id`` carries its scheme (``docker://ID``). A container that is not running does not
+    become ready.
+    """
+    every = (*status.initContainerStatuses, *status.containerStatuses)
+    running = any(
+        one.containerID == container_id and one.state.running is not None for one in every
+    )
+    is_ready = ready and running
+    changed = msgspec.structs.replace(
+        status,
+        initContainerStatuses=_with_container(
+            status.initContainerStatuses, container_id, ready=is_ready
+        ),
+        containerStatuses=_with_container(status.containerStatuses, container_id, ready=is_ready),
+    )
+    kept = {one.type: one for one in status.conditions}
+    fresh = pod_conditions(
+        pod,
+        (*changed.initContainerStatuses, *changed.containerStatuses),
+        phase=status.phase,
+        sandbox_ready=READY_TO_START in kept and kept[READY_TO_START].status == "True",
+        restarting_all=RESTARTING_ALL in kept and kept[RESTARTING_ALL].status == "True",
+        previous=status.conditions,
+        now=now,
+        resize=tuple(one for one in status.conditions if one.type in RESIZE),
+    )
+    conditions = tuple(
+        one if one.type in (READY, CONTAINERS_READY) or one.type not in kept else kept[one.type]
+        for one in fresh
+    )
+    return msgspec.structs.replace(changed, conditions=conditions)

@@ -1,0 +1,162 @@
+"""What a pod's status comes to, and who is told: records, timeline (reference §7)."""
+
+from __future__ import annotations
+
+from podtui.api.v1 import Pod, PodStatus
+from podtui.clock import Clock
+from podtui.errors import EngineError
+from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.containers.reasons import ReasonCache
+from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pods.pod_workers import Decorate
+from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.resize.allocations import Allocations
+from podtui.kubelet.resize.resizes import Resizes
+from podtui.kubelet.status.pod_status import (
+    DEADLINE_MESSAGE,
+    DEADLINE_REASON,
+    merge_readiness,
+    past_deadline,
+    pod_status,
+    sandbox_made,
+    terminated_status,
+)
+from podtui.kubelet.status.status_manager import StatusManager
+
+
+class StatusReporter:
+    """Computes statuses from what is observed and hands them to the status manager.
+
+    ``counts`` are the restart counts that were shown; they never go down.
+    """
+
+    def __init__(
+        self,
+        *,
+        statuses: StatusManager,
+        reasons: ReasonCache,
+        events: EventRecorder,
+        cache: PodCache,
+        node: NodeManager,
+        link: EngineLink,
+        probes: Probes,
+        allocations: Allocations,
+        resizes: Resizes,
+        timelines: Timelines,
+        counts: RestartCounts,
+        clock: Clock,
+        config: KubeletConfig,
+    ) -> None:
+        self._statuses = statuses
+        self._reasons = reasons
+        self._events = events
+        self._cache = cache
+        self._node = node
+        self._link = link
+        self._probes = probes
+        self._allocations = allocations
+        self._resizes = resizes
+        self._timelines = timelines
+        self._counts = counts
+        self._clock = clock
+        self._config = config
+
+    def observed(self, pod: Pod) -> ObservedPod:
+        """The pod as the cache has it; one that was never seen has nothing."""
+        meta = pod.metadata
+        observed = self._cache.get(meta.uid)
+        return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
+
+    def publish(self, pod: Pod) -> None:
+        """Show what is observed now, between passes."""
+        self._set(pod, self.observed(pod))
+
+    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
+        self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
+
+    def waiting_for_name(self, pod: Pod) -> None:
+        """Another pod of that full name has to end first."""
+        if self._statuses.get(pod.metadata.uid) is None:
+            self._statuses.set(pod, pod.status)
+
+    def of_pass(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        *,
+        terminal: bool = False,
+        decorate: Decorate | None = None,
+    ) -> PodStatus:
+        """The status that a pass begins or ends with; each pass says it when the pod has outlived
+        its deadline."""
+        if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
+            self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
+        return self._set(pod, observed, terminal=terminal, decorate=decorate)
+
+    def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
+        """The last word on a pod that ended and stays listed (reference §7.6)."""
+        status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
+        self._statuses.set(pod, terminated_status(pod, status))
+
+    def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
+        """A readiness result shows at once, without a pass (reference §7.3)."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is not None:
+            name = f"{self._runtime_name}://{container_id}"
+            merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
+            self._statuses.set(pod, merged)
+            self._timelines.shown(pod, merged)
+
+    def show_sandbox(self, pod: Pod) -> None:
+        """The sandbox is there; what else is new of the pod is for the next pass to tell."""
+        status = self._statuses.get(pod.metadata.uid)
+        if status is not None:
+            self._statuses.set(pod, sandbox_made(status, self._clock.now()))
+
+    def _set(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        *,
+        terminal: bool = False,
+        decorate: Decorate | None = None,
+    ) -> PodStatus:
+        uid = pod.metadata.uid
+        self._counts.observe(observed)
+        status = pod_status(
+            self._allocations.allocated(pod),
+            observed,
+            self._probes.view(pod, observed),
+            now=self._clock.now(),
+            previous=self._statuses.get(uid),
+            waiting=self._reasons.of(uid),
+            host_ips=self._node.host_ips,
+            runtime_name=self._runtime_name,
+            recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
+            terminal=terminal,
+            strict=self._config.strict,
+            stop_signals=self._config.gate(STOP_SIGNALS),
+            resize=self._resizes.conditions(uid, terminal=terminal),
+            actuated=self._allocations.actuated(uid),
+        )
+        status = self._counts.show(uid, status, seed=self._seed(uid))
+        if decorate is not None:
+            status = decorate(status)
+        self._statuses.set(pod, status)
+        self._timelines.observed(pod, observed)
+        self._timelines.shown(pod, status)
+        return status
+
+    @property
+    def _runtime_name(self) -> str:
+        return self._link.info.name if self._link.info else "docker"
+
+    def _seed(self, uid: str) -> PodStatus | None:
+        seed = self._statuses.seed(uid)
+        return None if seed is None else seed.status

@@ -1,0 +1,1 @@
+"""Volumes of pods, and the documents that fill them (reference §10.2)."""

@@ -1,0 +1,139 @@
+"""A pod's volumes: what it takes to set each of them up (reference §10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.quantity import parse_quantity
+from podtui.api.v1 import EmptyDirVolumeSource, Pod, Volume
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.resources import pod_limits
+from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.volumes.huge_pages import page_size
+from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
+from podtui.runtime.protocol import PodVolume
+
+DIRECTORY_MODE: Final = 0o777
+IMAGE_MODE: Final = 0o755
+_SETGID: Final = 0o2000
+OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "secret", "image")
+
+
+def volume_type(volume: Volume) -> str:
+    """The name of the source that is set; a volume without any is an emptyDir."""
+    for name in volume.__struct_fields__:
+        if name != "name" and getattr(volume, name) is not None:
+            return name
+    return "emptyDir"
+
+
+def used_volumes(pod: Pod) -> tuple[Volume, ...]:
+    """Those that some container mounts, in the pod's order: the kubelet passes over the others."""
+    spec = pod.spec
+    names: set[str] = set()
+    for container in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers):
+        names.update(mount.name for mount in container.volumeMounts)
+        names.update(device.name for device in container.volumeDevices)
+    return tuple(volume for volume in spec.volumes if volume.name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPathCheck:
+    """A host path that has to be of a type (``hostPath.type``) before its pod is made."""
+
+    volume: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlan:
+    """What the volumes of a pod come to at one moment.
+
+    ``volumes`` are the directories to make, with their files; ``failures`` has by volume the
+    kubelet's words on why it cannot be set up now; ``checks`` are to be asked of the engine;
+    ``foreign`` are volumes of types that nobody here can mount.
+    """
+
+    volumes: tuple[PodVolume, ...] = ()
+    failures: Mapping[str, str]
+    checks: tuple[HostPathCheck, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> VolumePlan:
+    """``strict``: projected volumes fail, as a kubelet without an API server has it
+    (reference §0.6)."""
+    made: list[PodVolume] = []
+    failures: dict[str, str] = {}
+    checks: list[HostPathCheck] = []
+    foreign: list[str] = []
+    for volume in used_volumes(pod):
+        kind = volume_type(volume)
+        if (host := volume.hostPath) is not None:
+            if host.type:
+                checks.append(HostPathCheck(volume.name, host.path, host.type))
+        elif kind not in OWN_DIRECTORY:
+            foreign.append(volume.name)
+        elif kind == "projected" and strict:
+            failures[volume.name] = (
+                f"cannot setup projected volume {volume.name} because kube client is not configured"
+            )
+        else:
+            try:
+                made.append(pod_volume(pod, volume, around))
+            except ConfigError as error:
+                failures[volume.name] = str(error)
+    return VolumePlan(
+        volumes=tuple(made), failures=failures, checks=tuple(checks), foreign=tuple(foreign)
+    )
+
+
+def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
+    """The directory of one volume, with its files. Raises `ConfigError`.
+
+    With ``fsGroup`` it belongs to that group and hands it on; so do its files, which the group may
+    read (an image's do not). ``fsGroupChangePolicy`` makes no difference: the kubelet heeds it for
+    none of these types, as each is made by itself with the right owner and mode.
+    """
+    if volume.image is not None:
+        return PodVolume(name=volume.name, mode=IMAGE_MODE)
+    security = pod.spec.securityContext
+    group = None if security is None else security.fsGroup
+    mode = DIRECTORY_MODE if group is None else DIRECTORY_MODE | _SETGID
+    contents = volume_contents(pod, volume, around)
+    if contents is not None:
+        files = laid_out(contents, group)
+        return PodVolume(name=volume.name, mode=mode, gid=group or 0, files=files)
+    empty = volume.emptyDir or EmptyDirVolumeSource()
+    memory = empty.medium == "Memory"
+    return PodVolume(
+        name=volume.name,
+        mode=mode,
+        gid=group or 0,
+        memory=memory,
+        # A limit on disk ends in an eviction, and never for a static pod (reference §0.3).
+        size_limit=_memory_size(pod, around.node, empty.sizeLimit) if memory else None,
+        huge_pages=page_size(pod, empty.medium, around.node),
+    )
+
+
+def _memory_size(pod: Pod, node: NodeView, size_limit: str) -> int | None:
+    """The least of what the node has, what the pod may use, and what the volume says."""
+    bounds = [node.resources.allocatable.get("memory", 0), _memory_limit(pod)]
+    if size_limit:
+        bounds.append(parse_quantity(size_limit).value())
+    return min((bound for bound in bounds if bound > 0), default=None)
+
+
+def _memory_limit(pod: Pod) -> int:
+    """What the pod's cgroup is held to; 0 for no limit."""
+    spec = pod.spec
+    own = spec.resources is not None and "memory" in spec.resources.limits
+    everyone = (*spec.initContainers, *spec.containers)
+    if own or all("memory" in container.resources.limits for container in everyone):
+        return pod_limits(pod).get("memory", 0)
+    return 0

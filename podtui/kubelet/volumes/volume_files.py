@@ -1,0 +1,195 @@
+"""The files of volumes that show configuration: what they say, and how they are laid out
+(reference §10.2)."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from podtui.api.v1 import DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection
+from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.containers.environment import (
+    Surroundings,
+    config_map_data,
+    metadata_field,
+    resource_field,
+    secret_data,
+)
+from podtui.runtime.protocol import VolumeFile
+
+DEFAULT_MODE: Final = 0o644
+DATA: Final = "..data"
+_GROUP_READS: Final = 0o440
+_NO_KEY: Final[Mapping[str, str]] = {
+    "configmap": "configmap references non-existent config key: {key}",
+    "secret": "references non-existent secret key: {key}",
+}
+
+Contents = dict[str, tuple[bytes, int]]
+"""Content and mode by relative path."""
+
+
+def volume_contents(pod: Pod, volume: Volume, around: Surroundings) -> Contents | None:
+    """What the volume's files say; None for one that has none of its own.
+
+    Raises `ConfigError`, whose text is the kubelet's, where something referred to is missing.
+    """
+    if (downward := volume.downwardAPI) is not None:
+        return _downward(pod, downward.items, _mode(downward.defaultMode), around.node)
+    if (config := volume.configMap) is not None:
+        mode = _mode(config.defaultMode)
+        return _config_map(pod, around, config.name, config.items, mode, config.optional)
+    if (secret := volume.secret) is not None:
+        mode = _mode(secret.defaultMode)
+        return _secret(pod, around, secret.secretName, secret.items, mode, secret.optional)
+    if (projected := volume.projected) is not None:
+        return _projected(pod, projected.sources, _mode(projected.defaultMode), around)
+    return None
+
+
+def _mode(mode: int | None) -> int:
+    return DEFAULT_MODE if mode is None else mode
+
+
+def _aggregate(errors: Iterable[str]) -> str:
+    """Several errors in one text, none said twice."""
+    known = list(dict.fromkeys(errors))
+    return known[0] if len(known) == 1 else f"[{', '.join(known)}]"
+
+
+def _downward(
+    pod: Pod, items: Iterable[DownwardAPIVolumeFile], default: int, node: NodeView
+) -> Contents:
+    files: Contents = {}
+    errors: list[str] = []
+    for item in items:
+        mode = default if item.mode is None else item.mode
+        try:
+            content = _downward_text(pod, item, node).encode()
+        except ConfigError as error:
+            errors.append(str(error))
+        else:
+            files[posixpath.normpath(item.path)] = (content, mode)
+    if errors:
+        raise ConfigError(_aggregate(errors))
+    return files
+
+
+def _downward_text(pod: Pod, item: DownwardAPIVolumeFile, node: NodeView) -> str:
+    if item.fieldRef is not None:
+        text = metadata_field(pod, item.fieldRef.fieldPath)
+        if text is None:
+            raise ConfigError(f"unsupported fieldPath: {item.fieldRef.fieldPath}")
+        return text
+    if item.resourceFieldRef is not None:
+        return resource_field(pod, None, item.resourceFieldRef, node)
+    return ""
+
+
+def _config_map(
+    pod: Pod,
+    around: Surroundings,
+    name: str,
+    items: tuple[KeyToPath, ...],
+    mode: int,
+    optional: bool | None,
+) -> Contents:
+    lax = bool(optional)
+    entries = config_map_data(around, pod.metadata.namespace, name, optional=lax)
+    return _picked("configmap", entries, items, mode, optional=lax)
+
+
+def _secret(
+    pod: Pod,
+    around: Surroundings,
+    name: str,
+    items: tuple[KeyToPath, ...],
+    mode: int,
+    optional: bool | None,
+) -> Contents:
+    lax = bool(optional)
+    entries = secret_data(around, pod.metadata.namespace, name, optional=lax)
+    return _picked("secret", entries, items, mode, optional=lax)
+
+
+def _picked(
+    kind: str,
+    entries: Mapping[str, bytes],
+    items: tuple[KeyToPath, ...],
+    default: int,
+    *,
+    optional: bool,
+) -> Contents:
+    if not items:
+        return {key: (content, default) for key, content in entries.items()}
+    files: Contents = {}
+    for item in items:
+        if item.key in entries:
+            mode = default if item.mode is None else item.mode
+            files[posixpath.normpath(item.path)] = (entries[item.key], mode)
+        elif not optional:
+            raise ConfigError(_NO_KEY[kind].format(key=item.key))
+    return files
+
+
+def _projected(
+    pod: Pod, sources: Iterable[VolumeProjection], mode: int, around: Surroundings
+) -> Contents:
+    """All sources together; the last of a path wins."""
+    files: Contents = {}
+    errors: list[str] = []
+    for source in sources:
+        try:
+            files |= _source(pod, source, mode, around)
+        except ConfigError as error:
+            errors.append(str(error))
+    if errors:
+        raise ConfigError(_aggregate(errors))
+    return files
+
+
+def _source(pod: Pod, source: VolumeProjection, mode: int, around: Surroundings) -> Contents:
+    if source.downwardAPI is not None:
+        return _downward(pod, source.downwardAPI.items, mode, around.node)
+    if (wanted := source.configMap) is not None:
+        return _config_map(pod, around, wanted.name, wanted.items, mode, wanted.optional)
+    if (held := source.secret) is not None:
+        return _secret(pod, around, held.name, held.items, mode, held.optional)
+    # Tokens, trust bundles and certificates come from an API server: static pods may not ask.
+    return {}
+
+
+def laid_out(files: Contents, group: int | None) -> tuple[VolumeFile, ...]:
+    """Files as the kubelet lays them out: in a directory of their own that ``..data`` points to,
+    so that readers see all of one version. With ``group`` (fsGroup) everything is that group's, and
+    it may read every file.
+
+    Raises `ConfigError` where one file would have to be the directory of another.
+    """
+    for path in files:
+        parent = posixpath.dirname(path)
+        while parent:
+            if parent in files:
+                raise ConfigError(f"mkdir {parent}: not a directory")
+            parent = posixpath.dirname(parent)
+    digest = hashlib.sha256()
+    for path, (content, mode) in sorted(files.items()):
+        digest.update(f"{path}\0{mode}\0{len(content)}\0".encode() + content)
+    directory = f"..{digest.hexdigest()[:16]}"
+    gid = group or 0
+    made = [
+        VolumeFile(
+            path=f"{directory}/{path}",
+            content=content,
+            mode=mode if group is None else mode | _GROUP_READS,
+            gid=gid,
+        )
+        for path, (content, mode) in sorted(files.items())
+    ]
+    made.append(VolumeFile(path=DATA, target=directory, gid=gid))
+    tops = dict.fromkeys(path.partition("/")[0] for path in sorted(files))
+    made += [VolumeFile(path=top, target=f"{DATA}/{top}", gid=gid) for top in tops]
+    return tuple(made)

@@ -1,0 +1,106 @@
+"""Images by hand: whose may go, what is remembered of those that went and came."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import PRESENT, World, container, pod
+from virtual_time import virtual
+
+from podtui.api.images import PullStep
+from podtui.errors import EngineConflict, ImagePullError
+from podtui.kubelet.images.image_name import InvalidImageName
+
+MORE = "more:1"
+
+
+def names(world: World) -> set[str]:
+    return {name for image in world.engine.images.all() for name in image.tags}
+
+
+def unheard(step: PullStep) -> None:
+    """Nobody looks at how far it is."""
+
+
+@virtual()
+async def test_an_image_in_use_stays_and_says_who_has_it() -> None:
+    world = World()
+    world.add(pod("web-n1", "web"))
+    async with world.running():
+        await world.until(world.runs("web"))
+        (image,) = (await world.kubelet.images.list()).items
+        with pytest.raises(EngineConflict, match=r"is used by default/web-n1"):
+            await world.kubelet.images.remove(image.id)
+    assert names(world) == {PRESENT}
+
+
+@virtual()
+async def test_an_unused_image_goes_whoever_brought_it() -> None:
+    world = World()
+    async with world.running():
+        (image,) = (await world.kubelet.images.list()).items
+        assert not image.collectable
+        await world.kubelet.images.remove(image.id)
+        assert names(world) == set()
+        with pytest.raises(LookupError, match="not found"):
+            await world.kubelet.images.remove(image.id)
+
+
+@virtual()
+async def test_pulled_by_hand_is_podtuis_own_and_pruning_takes_that_alone() -> None:
+    world = World()
+    async with world.running():
+        images = world.kubelet.images
+        pulled = await images.pull(MORE, unheard)
+        assert (pulled.names, pulled.collectable) == ((MORE,), True)
+        pruned = await images.prune()
+        assert (pruned.removed, pruned.sizeBytes, pruned.kept) == (
+            (MORE,), pulled.sizeBytes, (),
+        )  # fmt: skip
+        assert names(world) == {PRESENT}
+        # Somebody else brings it again: then it is theirs.
+        await world.runtime.pull_image(MORE)
+        assert not [one for one in (await images.list()).items if one.collectable]
+
+
+@virtual()
+async def test_what_was_there_before_a_pull_stays_its_owners() -> None:
+    world = World()
+    async with world.running():
+        again = await world.kubelet.images.pull(PRESENT, unheard)
+        assert not again.collectable
+        assert (await world.kubelet.images.prune()).removed == ()
+    assert names(world) == {PRESENT}
+
+
+@virtual()
+async def test_pruning_leaves_what_a_pod_runs() -> None:
+    world = World()
+    world.add(pod("web-n1", "web", container(image=MORE)))
+    async with world.running():
+        await world.until(world.runs("web"))
+        assert (await world.kubelet.images.prune()).removed == ()
+    assert names(world) == {PRESENT, MORE}
+
+
+@virtual()
+async def test_a_pull_tells_how_far_it_is() -> None:
+    world = World(pull_delay=8.0)
+    steps: list[PullStep] = []
+    async with world.running():
+        image = await world.kubelet.images.pull("more", steps.append)
+    assert image.names == ("more:latest",)
+    far = [step.current for step in steps if step.total]
+    assert far == sorted(far)
+    assert {step.total for step in steps if step.total} == {image.sizeBytes}
+    assert far[-1] == image.sizeBytes
+
+
+@virtual()
+async def test_a_pull_that_cannot_be() -> None:
+    world = World()
+    async with world.running():
+        with pytest.raises(ImagePullError, match="manifest unknown"):
+            await world.kubelet.images.pull("nosuch:1", unheard)
+        with pytest.raises(InvalidImageName):
+            await world.kubelet.images.pull("No Image", unheard)
+    assert names(world) == {PRESENT}
