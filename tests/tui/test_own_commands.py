@@ -261,7 +261,7 @@ async def test_a_program_is_run_without_a_shell_and_tells_how_it_ended(tmp_path:
     outcome, printed = await run("sh", "-c", script, PODTUI_IP="10.0.0.7")
     assert (outcome.words, printed) == ("exit status 3", b"10.0.0.7\nbad\n")
     outcome, _ = await run("sh", "-c", "kill -9 $$")
-    assert outcome.words == "ended by SIGKILL"
+    assert outcome.words == "was ended by SIGKILL"
     with pytest.raises(ProgramFailed, match="no-such-program: there is no such program here"):
         await run("no-such-program")
     (tmp_path / "text").write_text("no program")

@@ -82,7 +82,8 @@ async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) 
 @pytest.mark.compares("plugins")
 async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Path) -> None:
     own = telling(tmp_path, "x", description="tells it")
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    keyed = {**own, "name": "keyed", "key": "ctrl+g"}
+    async with running(preferences=preferences(tmp_path, own, keyed)) as (app, pilot):
         assert "tell" in app.command_words()
         await typed(pilot, "tell")
         await wait_for(pilot, lambda: told(tmp_path), "the command")
@@ -93,10 +94,13 @@ async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Pa
         shown = ["".join(span.text for span in line).split() for line in view.lines]
         place = shown.index(["Own", "commands"])
         assert shown[place + 1] == [":tell", "tells", "it"]
+        assert shown[place + 2] == ["^g", ":keyed", "tells", "it"]
         await pilot.press("escape", "m")
         assert isinstance(app.screen, Menu)
         (choice,) = [each for each in app.screen._items if each.id == "own.tell"]
         assert (choice.shown, choice.name, choice.words) == (":tell", "tell", "tells it")
+        (choice,) = [each for each in app.screen._items if each.id == "own.keyed"]
+        assert choice.shown == "^g"
 
 
 async def test_marked_pods_have_their_turn_and_one_is_asked_once(tmp_path: Path) -> None:

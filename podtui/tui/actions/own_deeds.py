@@ -44,17 +44,13 @@ class OwnDeeds:
         self._lines = {hotkey.written: hotkey.line for hotkey in chosen.hotkeys}
         found: list[Binding] = []
         for command in chosen.commands:
-            # Without a key it is still in the menu and in help: under one that no keyboard sends.
-            keys = command.keys or (f"unbound-{command.name}",)
-            shown = None if command.keys else f":{command.name}"
-            action = f"app.own('{command.name}')"
-            found += (
-                _binding(key, action, command.name, command.words, command.id, shown)
-                for key in keys
-            )
+            action, name, words = f"app.own('{command.name}')", command.name, command.words
+            found += (_binding(key, action, name, words, command.id) for key in command.keys)
+            # No keyboard sends this one: so help and menu have its word, with a key or without.
+            found.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
         for place, hotkey in enumerate(chosen.hotkeys):
             found += (
-                _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id, None)
+                _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
             )
         self._bind(found)
@@ -265,6 +261,8 @@ def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
     return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
 
 
-def _binding(key: str, action: str, name: str, words: str, id_: str, shown: str | None) -> Binding:
+def _binding(
+    key: str, action: str, name: str, words: str, id_: str, shown: str | None = None
+) -> Binding:
     name, words = clean(name), clean(words)
     return Binding(key, action, name, show=False, key_display=shown, tooltip=words or name, id=id_)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from podtui.tui.actions.terminal import ProgramFailed, why_not_run
+from podtui.tui.actions.terminal import ProgramFailed, ending, why_not_run
 
 PIECE: Final = 64 * 1024
 GRACE_SECONDS: Final = 2.0
@@ -35,9 +35,7 @@ class Outcome:
     def words(self) -> str:
         if self.status is None:
             return "not done in time, and ended"
-        if self.status < 0:
-            return f"ended by {signal.Signals(-self.status).name}"
-        return f"exit status {self.status}"
+        return ending(self.status) if self.status < 0 else f"exit status {self.status}"
 
 
 async def run_program(

@@ -74,7 +74,15 @@ async def run_in_terminal(
                 process.terminate()
                 await process.wait()
     if code:
-        raise ProgramFailed(f"{os.path.basename(words[0])} ended with status {code}")
+        raise ProgramFailed(f"{os.path.basename(words[0])} {ending(code)}")
+
+
+def ending(code: int) -> str:
+    """How a program ended, by its exit status, or by the signal that ended it as its negative."""
+    if code >= 0:
+        return f"ended with status {code}"
+    known = {each.value: each.name for each in signal.Signals}
+    return f"was ended by {known.get(-code, f'signal {-code}')}"
 
 
 def why_not_run(program: str, error: OSError | ValueError) -> str:
