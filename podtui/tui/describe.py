@@ -12,6 +12,7 @@ from podtui.tui.cells import Line, Span, line_width, wrap
 from podtui.tui.describe_container import container_lines, pair
 from podtui.tui.format import ago, mebibytes, millicores, plural
 from podtui.tui.pod_status import GLYPHS, pod_status_line
+from podtui.tui.pulls import Pull, pull_line
 from podtui.tui.rows import event_count, last_seen, manifest_message, place_of, pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.usage import Usage
@@ -32,11 +33,12 @@ def describe_pod(
     usage: Usage | None,
     now: float,
     width: int,
+    pull: Pull | None = None,
 ) -> list[Line]:
-    """Lines of at most ``width`` cells."""
+    """Lines of at most ``width`` cells; ``pull`` is what the pod waits for."""
     events = tuple(events)
     facts = Facts(pod=pod, now=now, events=events, manifest=manifest)
-    summary = _section("", _summary(facts, usage), width)
+    summary = _section("", _summary(facts, usage, pull), width)
     spec = pod.spec
     containers = (
         ("Init containers", container_lines(pod, spec.initContainers, now)),
@@ -80,7 +82,7 @@ def _indent_of(line: Line) -> int:
     return len(line[0].text) if line and len(line) > 1 else 4
 
 
-def _summary(facts: Facts, usage: Usage | None) -> list[Line]:
+def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]:
     pod, manifest, now = facts.pod, facts.manifest, facts.now
     line = pod_status_line(pod)
     state = Span(f"{GLYPHS[line.family]} {clean(line.word)}", line.family.value)
@@ -98,6 +100,8 @@ def _summary(facts: Facts, usage: Usage | None) -> list[Line]:
         pair("Class", Span(clean(pod.status.qosClass) or "-"),
               Span(f" · restarts {clean(pod.spec.restartPolicy) or 'Always'}", "soft")),
     ]  # fmt: skip
+    if pull is not None:
+        lines.insert(1, pair("Image", *pull_line(pull)))
     if usage is not None:
         text = f"cpu {millicores(usage.cpu)} · memory {mebibytes(usage.memory)}"
         lines.append(pair("Uses", Span(text)))

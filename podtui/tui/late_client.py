@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
+from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.plan import Plan
@@ -103,6 +103,18 @@ class LateClient:
 
     async def images(self) -> tuple[NodeImage, ...]:
         return await (await self._made()).images()
+
+    async def remove_image(self, image_id: str) -> None:
+        await (await self._made()).remove_image(image_id)
+
+    async def prune_images(self) -> PrunedImages:
+        return await (await self._made()).prune_images()
+
+    async def pull_image(self, image: str) -> AsyncIterator[PullStep]:
+        steps = (await self._made()).pull_image(image)
+        async with aclosing(cast("AsyncGenerator[PullStep]", steps)):
+            async for step in steps:
+                yield step
 
     @asynccontextmanager
     async def exec(

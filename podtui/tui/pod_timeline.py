@@ -8,7 +8,8 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.insight import PodStart
 from podtui.tui.cells import Line, Span
-from podtui.tui.timeline import waterfall
+from podtui.tui.pulls import Pull
+from podtui.tui.timeline import waterfall, with_pull
 from podtui.tui.timeline_lines import waterfall_lines
 from podtui.tui.tones import LinesView
 
@@ -29,14 +30,18 @@ class TimelineView(LinesView):
         self._chosen = 0
         self._now = 0.0
         self._problem = ""
+        self._pull: Pull | None = None
 
-    def show_starts(self, starts: tuple[PodStart, ...], problem: str, now: float) -> None:
-        """``problem`` is why there are none, if the agent said so."""
+    def show_starts(
+        self, starts: tuple[PodStart, ...], problem: str, now: float, pull: Pull | None = None
+    ) -> None:
+        """``problem`` is why there are none, if the agent said so; ``pull`` is the one under
+        way."""
         newest = bool(starts and self._starts and starts[0].began != self._starts[0].began)
         if newest and self._chosen:
             # What was looked at is one further back now.
             self._chosen += 1
-        self._starts, self._problem, self._now = starts, problem, now
+        self._starts, self._problem, self._now, self._pull = starts, problem, now, pull
         self._chosen = max(0, min(self._chosen, len(starts) - 1))
         self._draw()
 
@@ -59,4 +64,6 @@ class TimelineView(LinesView):
         start = self._starts[self._chosen]
         earlier = self._starts[self._chosen + 1 :]
         found = waterfall(start, earlier[0] if earlier else None, self._now)
+        if self._pull is not None and not self._chosen:
+            found = with_pull(found, self._pull.image, self._pull.amount)
         return waterfall_lines(found, width, number=self._chosen + 1, of=len(self._starts))

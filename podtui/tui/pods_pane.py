@@ -19,6 +19,7 @@ from podtui.tui.format import plural
 from podtui.tui.model import Changes, Model
 from podtui.tui.pane import EmptyText, refused_text, waiting_text
 from podtui.tui.pod_rows import CLUSTER_COLUMNS, POD_COLUMNS, asked, manifest_row, pod_row
+from podtui.tui.pulls import pull_line, pull_of
 from podtui.tui.rows import MANIFEST_KEY
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
@@ -166,7 +167,9 @@ class PodsPane(TablePane):
 
             line = explain_manifest(self.manifest)
         elif self.pod is not None:
-            line = self._explanations.of(self.pod, self.table.now)
+            pull = pull_of(self.pod, self._model.pods.values())
+            explained = self._explanations
+            line = pull_line(pull) if pull else explained.of(self.pod, self.table.now)
         height = 1 if self.has_class("-low") else WHY_LINES
         rows = wrap(line, width)
         if len(rows) > height:

@@ -148,6 +148,17 @@ def _with_wait(
     return (*bars[:place], wait, *bars[place:])
 
 
+def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
+    """With how far the pull of an image is noted at its bar, while that is under way."""
+    if not amount:
+        return found
+    bars = tuple(
+        replace(bar, note=amount) if bar.open and bar.key == (StepKind.PULL, image) else bar
+        for bar in found.bars
+    )
+    return replace(found, bars=bars)
+
+
 def _tells(bar: Bar) -> bool:
     """Whether a step after readiness says more than that the container ran again."""
     return bar.failed or bar.key[0] in (StepKind.RUN, StepKind.PULL)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 # Of a pod's record.
-PULL_PROGRESS: Final = "podtui.dev/pull-progress"
-"""``CONTAINER: STATUS CURRENT/TOTAL`` in bytes, while an image is being pulled."""
 LACKS: Final = "podtui.dev/lacks"
 """By how much a rejected pod did not fit, for people."""
 

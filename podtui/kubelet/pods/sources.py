@@ -10,10 +10,16 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.local import Manifest
-from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, WOULD_FIT
+from podtui.api.names import (
+    CONFIG_MIRROR,
+    CONFIG_SEEN,
+    CONFIG_SOURCE,
+    PULL_PROGRESS,
+    WOULD_FIT,
+)
 from podtui.api.pods import full_name
 from podtui.api.v1 import Pod, PodStatus
-from podtui.kubelet.base.annotations import LACKS, PULL_PROGRESS
+from podtui.kubelet.base.annotations import LACKS
 from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.store.protocol import Records
 

@@ -1,0 +1,143 @@
+"""Images that are being pulled: what pods' records say of them, in a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from textual.app import App
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, ago, node, now, pod, status
+
+from podtui.api.images import PullStep
+from podtui.api.insight import PodStart, Step, StepKind
+from podtui.api.v1 import Pod
+from podtui.tui.pulls import (
+    Pull,
+    Stage,
+    own_pull,
+    part_of,
+    pull_by_hand,
+    pull_line,
+    pull_of,
+    pulls_of,
+)
+from podtui.tui.timeline import waterfall, with_pull
+from podtui.tui.tones import LinesView
+
+MIB = 1024 * 1024
+
+
+def screen_text(app: App[None]) -> str:
+    overview = app.screen.query_one("#overview", LinesView)
+    return "\n".join("".join(span.text for span in line) for line in overview.lines)
+
+
+def pulling(name: str, text: str, image: str = "big:1") -> Pod:
+    """A pod whose record says ``text`` of the pull of its container's image."""
+    made = pod(name, phase="Pending")
+    notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
+    (first,) = made.spec.containers
+    return structs.replace(
+        made,
+        metadata=structs.replace(made.metadata, annotations=notes),
+        spec=structs.replace(made.spec, containers=(structs.replace(first, image=image),)),
+    )
+
+
+def words(pull: Pull) -> str:
+    return "".join(span.text for span in pull_line(pull))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("app: Waiting", "◔ waits for its turn to pull big:1"),
+        ("app: Pulling", "◔ pulling big:1"),
+        ("app: Pulling from library/big", "◔ pulling big:1"),
+        ("app: 5cc84ad355aa: Pulling fs layer", "◔ pulling big:1"),
+        (f"app: 5cc8: Downloading {12 * MIB}/{29 * MIB}", "◔ pulling big:1 41% 12/29Mi"),
+        (f"app: 5cc8: Extracting {29 * MIB}/{29 * MIB}", "◔ unpacking big:1 100% 29/29Mi"),
+        (f"app: 5cc8: Extracting {12 * MIB}/{29 * MIB}", "◔ pulling big:1 41% 12/29Mi"),
+        (f"app: x: Downloading {40 * MIB}/{29 * MIB}", "◔ pulling big:1 100% 29/29Mi"),
+    ],
+)
+def test_a_record_in_words(text: str, wanted: str) -> None:
+    pull = own_pull(pulling("web", text))
+    assert pull is not None
+    assert words(pull) == wanted
+
+
+def test_a_record_without_a_pull_tells_of_none() -> None:
+    assert own_pull(pod("web")) is None
+    assert pull_of(pod("web"), [pulling("other", "app: Pulling")]) is None
+
+
+@given(st.text())
+def test_no_text_breaks_it(text: str) -> None:
+    pull = own_pull(pulling("web", text))
+    assert pull is None or words(pull)
+
+
+@pytest.mark.parametrize(
+    ("current", "total", "wanted"),
+    [
+        (0, 512, "0/512"),
+        (500, 29 * MIB, "0/29Mi"),
+        (1_300_000_000, 4_080_218_931, "1.2/3.8Gi"),
+        (3 * MIB // 2, 5 * MIB // 2, "1.5/2.5Mi"),
+    ],
+)
+def test_a_part_in_the_unit_of_the_whole(current: int, total: int, wanted: str) -> None:
+    assert part_of(current, total) == wanted
+
+
+def test_pods_that_wait_for_one_image_show_one_pull() -> None:
+    half = pulling("a", f"app: x: Downloading {MIB}/{2 * MIB}")
+    turn = pulling("b", "app: Waiting")
+    other = pulling("c", "app: Waiting", image="small:1")
+    first, second = pulls_of([turn, half, pod("well"), other])
+    assert first == Pull("big:1", Stage.PULLING, MIB, 2 * MIB, ("b-n1", "a-n1"))
+    assert second == Pull("small:1", Stage.WAITING, pods=("c-n1",))
+    assert pull_of(turn, [turn, half, other]) == first
+    assert words(first) == "◔ pulling big:1 50% 1/2Mi · 2 pods wait for it"
+
+
+def test_a_pull_by_hand_has_no_pods() -> None:
+    pull = pull_by_hand("big:1", PullStep(status="x: Downloading", current=MIB, total=4 * MIB))
+    assert pull == Pull("big:1", Stage.PULLING, MIB, 4 * MIB)
+
+
+@pytest.mark.compares("pull-progress")
+async def test_how_far_a_pull_is_stands_below_the_table_and_goes_with_it() -> None:
+    client = FakeClient()
+    client.fill([pulling("web", f"app: x: Downloading {12 * MIB}/{29 * MIB}")], nodes=[node()])
+
+    async with running(client, size=(80, 24)) as (app, pilot):
+
+        def below() -> str:
+            return "".join(s.text for line in main(app).pods.why.lines for s in line)
+
+        await wait_for(pilot, lambda: below() == "◔ pulling big:1 41% 12/29Mi", "the pull")
+        client.change(pulling("web", f"app: x: Downloading {24 * MIB}/{29 * MIB}"))
+        await wait_for(pilot, lambda: below() == "◔ pulling big:1 83% 24/29Mi", "more of it")
+        await pilot.press("enter")
+        overview = "◔ pulling big:1 83% 24/29Mi"
+        await wait_for(pilot, lambda: overview in screen_text(app), "the overview's line")
+        client.change(pod("web", status()))
+        await wait_for(pilot, lambda: "pulling" not in screen_text(app), "it is done")
+        await pilot.press("escape")
+        assert "pulling" not in below()
+
+
+def test_the_bar_of_a_pull_under_way_says_how_far_it_is() -> None:
+    began = ago(seconds=9)
+    steps = (
+        Step(kind=StepKind.PULL, subject="old:1", began=began, ended=ago(seconds=6)),
+        Step(kind=StepKind.PULL, subject="big:1", began=ago(seconds=6)),
+    )
+    found = waterfall(PodStart(uid="u", began=began, steps=steps), None, now())
+    noted = {bar.label: bar.note for bar in with_pull(found, "big:1", "41% 12/29Mi").bars}
+    assert noted == {"pull old:1": "", "pull big:1": "41% 12/29Mi"}
+    assert with_pull(found, "old:1", "41%") == found
