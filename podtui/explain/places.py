@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from podtui.api import v1
@@ -12,6 +13,8 @@ from podtui.api.shape import LIST_STEP, Field, Form, Shape, fields, places_of_na
 from podtui.errors import UsageError
 
 _KIND: Final = frozenset({"pod", "pods", "po"})
+_LONG: Final = frozenset({"managedFields", "ephemeral", "affinity", "windowsOptions"})
+"""Much is beneath these that nobody types."""
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
@@ -94,6 +97,19 @@ def place_of(path: str) -> Place | None:
     return here
 
 
+@cache
+def field_paths() -> tuple[str, ...]:
+    """The paths that people write, the short ones first: for completing one that is typed."""
+    found: list[str] = []
+    level = [child for child in POD.children if child.path[-1] in ("metadata", "spec")]
+    while level:
+        found += (place.text for place in level)
+        level = [
+            child for place in level if place.path[-1] not in _LONG for child in place.children
+        ]
+    return tuple(found)
+
+
 def find_place(text: str) -> Place:
     """What somebody means by ``pod.spec.containers[0].image``, with or without the kind and
     indexes; a field's name alone means where a Pod has it first. Raises `UsageError` with what may
@@ -103,6 +119,9 @@ def find_place(text: str) -> Place:
         steps = steps[1:]
     here = POD
     for number, step in enumerate(steps):
+        if here.field is not None and here.field.shape.form is Form.MAP and here.struct is None:
+            # The keys of a map are anybody's.
+            return here
         known = {child.path[-1]: child for child in here.children}
         found = known.get(step)
         if found is None and number == 0:

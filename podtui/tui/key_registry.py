@@ -31,6 +31,7 @@ GROUPS: Final = {
     "probes": "A pod's probes",
     "why": "Why",
     "node": "Node",
+    "images": "The engine's images",
     "node-pane": "The node's pane",
     "what-if": "Asking what would fit",
     "manifest": "Manifest",

@@ -13,6 +13,8 @@ MODULES: Final = (
     "podtui.tui.pod_screen",
     "podtui.tui.node_screen",
     "podtui.tui.why_screen",
+    "podtui.tui.tree_screen",
+    "podtui.tui.explain_screen",
     "podtui.tui.help_screen",
     "podtui.tui.key_lines",
     "podtui.tui.aliases_screen",

@@ -13,12 +13,14 @@ from textual.widget import Widget
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.errors import UsageError
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.arrangement import PANES, View
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Span, line_width
 from podtui.tui.chrome import header, status_line
 from podtui.tui.events_pane import EventsPane
+from podtui.tui.filters import FilterError, parse_filter
 from podtui.tui.layout import Body
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.model import Changes
@@ -28,6 +30,7 @@ from podtui.tui.pods_pane import PodsPane
 from podtui.tui.prompt import Prompt
 from podtui.tui.prompted_screen import PromptedScreen
 from podtui.tui.rows import pod_key
+from podtui.tui.sanitize import clean
 from podtui.tui.screen_memory import ScreenMemory, memory_of, recalled_view
 from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
@@ -324,6 +327,28 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active != "node":
             self.action_pane("node")
         self.podtui.push_screen(NodeScreen(tab, wish, self.pods.table.cursor_key))
+
+    def action_explain(self, field: str = "") -> None:
+        """Say what a field of a manifest means, the Pod itself where none is named."""
+        from podtui.explain.places import find_place
+        from podtui.tui.explain_screen import ExplainScreen
+
+        try:
+            self.podtui.push_screen(ExplainScreen(find_place(field)))
+        except UsageError as error:
+            self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+
+    def action_tree(self, text: str = "") -> None:
+        """Open the tree of pods, filtered by ``text``."""
+        from podtui.tui.tree_rows import TREE_COLUMNS
+        from podtui.tui.tree_screen import TreeScreen
+
+        try:
+            wanted = parse_filter(text, TREE_COLUMNS)
+        except FilterError as error:
+            self.notify(clean(str(error)), title="Filter", severity="warning", markup=False)
+        else:
+            self.podtui.push_screen(TreeScreen(wanted, self.pods.table.cursor_key))
 
     def action_open(self, tab: str) -> None:
         from podtui.tui.pod_screen import PodScreen

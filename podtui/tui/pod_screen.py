@@ -21,6 +21,7 @@ from podtui.tui.cells import Span
 from podtui.tui.describe import describe_pod, title_of
 from podtui.tui.live_screen import BackScreen
 from podtui.tui.logs_pane import LogsPane
+from podtui.tui.manifest_text import ManifestText
 from podtui.tui.model import Changes
 from podtui.tui.pod_events import PodEvents
 from podtui.tui.pod_knowledge import TABS_ASKED, Knowledge
@@ -35,7 +36,7 @@ from podtui.tui.resource_lines import Used
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
-from podtui.tui.text_screens import EventScreen, show_manifest
+from podtui.tui.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.text_view import TextView
 from podtui.tui.tones import LinesView
 from podtui.tui.why_screen import WhyScreen
@@ -67,6 +68,8 @@ class PodScreen(ActingScreen, BackScreen):
                 tooltip="How its probes stand, and what they heard"),
         Binding("X", "why", "Why", id="pod.why",
                 tooltip="Why the pod does not run, and what to change"),
+        Binding("x", "explain", "Explain", id="pod.explain",
+                tooltip="What the field on this line of the manifest means"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
@@ -110,7 +113,7 @@ class PodScreen(ActingScreen, BackScreen):
             yield _part(PodEvents(id="events"))
             yield self.logs
             yield _part(YamlView(id="yaml"))
-            yield TextView(line_numbers=True, id="manifest", classes="part")
+            yield ManifestText(line_numbers=True, id="manifest", classes="part")
             yield _part(ResourcesView(id="resources"))
             yield _part(ProbesView(id="probes"))
         yield Hints()
@@ -262,9 +265,16 @@ class PodScreen(ActingScreen, BackScreen):
         if self.pod is not None:
             self.podtui.push_screen(WhyScreen(self.pod))
 
+    def action_explain(self) -> None:
+        if self.pod is not None:
+            line = self.query_one(ManifestText).line
+            explain_line(self.podtui, self.podtui.model.manifest_of(self.pod), line)
+
     # --- search
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "explain":
+            return self._tab == "manifest"
         if action in ("search", "match"):
             return self._tab in ("logs", "yaml", "manifest")
         return super().check_action(action, parameters)

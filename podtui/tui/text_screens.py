@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event
+from podtui.errors import UsageError
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
 from podtui.tui.cells import Line, Span, wrap
 from podtui.tui.live_screen import BackScreen
+from podtui.tui.manifest_text import ManifestText
 from podtui.tui.model import Changes
 from podtui.tui.prompt import Prompt, Purpose
 from podtui.tui.rows import event_count, event_object, manifest_message, place_of
 from podtui.tui.sanitize import clean, clean_lines, literal
 from podtui.tui.text_view import Mark, TextView
 from podtui.tui.tones import LinesView
+
+if TYPE_CHECKING:
+    from podtui.tui.app import PodtuiApp
 
 
 def marks_of(manifest: Manifest) -> list[Mark]:
@@ -46,14 +51,32 @@ def show_manifest(view: TextView, manifest: Manifest | None) -> None:
     view.load(text or "(empty)", language=language, marks=marks_of(manifest))
 
 
+def explain_line(app: PodtuiApp, manifest: Manifest | None, line: int) -> None:
+    """Open what is to be said of the field on a line of a manifest, or say that there is none."""
+    from podtui.explain.places import find_place
+    from podtui.tui.explain_lines import field_at
+    from podtui.tui.explain_screen import ExplainScreen
+
+    path = field_at(manifest, line) if manifest is not None else ""
+    if not path:
+        app.notify(f"There is no field of the pod on line {line}.", severity="warning")
+        return
+    try:
+        app.push_screen(ExplainScreen(find_place(path)))
+    except UsageError as error:
+        app.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+
+
 class ManifestScreen(ActingScreen, BackScreen):
     """A file of the folder, as last read, its diagnostics below the lines that they are about."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "explain", "Explain", id="manifest.explain",
+                tooltip="What the field on this line means"),
         Binding("slash", "search", "Search", id="manifest.search"),
         Binding("n", "match(1)", "Next match", show=False, id="manifest.next"),
         Binding("N", "match(-1)", "Match before", show=False, id="manifest.before"),
-    ]
+    ]  # fmt: skip
     DEFAULT_CSS = """
     ManifestScreen #text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }
@@ -68,7 +91,7 @@ class ManifestScreen(ActingScreen, BackScreen):
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
-        yield TextView(line_numbers=True, id="text")
+        yield ManifestText(line_numbers=True, id="text")
         yield Hints()
         yield Prompt()
 
@@ -103,6 +126,10 @@ class ManifestScreen(ActingScreen, BackScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         found = self.podtui.model.manifests.get(self._name_)
         return () if found is None else (found,)
+
+    def action_explain(self) -> None:
+        for manifest in self.chosen_manifests():
+            explain_line(self.podtui, manifest, self.query_one(ManifestText).line)
 
     def action_search(self) -> None:
         self.query_one(Prompt).ask(Purpose.SEARCH)

@@ -1,0 +1,140 @@
+"""What the tree shows of the model: rows by pod, made anew only where something changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from podtui.api.v1 import Pod
+from podtui.tui.cells import Row
+from podtui.tui.filters import ALL, Filter
+from podtui.tui.model import Changes, Model
+from podtui.tui.tree import (
+    FILES,
+    NOWHERE,
+    Item,
+    file_items,
+    files_item,
+    node_item,
+    pod_head,
+    pod_items,
+    pod_order,
+)
+from podtui.tui.tree_rows import is_folded, rows_in_sight
+
+
+class TreeView:
+    """Rows of a `Model`. ``shown`` are the items in sight by their keys."""
+
+    def __init__(self, model: Model, wanted: Filter = ALL) -> None:
+        self._model = model
+        self.filter = wanted
+        self.folds: dict[str, bool] = {}
+        self.shown: dict[str, Item] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
+        """The keys of the rows in sight, by pod; `FILES` for those of the files."""
+        self._heads: dict[str, Item] = {}
+
+    # --- changes
+
+    def update(self, changes: Changes, now: float) -> tuple[list[Row], list[str]]:
+        """(rows that are new or changed, keys of rows that went)."""
+        rows: list[Row] = []
+        gone: list[str] = []
+        for key in changes.pods:
+            self._take(key, list(self._pod(key, now)), rows, gone)
+        if changes.pods or changes.manifests:
+            self._take(FILES, list(self._files(now)), rows, gone)
+        if changes.pods or changes.node:
+            self._take(NOWHERE, list(self._nodes(now)), rows, gone)
+        return rows, gone
+
+    def all(self, now: float) -> list[Row]:
+        """Every row in sight, made anew."""
+        self.shown, self._of, self._heads = {}, {}, {}
+        return self.update(self._model.everything(), now)[0]
+
+    def _take(
+        self, name: str, found: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
+    ) -> None:
+        keys = tuple(item.key for item, _ in found)
+        kept = set(keys)
+        for key in self._of.get(name, ()):
+            if key not in kept:
+                gone.append(key)
+                self.shown.pop(key, None)
+        self._of[name] = keys
+        for item, row in found:
+            self.shown[item.key] = item
+            rows.append(row)
+
+    # --- parts
+
+    def _node_of(self, pod: Pod) -> str:
+        """Pods of an agent are all on its node, also those that it has not taken in yet."""
+        home = self._model.home_of(pod)
+        return home.metadata.name if home is not None else pod.spec.nodeName
+
+    def _pod(self, key: str, now: float) -> Iterator[tuple[Item, Row]]:
+        pod = self._model.pods.get(key)
+        if pod is None:
+            self._heads.pop(key, None)
+            return
+        node = self._node_of(pod)
+        head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node))
+        if self.is_folded_away(head.parent):
+            return
+        # What is below a folded pod is not even looked at, where no filter asks for it.
+        bare = not self.filter.text and is_folded(head, self.folds)
+        items = (head,) if bare else pod_items(pod, node)
+        yield from rows_in_sight(items, self.folds, self.filter, now)
+
+    def is_folded_away(self, node: str) -> bool:
+        return self.folds.get(node.removeprefix(NOWHERE), False)
+
+    def _nodes(self, now: float) -> Iterator[tuple[Item, Row]]:
+        pods = Counter(head.parent for head in self._heads.values())
+        faults = Counter(head.parent for head in self._heads.values() if head.fault)
+        names = {NOWHERE + name for name in self._model.nodes} | pods.keys()
+        for key in names:
+            name = key.removeprefix(NOWHERE)
+            item = node_item(name, self._model.nodes.get(name), pods[key], faults[key])
+            yield from rows_in_sight((item,), self.folds, ALL, now)
+
+    def _files(self, now: float) -> Iterator[tuple[Item, Row]]:
+        manifests = self._model.manifests
+        if not manifests:
+            return
+        head = files_item(len(manifests))
+        if not self.filter.text and is_folded(head, self.folds):
+            yield from rows_in_sight((head,), self.folds, ALL, now)
+            return
+        by_name = {(p.metadata.namespace, p.metadata.name): p for p in self._model.pods.values()}
+        items = [head]
+        for manifest in manifests.values():
+            status = manifest.status
+            pod = self._model.pods.get(status.podUID)
+            items += file_items(manifest, pod or by_name.get((status.podNamespace, status.podName)))
+        yield from rows_in_sight(items, self.folds, self.filter, now)
+
+    # --- folding
+
+    def fold(self, key: str, folded: bool) -> None:
+        item = self.shown.get(key)
+        if item is not None:
+            self.folds[item.path] = folded
+
+    def fold_all(self, folded: bool) -> None:
+        """Everything open, or pods and files alone in sight."""
+        self.folds = {}
+        for head in self._heads.values():
+            self.folds[head.path] = folded
+        if not folded:
+            self.folds[FILES] = False
+
+    def nearest(self, key: str, before: dict[str, Item]) -> str:
+        """A row that is in sight, else the next above it that is."""
+        while key and key not in self.shown:
+            item = before.get(key)
+            key = item.parent if item is not None else ""
+        return key
