@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -12,12 +13,14 @@ from textual.pilot import Pilot
 from tui_app import main, running, wait_for
 from tui_scene import full_client, pod, status
 
+from podtui.api.images import NodeImage
 from podtui.settings import resolve
 from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.app import PodtuiApp
 from podtui.tui.dialogs import Dialog
 from podtui.tui.help_screen import HelpScreen
 from podtui.tui.menu import Menu
+from podtui.tui.node_screen import NodeScreen
 from podtui.tui.picker import Picker
 from podtui.tui.preferences import Preferences, preferences_of
 from podtui.tui.preferred import PreferencesFile, problems_of
@@ -279,3 +282,45 @@ async def test_a_manifest_is_one_too(tmp_path: Path) -> None:
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: told(tmp_path), "the command")
         assert told(tmp_path)[0][0] == [file.spec.path]
+
+
+async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_path: Path) -> None:
+    script = f"echo $$$$ > {tmp_path}/id; exec sleep 300"
+    own = {"name": "wait", "mode": "background", "key": "ctrl+g", "timeout": "0",
+           "command": ["sh", "-c", script], "for": "always"}  # fmt: skip
+    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+        await pilot.press("ctrl+g")
+        written = tmp_path / "id"
+        await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
+        assert app.own.farewell() == "podtui: ended what still ran: wait"
+        process = Path(f"/proc/{int(written.read_text())}")
+    async with asyncio.timeout(30):
+        while process.exists():  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.02)
+
+
+async def test_ctrl_c_is_for_the_program_that_has_the_terminal(tmp_path: Path) -> None:
+    # The terminal would send it to both; here the program sends ours.
+    script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/told; kill -INT $$$$"
+    own = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
+    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+        (under,) = main(app).chosen_pods()
+        await pilot.press("ctrl+g")
+        await wait_for(pilot, lambda: notices(app), "the word")
+        assert notices(app)[0].endswith("sh was ended by SIGINT")
+        assert (tmp_path / "told").read_text() == f"{under.metadata.name}\n"
+
+
+async def test_an_image_of_the_node_can_be_the_thing(tmp_path: Path) -> None:
+    own = telling(tmp_path, "$(IMAGE)", key="ctrl+g", **{"for": "image"})
+    client = full_client()
+    client.image_list = (NodeImage(id="sha256:1", names=("redis:7",), sizeBytes=5),)
+    async with running(client, preferences=preferences(tmp_path, own)) as (app, pilot):
+        await typed(pilot, "images")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
+        screen = app.screen
+        assert isinstance(screen, NodeScreen)
+        await wait_for(pilot, screen.chosen_image, "an image")
+        await pilot.press("ctrl+g")
+        await wait_for(pilot, lambda: told(tmp_path), "the command")
+        assert told(tmp_path)[0][0] == [screen.chosen_image()]
