@@ -282,9 +282,11 @@ class PodtuiApp(Notices):
     def action_hotkey(self, place: int) -> None:
         """Do what a hotkey of the user's stands for, on the main screen as if it were typed."""
         line = self.own.line_of(place)
-        if not parse_command(line, self.commands)[0].action.startswith("app."):
-            self._back_to_main()
-        self.run_command(line)
+        command = self._parsed(line)
+        if command is not None:
+            if not command[0].action.startswith("app."):
+                self._back_to_main()
+            self._run_parsed(*command)
 
     def _back_to_main(self) -> None:
         while len(self.screen_stack) > 1:
@@ -389,13 +391,20 @@ class PodtuiApp(Notices):
 
     def run_command(self, text: str) -> None:
         """What was typed after ``:``."""
-        if not text.strip():
-            return
+        found = self._parsed(text) if text.strip() else None
+        if found is not None:
+            self._run_parsed(*found)
+
+    def _parsed(self, text: str) -> tuple[Command, str] | None:
+        """The command that a line means, and its argument; where there is none, says why."""
         try:
-            command, argument = parse_command(text, self.commands)
+            return parse_command(text, self.commands)
         except UsageError as error:
-            self.notify(str(error), severity="warning", markup=False)
-            return
+            why = self.own.why_barred(text.split()[0]) or str(error)
+            self.notify(why, severity="warning", markup=False)
+            return None
+
+    def _run_parsed(self, command: Command, argument: str) -> None:
         namespace, name, parameters = command.action_for(argument)
         owner = self if namespace == "app" else self.screen
         self.call_later(self.run_action, ("", name, parameters), owner)

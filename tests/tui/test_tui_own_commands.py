@@ -154,13 +154,18 @@ async def test_a_line_of_the_log_is_a_value(tmp_path: Path) -> None:
 async def test_dangerous_ones_are_not_there_where_nothing_may_be_changed(tmp_path: Path) -> None:
     own = telling(tmp_path, "x", key="ctrl+g", dangerous=True)
     mild = {**own, "name": "mild", "dangerous": False, "key": "ctrl+o"}
-    found = preferences(tmp_path, own, mild)
+    found = preferences(tmp_path, own, mild, f5="tell")
     async with running(preferences=found, readonly=True) as (app, pilot):
         assert "tell" not in app.command_words()
         await pilot.press("ctrl+g")
         await typed(pilot, "tell")
         await wait_for(pilot, lambda: notices(app), "the word")
-        assert notices(app)[0].startswith(": there is no command 'tell'")
+        why = [": podtui runs read-only: nothing is changed"]
+        assert notices(app) == why
+        app.clear_notifications()
+        await pilot.press("f5")
+        await wait_for(pilot, lambda: notices(app) == why, "the word for the hotkey")
+        assert told(tmp_path) == []
         await pilot.press("ctrl+o")
         await wait_for(pilot, lambda: told(tmp_path), "the harmless one")
         assert len(told(tmp_path)) == 1

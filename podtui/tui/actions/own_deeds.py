@@ -85,6 +85,11 @@ class OwnDeeds:
     def _is_barred(self, command: OwnCommand) -> bool:
         return command.dangerous and self._app.actions.readonly
 
+    def why_barred(self, name: str) -> str:
+        """Why a command of the user's is not there; empty where it is, or is none of theirs."""
+        command = self._commands.get(name)
+        return READ_ONLY if command is not None and self._is_barred(command) else ""
+
     def is_there(self, name: str) -> bool:
         """Whether there is such a command in this session."""
         command = self._commands.get(name)
@@ -94,11 +99,10 @@ class OwnDeeds:
         """Why a command cannot be run on what is chosen now; empty where it can."""
         from podtui.tui.actions.own_values import NotOffered, aims
 
-        command = self._commands[name]
-        if self._is_barred(command):
-            return READ_ONLY
+        if barred := self.why_barred(name):
+            return barred
         try:
-            aims(command, self._here())
+            aims(self._commands[name], self._here())
         except NotOffered as error:
             return str(error)
         return ""
