@@ -131,7 +131,8 @@ class NodeScreen(ActingScreen, BackScreen):
         return () if pod is None else (pod,)
 
     def chosen_image(self) -> str:
-        return self.images.chosen if self._tab == "images" else ""
+        image = self.images.chosen if self._tab == "images" else None
+        return "" if image is None else next(iter(image.names), image.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in OF_PODS and self._tab not in ("pods", "rejected"):
@@ -171,6 +172,8 @@ class NodeScreen(ActingScreen, BackScreen):
             self._overview(now)
         elif self._tab == "history":
             self.query_one(NodeHistoryView).show_gauges(self._gauges)
+        elif self._tab == "images":
+            self.images.show_pulls(self.podtui.model.pods.values(), self.actions.pulls)
         for table in (self.pods, self.images, self.rejected):
             table.tick(now)
 
@@ -245,6 +248,9 @@ class NodeScreen(ActingScreen, BackScreen):
                     await self._poke.wait()
             except TimeoutError:
                 continue
+
+    def on_node_images_changed(self, message: NodeImages.Changed) -> None:
+        self._poke.set()
 
     # --- tabs
 

@@ -20,6 +20,9 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "restart": ("restarts",),
     "restart_container": ("restarts",),
     "journal": ("engine",),
+    "pull_image": ("engine",),
+    "remove_image": ("engine",),
+    "prune_images": ("engine",),
     "context": ("contexts",),
 }
 """What an action needs, any one of them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
+from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import (
     ContainerMetrics,
@@ -385,6 +385,10 @@ class FakeClient:
         self.asked: list[bytes] = []
         self.verdict = WhatIf(metadata=ObjectMeta(name="what-if-n1"), admitted=True)
         self.image_list: tuple[NodeImage, ...] = ()
+        self.images_removed: list[str] = []
+        self.images_kept: tuple[str, ...] = ()
+        self.images_pulled: list[str] = []
+        self.pull_steps: asyncio.Queue[PullStep] = asyncio.Queue()
         self.insights: dict[str, PodInsight] = {}
         self.insight_queries: list[InsightQuery] = []
         self.told_more = asyncio.Event()
@@ -482,6 +486,30 @@ class FakeClient:
 
     async def images(self) -> tuple[NodeImage, ...]:
         return self.image_list
+
+    async def remove_image(self, image_id: str) -> None:
+        self.images_removed.append(image_id)
+        self.image_list = tuple(one for one in self.image_list if one.id != image_id)
+
+    async def prune_images(self) -> PrunedImages:
+        gone = tuple(one for one in self.image_list if one.collectable and not one.usedBy)
+        self.image_list = tuple(one for one in self.image_list if one not in gone)
+        return PrunedImages(
+            removed=tuple(one.names[0] for one in gone),
+            sizeBytes=sum(one.sizeBytes for one in gone),
+            kept=self.images_kept,
+        )
+
+    async def pull_image(self, image: str) -> AsyncIterator[PullStep]:
+        self.images_pulled.append(image)
+        while True:
+            step = await self.pull_steps.get()
+            if step.error:
+                raise ApiError(500, "ErrImagePull", step.error)
+            yield step
+            if step.image is not None:
+                self.image_list = (*self.image_list, step.image)
+                return
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         self.planned.append((name, text))

@@ -21,7 +21,7 @@ from podtui.tui.rows import pod_label
 WRITING = frozenset(
     {
         "edit", "new", "delete", "undo", "restart", "restart_container", "shell", "attach",
-        "debug", "transfer",
+        "debug", "transfer", "pull_image", "remove_image", "prune_images",
     }
 )  # fmt: skip
 """Actions that a read-only session does not have."""
@@ -233,6 +233,20 @@ class ActingScreen(LiveScreen):
         from podtui.tui.actions.forwards_screen import ForwardsScreen
 
         self.podtui.push_screen(ForwardsScreen())
+
+    # --- images
+
+    def action_pull_image(self, name: str = "") -> None:
+        """Pull an image now, where one sees how far it is; without a name, ask for it."""
+        from podtui.tui.actions.imaging import pull_image
+        from podtui.tui.node_screen import NodeScreen
+
+        async def pull() -> None:
+            await pull_image(self.actions, name)
+
+        if not isinstance(self.podtui.screen, NodeScreen):
+            self.podtui.push_screen(NodeScreen("images"))
+        self.actions.start("Pull", pull)
 
     def _for_one(
         self,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.screen import Screen
 
+from podtui.api.images import PullStep
 from podtui.errors import PodtuiError
 from podtui.tui.actions.journal_rows import Deed
 from podtui.tui.actions.trash import Trashed
@@ -51,6 +52,8 @@ class Actions:
     forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
     deeds: deque[Deed] = field(default_factory=lambda: deque[Deed](maxlen=MOST_DEEDS))
     """What was done, as lines to repeat it with, the oldest first."""
+    pulls: dict[str, PullStep] = field(default_factory=dict[str, PullStep])
+    """The images that this session pulls by hand, and how far each is."""
     _asking: str = ""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
 

@@ -1,0 +1,142 @@
+"""Images by hand: pulled now, removed, pruned."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, cast
+from urllib.parse import quote, urlencode
+
+from podtui.api.image_reference import parse_image_reference
+from podtui.api.images import NodeImage, PrunedImages, PullStep
+from podtui.api.names import GROUP_VERSION
+from podtui.tui.actions.actions import Actions
+from podtui.tui.cells import Line, Span
+from podtui.tui.dialogs import CANCEL, Ask, Dialog, confirmation
+from podtui.tui.format import plural, size
+from podtui.tui.sanitize import clean
+
+_NAMED: Final = 3
+"""Images that a notice names; of more it says how many."""
+
+
+async def pull_image(actions: Actions, name: str = "") -> bool:
+    """Pull an image, whose name is asked for where none is given; how far it is stands in
+    ``actions.pulls`` meanwhile. Whether it was done. Raises `ApiError`."""
+    name = (name or await _ask_name(actions)).strip()
+    if not name:
+        return False
+    if problem := name_problem(name):
+        actions.tell(problem, title="Pull", severity="warning")
+        return False
+    if name in actions.pulls:
+        actions.tell(f"{name} is being pulled already", title="Pull", severity="warning")
+        return False
+    actions.asked()
+    actions.pulls[name] = PullStep(status="Waiting")
+    image: NodeImage | None = None
+    try:
+        steps = cast("AsyncGenerator[PullStep]", actions.client.pull_image(name))
+        async with aclosing(steps):
+            async for step in steps:
+                actions.pulls[name] = step
+                image = step.image or image
+    finally:
+        del actions.pulls[name]
+    _note(actions, "pull image", "POST", f"/pull?{urlencode({'image': name})}")
+    if image is not None:
+        actions.tell(f"{name}, {size(image.sizeBytes)}", title="Pulled")
+    return True
+
+
+async def remove_image(actions: Actions, image: NodeImage) -> bool:
+    """Remove an image after asking; one in use is refused with who uses it. Whether it went.
+    Raises `ApiError`."""
+    name = name_of(image)
+    if image.usedBy:
+        text = f"{name} is used by {', '.join(image.usedBy)}"
+        actions.tell(text, title="Not removed", severity="warning")
+        return False
+    if await actions.ask(removal_dialog(image)) == CANCEL:
+        return False
+    await actions.client.remove_image(image.id)
+    _note(actions, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
+    actions.tell(f"{name}, {size(image.sizeBytes)}", title="Removed")
+    return True
+
+
+async def prune_images(actions: Actions, images: Sequence[NodeImage]) -> bool:
+    """Remove what podtui pulled and nobody uses, after telling how many and how much that is.
+    Whether it was done. Raises `ApiError`."""
+    found = prunable(images)
+    if not found:
+        actions.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
+        return False
+    if await actions.ask(prune_dialog(found)) == CANCEL:
+        return False
+    pruned = await actions.client.prune_images()
+    _note(actions, "prune images", "POST", "/prune")
+    actions.tell(pruned_words(pruned), title="Pruned")
+    if pruned.kept:
+        actions.tell("\n".join(pruned.kept), title="Not removed", severity="warning")
+    return True
+
+
+def prunable(images: Sequence[NodeImage]) -> tuple[NodeImage, ...]:
+    """Those that the agent would remove."""
+    return tuple(one for one in images if one.collectable and not one.usedBy)
+
+
+def name_of(image: NodeImage) -> str:
+    """Its first name, or its id where it has none."""
+    return clean(next(iter(image.names), image.id))
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with what was typed; empty where nothing is."""
+    return "" if parse_image_reference(name) else f"{name!r} is no name of an image"
+
+
+def removal_dialog(image: NodeImage) -> Dialog:
+    name = name_of(image)
+    lines: list[Line] = [(Span("✖ ", "error"), Span(name, "name"), _size(image))]
+    lines += [(Span(f"  also {clean(other)}", "soft"),) for other in image.names[1:]]
+    if not image.collectable:
+        lines.append((Span("podtui did not pull it: it may not be had again.", "warning"),))
+    return confirmation(f"Remove {name}?", lines, "Remove image")
+
+
+def prune_dialog(images: Sequence[NodeImage]) -> Dialog:
+    total = size(sum(image.sizeBytes for image in images))
+    what = plural(len(images), "unused image")
+    lines: list[Line] = [
+        (Span("✖ ", "error"), Span(name_of(image), "name"), _size(image)) for image in images
+    ]
+    lines.append((Span(f"{total} in all, less what they share with others.", "soft"),))
+    return confirmation(f"Remove {what}, {total}?", lines, f"Remove {what}")
+
+
+def pruned_words(pruned: PrunedImages) -> str:
+    """``a:1, b:1: 12Mi``."""
+    count = len(pruned.removed)
+    names = ", ".join(pruned.removed) if count <= _NAMED else plural(count, "image")
+    return f"{names}: {size(pruned.sizeBytes)}" if count else "No image was removed."
+
+
+def _size(image: NodeImage) -> Span:
+    return Span(f"  {size(image.sizeBytes)}", "soft")
+
+
+async def _ask_name(actions: Actions) -> str:
+    def check(text: str) -> str:
+        return name_problem(text.strip()) if text.strip() else ""
+
+    hint: Line = (Span("Its name, as docker pull takes it.", "soft"),)
+    return await actions.app.push_screen_wait(Ask("Pull an image", [hint], check=check)) or ""
+
+
+def _note(actions: Actions, what: str, method: str, rest: str) -> None:
+    """As a line for the agent's socket."""
+    socket = actions.client.target.removeprefix("unix:")
+    url = f"http://podtui/apis/{GROUP_VERSION}/images{rest}"
+    actions.did(what, ["curl", "--unix-socket", socket, "-X", method, url])
