@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
@@ -11,21 +10,17 @@ from textual.binding import Binding
 
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.actions.actions import READ_ONLY
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, confirmation
 from podtui.tui.logs_pane import LogsPane
 from podtui.tui.rows import pod_key
-from podtui.tui.sanitize import clean, shell_line
+from podtui.tui.sanitize import clean
 
 if TYPE_CHECKING:
     from podtui.tui.actions.own_commands import OwnCommand
     from podtui.tui.actions.own_map import Chosen
-    from podtui.tui.actions.own_values import Aim, Here
+    from podtui.tui.actions.own_values import Here
     from podtui.tui.app import PodtuiApp
     from podtui.tui.commands import Command
 
-LAST_BYTES = 2048
-"""Of what a background command printed last."""
 GROUPS = ("own.", "hotkey.")
 
 
@@ -158,6 +153,7 @@ class OwnDeeds:
 
     def run(self, name: str) -> None:
         """Run a command on what is chosen; where that cannot be, say why."""
+        from podtui.tui.actions.own_running import run_on
         from podtui.tui.actions.own_values import aims
 
         why = self.why_not(name)
@@ -168,101 +164,15 @@ class OwnDeeds:
         found = aims(command, self._here())
 
         async def deed() -> None:
-            if await self._do(command, found) and isinstance(screen, ActingScreen):
+            done = await run_on(self._app, command, found, self._running)
+            if done and isinstance(screen, ActingScreen):
                 screen.clear_marks()
 
         self._app.actions.start(name, deed, writes=False)
 
-    async def _do(self, command: OwnCommand, found: Sequence[Sequence[Aim]]) -> bool:
-        actions = self._app.actions
-        chosen = [ways[0] for ways in found]
-        if len(found) == 1 and len(found[0]) > 1:
-            way = await self._choose(command, found[0])
-            if way is None:
-                return False
-            chosen = [way]
-        if command.confirm and await actions.ask(question(command, chosen)) == CANCEL:
-            return False
-        for aim in chosen:
-            actions.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
-        if command.mode == "terminal":
-            await self._in_terminal(command, chosen)
-            return True
-        actions.asked()
-        if command.mode == "output":
-            from podtui.tui.actions.own_output import OutputScreen
-
-            self._app.push_screen(OutputScreen(command, chosen))
-        else:
-            await self._behind(command, chosen)
-        return True
-
-    async def _choose(self, command: OwnCommand, ways: Sequence[Aim]) -> Aim | None:
-        from podtui.tui.picker import Picker
-
-        lines: list[Line] = [
-            (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
-            for way in ways
-        ]
-        place = await self._app.push_screen_wait(Picker(f"{command.name}: on which?", lines))
-        return None if place is None else ways[place]
-
-    async def _in_terminal(self, command: OwnCommand, chosen: Sequence[Aim]) -> None:
-        from podtui.tui.actions.terminal import ProgramFailed, run_in_terminal
-
-        for aim in chosen:
-            try:
-                await run_in_terminal(self._app, aim.words(command), aim.environment())
-            except ProgramFailed as error:
-                self._tell(command, aim, str(error), good=False)
-
-    async def _behind(self, command: OwnCommand, chosen: Sequence[Aim]) -> None:
-        from podtui.tui.actions.own_process import run_program
-        from podtui.tui.actions.terminal import ProgramFailed
-
-        for aim in chosen:
-            last = bytearray()
-
-            def take(piece: bytes, last: bytearray = last) -> None:
-                last += piece
-                del last[:-LAST_BYTES]
-
-            name = f"{command.name} {aim.label}".strip()
-            self._running.append(name)
-            try:
-                outcome = await run_program(
-                    aim.words(command), aim.environment(), take, seconds=command.timeout
-                )
-            except ProgramFailed as error:
-                self._tell(command, aim, str(error), good=False)
-            else:
-                lines = last.decode(errors="replace").splitlines()
-                more = f": {lines[-1]}" if lines and not outcome.good else ""
-                self._tell(command, aim, f"{outcome.words}{more}", good=outcome.good)
-            finally:
-                self._running.remove(name)
-
-    def _tell(self, command: OwnCommand, aim: Aim, text: str, *, good: bool) -> None:
-        title = f"{command.name} · {aim.label}" if aim.label else command.name
-        severity = "information" if good else "error"
-        self._app.actions.tell(text, title=title, severity=severity)
-
     def farewell(self) -> str:
         """What leaving ends; empty for nothing."""
         return f"podtui: ended what still ran: {', '.join(self._running)}" if self._running else ""
-
-
-def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
-    """Asks whether to run it, with the lines that would be run."""
-    lines: list[Line] = [
-        (Span(f"{aim.label}  " if aim.label else "", "name"),
-         Span(shell_line(shlex.join(aim.words(command))), "soft"))
-        for aim in chosen
-    ]  # fmt: skip
-    first = chosen[0].label
-    what = f" on {first}" if len(chosen) == 1 and first else ""
-    what = f" on {len(chosen)}" if len(chosen) > 1 else what
-    return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
 
 
 def _binding(
