@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podtui import __version__, cluster_cli, explain_command, talk_cli, web_cli
+from podtui import __version__, cluster_cli, explain_command, service_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from podtui.settings import Resolved, Settings
 
 OK: Final = 0
@@ -36,6 +38,7 @@ COMMANDS: Final = (
     "doctor",
     "config",
     *explain_command.COMMANDS,
+    *service_cli.COMMANDS,
     *talk_cli.COMMANDS,
     *web_cli.COMMANDS,
 )
@@ -112,6 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
+    service_cli.add_to(add, _resolved)
     talk_cli.add_to(add, _settings)
     web = add("web", _web, "show the screen in a browser on this machine", screen=True)
     web_cli.add_options(web)
@@ -218,7 +222,8 @@ def _screen(namespace: argparse.Namespace) -> int:
     from podtui.tui.run import run_tui
 
     status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
-    if not _tell_agent(namespace, settings):
+    starting = child if child is not None and child.poll() is None else None
+    if not _tell_agent(namespace, settings, starting):
         if child is not None and child.poll() not in (None, 0):
             from podtui.agent import control
 
@@ -227,16 +232,25 @@ def _screen(namespace: argparse.Namespace) -> int:
     return status
 
 
-def _tell_agent(namespace: argparse.Namespace, settings: Settings) -> bool:
-    """Say that the agent goes on, and how to stop it; False where none runs."""
+def _tell_agent(
+    namespace: argparse.Namespace, settings: Settings, starting: Popen[bytes] | None = None
+) -> bool:
+    """Say that the agent goes on, and how to stop it; False where none runs.
+
+    ``starting`` is a process that runs and may not have come so far as to hold its lock.
+    """
     from podtui.agent.lock import read_agent
 
     record = read_agent(settings.lock_path)
-    if record is None:
+    if record is None and starting is None:
         return False
     root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
-    folder = one_line(str(record.staticPodPath))
-    print(f"The agent (process {record.pid}) goes on supervising {folder}.")
+    if record is not None:
+        folder = one_line(str(record.staticPodPath))
+        print(f"The agent (process {record.pid}) goes on supervising {folder}.")
+    elif starting is not None:
+        folder = one_line(str(settings.staticPodPath))
+        print(f"The agent (process {starting.pid}) is still starting, to supervise {folder}.")
     print(f"  podtui{root}         look again")
     print(f"  podtui stop{root}    stop the agent, leave its containers running")
     print(f"  podtui down{root}    stop the agent and remove its containers")
@@ -299,16 +313,35 @@ def _why(namespace: argparse.Namespace) -> int:
 
 def _stop(namespace: argparse.Namespace) -> int:
     from podtui.agent import control
+    from podtui.agent.lock import last_engine
 
     settings = _settings(namespace)
+    engine = one_line(last_engine(settings.lock_path) or settings.engine)
     if not control.stop(settings):
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}")
-    print("The agent has stopped; its containers run on. 'podtui' takes them up again.")
+    if engine == "memory":
+        print("The agent has stopped, and its simulated pods (--engine memory) with it.")
+        return OK
+    print(
+        f"The agent has stopped; its containers run on (--engine {engine})."
+        " 'podtui' takes them up again."
+    )
     return OK
 
 
-def _down(namespace: argparse.Namespace) -> int:
+def _settings_of_last(namespace: argparse.Namespace) -> Settings:
+    """The settings, with the engine of the root directory's last agent unless a flag names one."""
+    from dataclasses import replace
+
+    from podtui.agent.lock import last_engine
+
     settings = _settings(namespace)
+    last = None if namespace.engine is not None else last_engine(settings.lock_path)
+    return settings if last is None else replace(settings, engine=last)
+
+
+def _down(namespace: argparse.Namespace) -> int:
+    settings = _settings_of_last(namespace)
     if not namespace.yes:
         if not sys.stdin.isatty():
             raise UsageError("'podtui down' removes containers and volumes: say --yes")
@@ -321,7 +354,7 @@ def _down(namespace: argparse.Namespace) -> int:
 
     stopped = control.stop(settings)
     removed = remove_all(settings)
-    print(("The agent has stopped. " if stopped else "") + removed)
+    print(lines(("The agent has stopped. " if stopped else "") + removed))
     return OK
 
 
@@ -360,11 +393,12 @@ def _config(namespace: argparse.Namespace) -> int:
         print(one_line(f"{key:<{width}}  {shown}  # {resolved.origins[key]}"))
     for line in resolved.ignored:
         print(one_line(f"# no effect here: {line}"))
-    if resolved.settings.keys:
-        # Only who has keys of their own pays for the screen's library.
+    found = resolved.settings
+    if found.keys or found.commands or found.hotkeys:
+        # Only who has keys or commands of their own pays for the screen's library.
         from podtui.tui.preferences import preferences_of
-        from podtui.tui.preferred import key_map_of
+        from podtui.tui.preferred import problems_of
 
-        for line in key_map_of(preferences_of(resolved)).problems:
+        for line in problems_of(preferences_of(resolved)):
             print(one_line(f"# not in force: {line}"))
     return OK

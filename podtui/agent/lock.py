@@ -1,6 +1,7 @@
 """One agent per root directory, by an advisory lock that dies with its process.
 
-The lock file stays; what it says is believed only while somebody holds the lock.
+The lock file stays; what it says of an agent is believed only while somebody holds the lock. The
+engine stays in it for who clears up: what runs on that engine outlives the agent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from podtui.errors import PodtuiError
 
@@ -36,6 +38,7 @@ class AgentLock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._engine = ""
 
     def acquire(self, record: AgentRecord) -> None:
         """Raises `AgentRunning`."""
@@ -49,16 +52,21 @@ class AgentLock:
             raise AgentRunning(
                 f"{self._path.parent}: an agent already serves this root directory ({who})"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(record)).encode(), 0)
+        _write(descriptor, asdict(record))
         self._descriptor = descriptor
+        self._engine = record.engine
 
     def release(self) -> None:
-        """Idempotent."""
+        """Leave the engine's name behind, and nothing that reads like an agent. Idempotent."""
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            _write(self._descriptor, {"engine": self._engine})
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _write(descriptor: int, said: dict[str, Any]) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(said).encode(), 0)
 
 
 def is_held(path: Path) -> bool:
@@ -84,3 +92,14 @@ def read_agent(path: Path) -> AgentRecord | None:
         return AgentRecord(**json.loads(path.read_text()))
     except (ValueError, TypeError, OSError):
         return None
+
+
+def last_engine(path: Path) -> str | None:
+    """The engine of the agent that holds the lock or held it last, as its settings named it; None
+    where that is not known."""
+    try:
+        said: object = json.loads(path.read_text())
+    except (ValueError, OSError):
+        return None
+    engine = cast("dict[str, object]", said).get("engine") if isinstance(said, dict) else None
+    return engine if isinstance(engine, str) and engine else None

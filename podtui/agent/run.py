@@ -11,12 +11,13 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from podtui import __version__
 from podtui.agent.control import prepare_root
-from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.agent.lock import AgentLock, AgentRecord, last_engine
 from podtui.agent.planner import planner
 from podtui.agent.power import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
@@ -247,14 +248,17 @@ async def _main(settings: Settings) -> bool:
 
 
 def remove_all(settings: Settings) -> str:
-    """Remove what the engine still has of this root directory, then its records.
+    """Remove what the engine of ``settings`` still has of this root directory, then its records.
 
     Returns what was done, in words. Raises `AgentRunning` while an agent serves the directory.
     """
     if not settings.rootDir.is_dir():
         return f"There is no {settings.rootDir}: nothing to remove."
+    last = last_engine(settings.lock_path)
     lock = AgentLock(settings.lock_path)
-    lock.acquire(_record(settings, started=""))
+    record = _record(settings, started="")
+    # Whoever clears up another engine leaves the word on where the agent's own pods are.
+    lock.acquire(replace(record, engine=last or record.engine))
     try:
         pods, containers = asyncio.run(_remove_containers(settings))
         for path in _records_of(settings):
@@ -263,7 +267,12 @@ def remove_all(settings: Settings) -> str:
             shutil.rmtree(settings.rootDir / LOGS)
     finally:
         lock.release()
-    return f"Removed {pods} pods with {containers} containers, their volumes and the records."
+    if settings.engine == "memory":
+        return "Removed the records; simulated pods (--engine memory) end with their agent."
+    return (
+        f"Removed {pods} pods with {containers} containers, their volumes and the records"
+        f" (--engine {settings.engine})."
+    )
 
 
 def _records_of(settings: Settings) -> list[Path]:

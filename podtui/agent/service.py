@@ -1,0 +1,192 @@
+"""Puts the agent's unit where systemd finds it, enables it, and takes it away again."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from podtui.agent.lock import read_agent
+from podtui.agent.unit import NAME, is_edited
+from podtui.errors import PodtuiError
+from podtui.settings import Settings
+
+BOOTED: Final = Path("/run/systemd/system")
+"""Is there where systemd runs the machine; see `sd_booted(3)`."""
+_PATIENCE: Final = 60.0
+_STOP_PATIENCE: Final = 900.0
+"""Seconds: systemd itself ends a unit that takes longer than its ``TimeoutStopSec``."""
+
+
+class ServiceFailed(PodtuiError):
+    """Raised where the unit cannot be put in place or taken away; the text says what was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """systemd's manager of the machine or of one user. ``folder`` is where its units lie,
+    ``booted`` what is there where systemd runs."""
+
+    system: bool
+    folder: Path
+    booted: Path
+
+    @property
+    def unit(self) -> Path:
+        return self.folder / NAME
+
+    @property
+    def words(self) -> str:
+        """The beginning of a command line for it."""
+        return "systemctl" if self.system else "systemctl --user"
+
+    def call(self, *arguments: str, patience: float = _PATIENCE) -> None:
+        """Run ``systemctl`` to its end. Raises `ServiceFailed`."""
+        path = shutil.which("systemctl")
+        said = f"{self.words} {' '.join(arguments)}"
+        if path is None:
+            raise ServiceFailed(f"{said}: there is no systemctl")
+        try:
+            done = subprocess.run(
+                [path, *([] if self.system else ["--user"]), *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=patience,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ServiceFailed(f"{said}: {error}") from error
+        if done.returncode != 0:
+            why = done.stderr.strip() or f"ended with status {done.returncode}"
+            raise ServiceFailed(f"{said}: {why}")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether systemd runs this machine."""
+        return self.booted.is_dir() and shutil.which("systemctl") is not None
+
+
+def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> list[str]:
+    """Write the unit, enable it, and start it where no agent serves the root directory yet.
+
+    Returns what was done and how to undo it, in lines. A unit that differs stays as it is unless
+    ``force``. Raises `ServiceFailed`.
+    """
+    if not manager.is_there:
+        raise ServiceFailed(
+            "systemd does not run this machine: nothing was installed."
+            " 'podtui service print' writes the unit, for another machine"
+        )
+    # Asked before anything is written: a user's manager runs only while somebody is logged in.
+    manager.call("show", "--property=Version")
+    before = _read(manager.unit)
+    if before is not None and before != text and not force:
+        raise ServiceFailed(
+            f"{manager.unit} is there and differs; nothing was changed."
+            f" --force writes it anew:\n{_difference(before, text)}"
+        )
+    if before != text:
+        _write(manager.unit, text)
+    said = [f"{'Left as it is' if before == text else 'Wrote'}: {manager.unit}"]
+    try:
+        said += _enable(manager, settings)
+    except ServiceFailed as error:
+        undo = f"'podtui service remove {_flag(manager)}' takes it away"
+        raise ServiceFailed(
+            f"{error}\n{manager.unit} is written, but not in force; {undo}"
+        ) from error
+    if not manager.system:
+        said.append("It starts when you log in. With the machine: loginctl enable-linger")
+    said.append(f"To undo it: podtui service remove {_flag(manager)}")
+    return said
+
+
+def _enable(manager: Manager, settings: Settings) -> list[str]:
+    manager.call("daemon-reload")
+    agent = read_agent(settings.lock_path)
+    if agent is None:
+        manager.call("enable", "--now", NAME)
+        return [f"Enabled and started: {manager.words} status {NAME}"]
+    manager.call("enable", NAME)
+    stop = f"podtui stop --root-dir={settings.rootDir}"
+    return [
+        f"Enabled, not started: an agent (process {agent.pid}) serves {settings.rootDir}.",
+        f"To hand its pods over: {stop} && {manager.words} start {NAME}",
+    ]
+
+
+def remove(manager: Manager, *, force: bool) -> list[str]:
+    """Stop the service, disable it and delete its unit; the containers run on.
+
+    Returns what was done, in lines. A unit that somebody edited stays unless ``force``. Raises
+    `ServiceFailed`.
+    """
+    text = _read(manager.unit)
+    if text is None:
+        return [f"There is no {manager.unit}: nothing to remove."]
+    if is_edited(text) and not force:
+        raise ServiceFailed(
+            f"{manager.unit} is not as podtui wrote it; nothing was changed. --force removes it"
+        )
+    there = manager.is_there
+    if there:
+        manager.call("disable", "--now", NAME, patience=_STOP_PATIENCE)
+    try:
+        manager.unit.unlink()
+    except OSError as error:
+        raise ServiceFailed(f"cannot remove {manager.unit}: {error.strerror}") from error
+    if not there:
+        return [f"Removed: {manager.unit} (systemd does not run here)"]
+    manager.call("daemon-reload")
+    return [
+        f"Stopped, disabled and removed: {manager.unit}",
+        "Its containers run on. 'podtui' takes them up again, 'podtui down' removes them.",
+    ]
+
+
+def _flag(manager: Manager) -> str:
+    return "--system" if manager.system else "--user"
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ServiceFailed(f"cannot read {path}: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    passing = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        passing.write_text(text, encoding="utf-8")
+        passing.chmod(0o644)
+        passing.replace(path)
+    except PermissionError as error:
+        raise ServiceFailed(
+            f"cannot write {path}: {error.strerror}. The machine's units are root's (sudo);"
+            " --user makes one of your own"
+        ) from error
+    except OSError as error:
+        raise ServiceFailed(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        passing.unlink(missing_ok=True)
+
+
+def _difference(before: str, after: str) -> str:
+    lines: Sequence[str] = list(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "there", "would be", lineterm="", n=1
+        )
+    )
+    return "\n".join(lines)

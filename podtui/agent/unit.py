@@ -1,0 +1,137 @@
+"""The text of the systemd unit that runs an agent: plain facts in, lines out.
+
+`systemd.service(5)` and `systemd.syntax(7)` say what each line means and how words are quoted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from podtui.settings import PARSERS, Resolved, Settings, environment_name
+
+NAME: Final = "podtui.service"
+LEAST_STOP_SECONDS: Final = 90
+STOP_MARGIN: Final = 30
+"""Seconds that the agent has beyond the grace periods of its pods."""
+ENGINE_VARIABLES: Final = (
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_CERT_PATH",
+    "DOCKER_TLS_VERIFY",
+)
+"""What says where an engine is, and by what keys it is entered."""
+_BY_FLAG: Final = frozenset({"rootDir", "staticPodPath", "nodeName", "engine"})
+_OF_THE_SCREEN: Final = frozenset(
+    {"theme", "readOnly", "keys", "commands", "hotkeys", "notifyOn", "notifyBy", "notifyCommand"}
+)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
+_SEAL: Final = re.compile(r"# Written by 'podtui service', sha256 ([0-9a-f]{64})\n")
+
+
+def unit_text(
+    resolved: Resolved, program: Sequence[str], environ: Mapping[str, str], *, system: bool
+) -> str:
+    """The unit for the settings in force.
+
+    ``program`` is the absolute argv that is podtui; ``environ`` is where settings and the engine's
+    place may come from. The first line seals the others, so that `is_edited` can tell.
+    """
+    settings = resolved.settings
+    # systemd looks for variables in every word but the path of the program.
+    words = (_word(word, dollar="$$") for word in (*program[1:], "agent", *_arguments(resolved)))
+    command = " ".join((_word(program[0]), *words))
+    body = [
+        "[Unit]",
+        "Description=podtui, a kubelet for static pods",
+    ]
+    if system:
+        # Units stop in the opposite order: the agent can still reach the engine then.
+        engine = "" if settings.engine == "memory" else "docker.service "
+        body += [f"{key}={engine}network-online.target" for key in ("Wants", "After")]
+    body += ["", "[Service]"]
+    body += [
+        f"Environment={_word(f'{name}={value}')}" for name, value in _carried(resolved, environ)
+    ]
+    body += [
+        f"ExecStart={command}",
+        "Restart=on-failure",
+        f"TimeoutStopSec={stop_seconds(settings)}",
+        "",
+        "[Install]",
+        f"WantedBy={'multi-user.target' if system else 'default.target'}",
+    ]
+    text = "\n".join(body) + "\n"
+    return f"# Written by 'podtui service', sha256 {_digest(text)}\n{text}"
+
+
+def is_edited(text: str) -> bool:
+    """Whether somebody else wrote the unit, or changed it since podtui did."""
+    seal = _SEAL.match(text)
+    return seal is None or seal[1] != _digest(text[seal.end() :])
+
+
+def stop_seconds(settings: Settings) -> int:
+    """How long systemd waits for the agent to end: more than its pods may take."""
+    steps = sum(seconds for _, seconds in settings.shutdownGracePeriodByPodPriority)
+    grace = max(settings.shutdownGracePeriod, steps)
+    return max(LEAST_STOP_SECONDS, int(grace) + STOP_MARGIN)
+
+
+def _arguments(resolved: Resolved) -> list[str]:
+    """The agent's flags. A name that is the host's own is left for each start to find."""
+    settings = resolved.settings
+    flags = [
+        f"--root-dir={settings.rootDir}",
+        f"--static-pod-path={settings.staticPodPath}",
+        f"--engine={settings.engine}",
+    ]
+    if resolved.origins["nodeName"] != "default":
+        flags.append(f"--node-name={settings.nodeName}")
+    if resolved.path.is_file():
+        flags.append(f"--config={resolved.path.absolute()}")
+    return flags
+
+
+def _carried(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that are in force here and that no service would have otherwise."""
+    names = [
+        environment_name(key)
+        for key in PARSERS
+        if key not in _BY_FLAG | _OF_THE_SCREEN
+        and resolved.origins.get(key) == environment_name(key)
+    ]
+    if resolved.settings.engine != "memory":
+        names += ENGINE_VARIABLES
+    return [(name, environ[name]) for name in names if environ.get(name)]
+
+
+def _word(text: str, *, dollar: str = "$") -> str:
+    """One word of a unit's line, quoted where it must be; ``dollar`` is what stands for a ``$``."""
+    if _PLAIN.fullmatch(text):
+        return text
+    escapes = {'"': '\\"', "\\": "\\\\", "%": "%%", "$": dollar}
+    shown = "".join(
+        escapes.get(char, char) if char.isprintable() else _hexadecimal(char) for char in text
+    )
+    return f'"{shown}"'
+
+
+def _hexadecimal(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode(errors="surrogateescape"))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def default_folder(environ: Mapping[str, str], *, system: bool) -> Path:
+    """Where units of the machine's or of the user's manager lie."""
+    if system:
+        return Path("/etc/systemd/system")
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")) / ".config")
+    return Path(base).expanduser() / "systemd/user"

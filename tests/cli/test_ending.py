@@ -1,0 +1,133 @@
+"""What ``stop``, ``down`` and the screen's end say of the agent and of its engine."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
+from podtui.cli import main
+
+NOWHERE = "unix:///nowhere/engine.sock"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
+    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "pods").mkdir()
+    return tmp_path / "root"
+
+
+def served_by(root: Path, engine: str) -> None:
+    """An agent of that engine was here and has ended."""
+    lock = AgentLock(root / "podtui.lock")
+    lock.acquire(
+        AgentRecord(
+            pid=4711, version="0", nodeName="n1", staticPodPath="/m", engine=engine, started="now"
+        )
+    )
+    lock.release()
+
+
+@pytest.fixture
+def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A simulated agent that runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    try:
+        while not (root / "podtui.sock").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline, "the agent does not serve"
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_the_engine_is_known_when_the_agent_has_gone(root: Path) -> None:
+    path = root / "podtui.lock"
+    assert last_engine(path) is None
+    served_by(root, NOWHERE)
+    assert last_engine(path) == NOWHERE
+    assert read_agent(path) is None
+    for damaged in ("", "[]", "{}", '{"engine": 3}', '{"engine": ""}', "{"):
+        path.write_text(damaged)
+        assert last_engine(path) is None
+
+
+def test_who_holds_the_lock_anew_is_not_taken_for_the_one_before(root: Path) -> None:
+    served_by(root, NOWHERE)
+    lock = AgentLock(root / "podtui.lock")
+    left = (root / "podtui.lock").read_text()
+    lock.acquire(
+        AgentRecord(pid=1, version="0", nodeName="n", staticPodPath="/", engine="auto", started="")
+    )
+    (root / "podtui.lock").write_text(left)
+    assert read_agent(root / "podtui.lock") is None, "no pid that a stop could signal"
+    lock.release()
+
+
+def test_stop_says_what_becomes_of_simulated_pods(
+    root: Path, agent: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stop", "--engine", NOWHERE]) == 0
+    said = capsys.readouterr().out
+    assert "simulated pods (--engine memory) with it" in said
+    assert "run on" not in said
+    assert agent.wait(10) == 0
+
+    assert main(["down", "--yes"]) == 0
+    assert "simulated pods (--engine memory) end with their agent" in capsys.readouterr().out
+
+
+def test_down_goes_to_the_engine_of_the_last_agent(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served_by(root, NOWHERE)
+    monkeypatch.setenv("PODTUI_ENGINE", "memory")
+    assert main(["down", "--yes"]) == 1
+    assert "/nowhere/engine.sock" in capsys.readouterr().err
+
+    assert main(["down", "--yes", "--engine", "memory"]) == 0
+    assert "(--engine memory)" in capsys.readouterr().out
+    assert last_engine(root / "podtui.lock") == NOWHERE, "its containers are still there"
+
+
+def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "import time; time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code])
+    monkeypatch.setattr("podtui.agent.control.start_background", lambda *_: child)
+    monkeypatch.setattr("podtui.tui.run.run_tui", lambda *_, **__: 0)
+    monkeypatch.setattr(sys, "stdin", type("Tty", (), {"isatty": lambda _: True})())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    try:
+        assert main(["--root-dir", str(root)]) == 0
+        said = capsys.readouterr()
+        assert f"The agent (process {child.pid}) is still starting, to supervise" in said.out
+        assert f"podtui stop --root-dir {root}" in said.out
+        assert said.err == ""
+    finally:
+        child.kill()
+        child.wait(10)
+    assert main(["--root-dir", str(root)]) == 0
+    said = capsys.readouterr()
+    assert "No agent runs." in said.err
+    assert "starting" not in said.out
