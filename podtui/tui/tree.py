@@ -161,7 +161,7 @@ def pod_head(pod: Pod, parent: str, order: Order) -> Item:
         state=f"{GLYPHS[line.family]} {word}",
         state_tone=line.family.value,
         restarts=line.restarts,
-        detail=f"{line.ready}/{line.wanted} ready"
+        detail=f"{line.ready}/{line.wanted}"
         + (f" · {clean(pod.status.podIP)}" if pod.status.podIP else ""),
         since=epoch(pod.metadata.creationTimestamp),
         pod=pod_key(pod),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from podtui.tui.cells import Cell, Column, Kind, Row
+from podtui.tui.cells import Cell, Column, Kind, Row, Span
 from podtui.tui.filters import Filter
 from podtui.tui.tree import Item
 
 TREE_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=22, maximum=72, flexible=True),
-    Column("status", "STATUS", 95, minimum=16, maximum=28, flexible=True, room=12),
+    Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True),
+    Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, room=12),
     Column("restarts", "RESTARTS", 70, align="right", kind=Kind.COUNT),
     Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True),
     Column("age", "AGE", 60, align="right", kind=Kind.AGE, room=5),
@@ -53,6 +53,9 @@ def tree_row(item: Item, *, folded: bool) -> Row:
         Cell(item.detail, "soft" if item.parent_of_others else "muted"),
         Cell("", "muted", item.since) if item.since is not None else _NOTHING,
     )
+    # What has no restarts or age of its own has all that room for words.
+    bare = count is None and item.since is None
+    tail = Span(item.detail, cells[3].tone) if bare and item.detail else None
     word = item.state.partition(" ")[2]
     values = (item.label, word, None if count is None else float(count), item.detail, item.since)
     return Row(
@@ -62,6 +65,8 @@ def tree_row(item: Item, *, folded: bool) -> Row:
         values,
         search=f"{item.label} {word} {item.detail}",
         labels=item.labels,
+        tail=tail,
+        tail_from=2 if item.state else 1,
         same=item.path,
         fault=item.fault,
     )

@@ -33,7 +33,7 @@ from podtui.tui.why_screen import WhyScreen
 def test_a_pod_with_all_that_is_below_it() -> None:
     items = pod_items(rich(), "n1")
     assert [("  " * (item.depth - 1) + item.label, item.detail) for item in items] == [
-        ("shop-n1", "2/2 ready · 172.17.0.2"),
+        ("shop-n1", "2/2 · 172.17.0.2"),
         ("  fetch (init)", "fetch:1"),
         ("  proxy (sidecar)", "proxy:1"),
         ("  app", "shop:2"),
