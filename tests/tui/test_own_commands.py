@@ -18,7 +18,7 @@ from tui_scene import pod, status
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
 from podtui.tui.actions.own_commands import OwnCommand, references
-from podtui.tui.actions.own_map import Chosen, choose
+from podtui.tui.actions.own_map import Chosen, choose, typed_command
 from podtui.tui.actions.own_process import Outcome, run_program
 from podtui.tui.actions.own_values import Here, NotOffered, aims
 from podtui.tui.actions.terminal import ProgramFailed
@@ -153,6 +153,12 @@ def test_a_hotkey_is_for_a_command_that_there_is(tmp_path: Path) -> None:
         "c.yaml:2:3: hotkeys.ctrl+o: there is no command 'srot'; did you mean :sort?",
         "c.yaml:3:3: hotkeys.bogus: 'bogus' is not a key",
     ]
+
+
+def test_what_is_said_of_a_command_is_clean() -> None:
+    own = OwnCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
+    assert "\x1b" not in typed_command(own).words
+    assert typed_command(own).words.startswith("a")
 
 
 def test_only_large_names_are_values_of_ours() -> None:

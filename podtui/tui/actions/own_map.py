@@ -11,6 +11,7 @@ from podtui.tui.actions.own_commands import OwnCommand, read_commands
 from podtui.tui.commands import COMMANDS, Command, parse_command
 from podtui.tui.key_map import KeyMap, OwnKeys, read_key_map
 from podtui.tui.key_names import KeyNameError, key_list
+from podtui.tui.sanitize import clean
 
 if TYPE_CHECKING:
     from podtui.tui.key_registry import Scope
@@ -42,7 +43,7 @@ class Chosen:
 
 def typed_command(command: OwnCommand) -> Command:
     """As the prompt knows it."""
-    return Command(command.name, (), command.words, "app.own", (command.name,))
+    return Command(command.name, (), clean(command.words), "app.own", (command.name,))
 
 
 def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
