@@ -91,6 +91,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         super().__init__()
         self._history = ViewHistory(Place("pods"))
         self._remembering: Timer | None = None
+        self._followed: tuple[str, ...] = ()
+        """Keys of the pods whose logs were asked for last."""
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -127,6 +129,15 @@ class MainScreen(ActingScreen, PromptedScreen):
         manifest = self.pods.manifest
         return (manifest,) if manifest is not None else super().chosen_manifests()
 
+    def _follow_choice(self) -> None:
+        """Show the logs of what is chosen, once that is something else: the cursor, a mark, the
+        filter or a pod's end may have made it so."""
+        chosen = self.chosen_pods()
+        keys = tuple(pod_key(pod) for pod in chosen)
+        if keys != self._followed:
+            self._followed = keys
+            self.logs.choose_all(chosen)
+
     def clear_marks(self) -> None:
         """Take all marks away: what they were for is done."""
         self.pods.table.action_clear_marks()
@@ -140,6 +151,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.pods.publish(changes, now, error)
         self.events.publish(changes, now, error)
         self.node.publish(changes, now, error)
+        self._follow_choice()
         self.logs.publish(self.pods.pod)
         if self.pods.table.cursor_key in changes.pods:
             self.refresh_bindings()
@@ -303,12 +315,11 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.pods.explain()
         self.events.choose(pod)
         self.node.choose(message.key)
-        if not self.pods.table.marked:
-            self.logs.choose(pod)
+        self._follow_choice()
         self.refresh_bindings()
 
     def on_table_marks_changed(self) -> None:
-        self.logs.choose_all(self.chosen_pods())
+        self._follow_choice()
 
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table is self.pods.table:

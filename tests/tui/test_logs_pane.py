@@ -43,6 +43,21 @@ async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_sho
 
 
 @pytest.mark.compares("logs-wrap", "logs-times", "logs-range")
+async def test_the_log_of_a_marked_pod_comes_back_when_a_filter_lets_it_through_again() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        logs = screen.logs
+        screen.pods.table.select("uid-web")
+        app.simulate_key("space")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log")
+        screen.filter_table("nothing has this name")
+        await wait_for(pilot, lambda: logs.target is None, "no log, for no pod")
+        screen.filter_table("-n1")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log again")
+        screen.filter_table("counter")
+        await wait_for(pilot, lambda: "counter-n1 › " in str(logs.border_title), "the other's log")
+
+
 async def test_log_keys() -> None:
     client = full_client()
     client.log_lines["exporter"] = [b"2026-11-21T12:00:00Z exported"]
