@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
@@ -58,7 +60,13 @@ class ManifestText(TextView):
         strip = super().render_line(y)
         if round(self.scroll_y) + y != self.cursor:
             return strip
-        return strip.apply_style(self.get_component_rich_style("manifest-text--cursor"))
+        background = self.get_component_rich_style("manifest-text--cursor").bgcolor
+        under = Style(bgcolor=background)
+        # On top of what the text has of its own, which is a background too.
+        return Strip(
+            [Segment(text, (style or Style.null()) + under) for text, style, _ in strip],
+            strip.cell_length,
+        )
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from podtui.tui.cells import Cell, Column, Kind, Row, Span
@@ -41,7 +41,7 @@ def fold_column(row: Row) -> int | None:
     return column if text[column : column + 1] in (OPEN, FOLDED) else None
 
 
-def tree_row(item: Item, *, folded: bool) -> Row:
+def tree_row(item: Item, folded: bool) -> Row:
     """The cells of `TREE_COLUMNS`."""
     sign = (FOLDED if folded else OPEN) if item.parent_of_others else " "
     label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
@@ -73,14 +73,19 @@ def tree_row(item: Item, *, folded: bool) -> Row:
 
 
 def rows_in_sight(
-    items: Sequence[Item], folds: Folds, wanted: Filter, now: float
+    items: Sequence[Item],
+    folds: Folds,
+    wanted: Filter,
+    now: float,
+    make: Callable[[Item, bool], Row],
 ) -> list[tuple[Item, Row]]:
-    """What is shown of one subtree, parents first, each with its row.
+    """What is shown of one subtree, parents first, each with its row; ``make`` is `tree_row`, or
+    knows those that it made before.
 
     What matches a filter is shown with all that is above it, opened unless somebody folded it;
     below it goes what is open.
     """
-    hits, above = _matches(items, wanted, now) if wanted.text else (set[str](), set[str]())
+    hits, above = _matches(items, wanted, now, make) if wanted.text else (set[str](), set[str]())
     parents = {item.key for item in items}
     opened: set[str] = set()
     found: list[tuple[Item, Row]] = []
@@ -97,14 +102,16 @@ def rows_in_sight(
             folded = False
         if not folded:
             opened.add(item.key)
-        found.append((item, tree_row(item, folded=folded)))
+        found.append((item, make(item, folded)))
     return found
 
 
-def _matches(items: Sequence[Item], wanted: Filter, now: float) -> tuple[set[str], set[str]]:
+def _matches(
+    items: Sequence[Item], wanted: Filter, now: float, make: Callable[[Item, bool], Row]
+) -> tuple[set[str], set[str]]:
     """(keys that match, keys above those)."""
     up = {item.key: item.parent for item in items}
-    hits = {i.key for i in items if wanted.matches(tree_row(i, folded=False), now)}
+    hits = {i.key for i in items if wanted.matches(make(i, False), now)}
     above: set[str] = set()
     for key in hits:
         parent = up[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from podtui.api.v1 import Pod
 from podtui.tui.cells import Row
@@ -20,7 +20,7 @@ from podtui.tui.tree import (
     pod_items,
     pod_order,
 )
-from podtui.tui.tree_rows import is_folded, rows_in_sight
+from podtui.tui.tree_rows import is_folded, rows_in_sight, tree_row
 
 
 class TreeView:
@@ -34,6 +34,10 @@ class TreeView:
         self._of: dict[str, tuple[str, ...]] = {}
         """The keys of the rows in sight, by pod; `FILES` for those of the files."""
         self._heads: dict[str, Item] = {}
+        self._items: dict[str, tuple[Pod, str, tuple[Item, ...]]] = {}
+        """By pod: all that is in it, and the pod and the node that it was made of."""
+        self._rows: dict[tuple[str, bool], tuple[Item, Row]] = {}
+        """By key and whether it is folded: the row, and the item that it was made of."""
 
     # --- changes
 
@@ -46,7 +50,7 @@ class TreeView:
         if changes.pods or changes.manifests:
             self._take(FILES, list(self._files(now)), rows, gone)
         if changes.pods or changes.node:
-            self._take(NOWHERE, list(self._nodes(now)), rows, gone)
+            self._take(NOWHERE, list(self._nodes()), rows, gone)
         return rows, gone
 
     def all(self, now: float) -> list[Row]:
@@ -78,7 +82,7 @@ class TreeView:
     def _pod(self, key: str, now: float) -> Iterator[tuple[Item, Row]]:
         pod = self._model.pods.get(key)
         if pod is None:
-            self._heads.pop(key, None)
+            self._forget(key)
             return
         node = self._node_of(pod)
         head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node))
@@ -86,20 +90,41 @@ class TreeView:
             return
         # What is below a folded pod is not even looked at, where no filter asks for it.
         bare = not self.filter.text and is_folded(head, self.folds)
-        items = (head,) if bare else pod_items(pod, node)
-        yield from rows_in_sight(items, self.folds, self.filter, now)
+        items = (head,) if bare else self._all_of(key, pod, node)
+        yield from self._seen(items, now)
+
+    def _all_of(self, key: str, pod: Pod, node: str) -> tuple[Item, ...]:
+        known = self._items.get(key)
+        if known is None or known[0] is not pod or known[1] != node:
+            known = self._items[key] = (pod, node, pod_items(pod, node))
+        return known[2]
+
+    def _forget(self, key: str) -> None:
+        self._heads.pop(key, None)
+        for item in self._items.pop(key, (None, "", ()))[2]:
+            for folded in (False, True):
+                self._rows.pop((item.key, folded), None)
+
+    def _seen(self, items: Sequence[Item], now: float) -> list[tuple[Item, Row]]:
+        return rows_in_sight(items, self.folds, self.filter, now, self._row)
+
+    def _row(self, item: Item, folded: bool) -> Row:
+        known = self._rows.get((item.key, folded))
+        if known is None or known[0] is not item:
+            known = self._rows[item.key, folded] = (item, tree_row(item, folded))
+        return known[1]
 
     def is_folded_away(self, node: str) -> bool:
         return self.folds.get(node.removeprefix(NOWHERE), False)
 
-    def _nodes(self, now: float) -> Iterator[tuple[Item, Row]]:
+    def _nodes(self) -> Iterator[tuple[Item, Row]]:
         pods = Counter(head.parent for head in self._heads.values())
         faults = Counter(head.parent for head in self._heads.values() if head.fault)
         names = {NOWHERE + name for name in self._model.nodes} | pods.keys()
         for key in names:
             name = key.removeprefix(NOWHERE)
             item = node_item(name, self._model.nodes.get(name), pods[key], faults[key])
-            yield from rows_in_sight((item,), self.folds, ALL, now)
+            yield item, tree_row(item, is_folded(item, self.folds))
 
     def _files(self, now: float) -> Iterator[tuple[Item, Row]]:
         manifests = self._model.manifests
@@ -107,7 +132,7 @@ class TreeView:
             return
         head = files_item(len(manifests))
         if not self.filter.text and is_folded(head, self.folds):
-            yield from rows_in_sight((head,), self.folds, ALL, now)
+            yield head, tree_row(head, True)
             return
         by_name = {(p.metadata.namespace, p.metadata.name): p for p in self._model.pods.values()}
         items = [head]
@@ -115,7 +140,7 @@ class TreeView:
             status = manifest.status
             pod = self._model.pods.get(status.podUID)
             items += file_items(manifest, pod or by_name.get((status.podNamespace, status.podName)))
-        yield from rows_in_sight(items, self.folds, self.filter, now)
+        yield from self._seen(items, now)
 
     # --- folding
 

@@ -22,7 +22,7 @@ from podtui.tui.node_screen import NodeScreen
 from podtui.tui.pod_screen import PodScreen
 from podtui.tui.text_screens import ManifestScreen
 from podtui.tui.tree import pod_items
-from podtui.tui.tree_rows import TREE_COLUMNS, rows_in_sight
+from podtui.tui.tree_rows import TREE_COLUMNS, rows_in_sight, tree_row
 from podtui.tui.tree_screen import TreeScreen
 from podtui.tui.tree_view import TreeView
 from podtui.tui.why_screen import WhyScreen
@@ -76,7 +76,7 @@ def test_hostile_texts_are_clean() -> None:
 
 def labels(items: Any, folds: dict[str, bool], text: str = "") -> list[str]:
     wanted = parse_filter(text, TREE_COLUMNS)
-    return [item.label for item, _ in rows_in_sight(items, folds, wanted, now())]
+    return [item.label for item, _ in rows_in_sight(items, folds, wanted, now(), tree_row)]
 
 
 def test_a_pod_is_folded_until_somebody_opens_it() -> None:
