@@ -10,6 +10,7 @@ from podtui.api.times import short_duration
 from podtui.api.v1 import Event, Pod, Volume
 from podtui.tui.cells import Line, Span, line_width, wrap
 from podtui.tui.describe_container import container_lines, pair
+from podtui.tui.drift import drift_lines, drifts
 from podtui.tui.format import ago, mebibytes, millicores, plural
 from podtui.tui.pod_status import GLYPHS, pod_status_line
 from podtui.tui.pulls import Pull, pull_line
@@ -102,6 +103,8 @@ def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]
     ]  # fmt: skip
     if pull is not None:
         lines.insert(1, pair("Image", *pull_line(pull)))
+    for number, differs in enumerate(drift_lines(drifts(pod, manifest), now)):
+        lines.append(pair("" if number else "Differs", *differs))
     if usage is not None:
         text = f"cpu {millicores(usage.cpu)} · memory {mebibytes(usage.memory)}"
         lines.append(pair("Uses", Span(text)))

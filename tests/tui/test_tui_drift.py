@@ -1,0 +1,127 @@
+"""What differs between file, record and containers; nothing does where all is well."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import World, container
+from kubelet_world import pod as static_pod
+from msgspec import structs
+from tui_scene import ago, broken, gallery, manifests, now, pod, status
+from virtual_time import virtual
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.v1 import Pod, PodCondition, ResourceRequirements
+from podtui.tui.drift import differ, drift_lines, drifts
+
+pytestmark = pytest.mark.compares("drift")
+ASKED = {"cpu": "100m", "memory": "32Mi"}
+
+
+def holding(held: dict[str, str], *conditions: PodCondition) -> Pod:
+    """A pod whose container has other limits than its file asks for, maybe."""
+    running = structs.replace(status(), resources=ResourceRequirements(limits=held))
+    made = pod("web", running, limits=ASKED)
+    all_ = (*made.status.conditions, *conditions)
+    return structs.replace(made, status=structs.replace(made.status, conditions=all_))
+
+
+def resize(kind: str, reason: str, message: str = "") -> PodCondition:
+    return PodCondition(
+        type=kind, status="True", reason=reason, message=message,
+        lastTransitionTime=ago(minutes=3),
+    )  # fmt: skip
+
+
+def told(one: Pod, manifest: Manifest | None = None) -> list[str]:
+    lines = drift_lines(drifts(one, manifest), now())
+    return ["".join(span.text for span in line) for line in lines]
+
+
+def test_where_all_is_well_nothing_differs() -> None:
+    files = {one.status.podUID: one for one in manifests()}
+    for one in gallery():
+        assert drifts(one, files.get(one.metadata.uid)) == ()
+    assert drifts(holding({"cpu": "0.1", "memory": "33554432"}), None) == ()
+
+
+def test_amounts_that_somebody_else_changed() -> None:
+    assert told(holding({"cpu": "500m", "memory": "32Mi"})) == [
+        (
+            "▲ app limits.cpu: file 100m, container 500m"
+            " · left alone; the file's comes back with the container's next start"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        (
+            resize("PodResizePending", "Deferred", "Node didn't have enough memory"),
+            (
+                "▲ a resize waits: Node didn't have enough memory (app limits.memory: file 32Mi,"
+                " container 16Mi) · since 3m ago · tried again when there is room"
+            ),
+        ),
+        (
+            resize("PodResizePending", "Infeasible", "the node is too small"),
+            (
+                "▲ a resize cannot be: the node is too small (app limits.memory: file 32Mi,"
+                " container 16Mi) · since 3m ago · not tried again: change the file"
+            ),
+        ),
+        (
+            resize("PodResizeInProgress", "Error", "the engine refuses"),
+            (
+                "▲ a resize is not done: the engine refuses (app limits.memory: file 32Mi,"
+                " container 16Mi) · since 3m ago · tried again"
+            ),
+        ),
+        (
+            resize("PodResizeInProgress", ""),
+            (
+                "▲ a resize is not done (app limits.memory: file 32Mi, container 16Mi)"
+                " · since 3m ago · being carried out"
+            ),
+        ),
+    ],
+)
+def test_a_resize_that_is_not_carried_out(condition: PodCondition, wanted: str) -> None:
+    assert told(holding({"cpu": "100m", "memory": "16Mi"}, condition)) == [wanted]
+
+
+def test_a_file_that_is_broken_while_its_last_good_version_runs() -> None:
+    (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
+    assert "is broken: its last good version runs" in line
+    assert line.endswith("the file is taken up once it is mended")
+    assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
+
+
+def test_what_does_not_run_differs_from_nothing() -> None:
+    one = holding({"cpu": "500m"})
+    (first,) = one.status.containerStatuses
+    stopped = structs.replace(first, state=structs.replace(first.state, running=None))
+    bare = structs.replace(one.status, containerStatuses=(stopped,))
+    assert drifts(structs.replace(one, status=bare), None) == ()
+
+
+def test_texts_that_are_no_quantities_are_compared_as_they_stand() -> None:
+    assert differ("\x1b[31m", "100m")
+    assert not differ("lots", "lots")
+    assert not differ("100m", None)
+
+
+@virtual()
+async def test_a_pod_that_a_kubelet_runs_differs_in_nothing() -> None:
+    world = World()
+    amounts = ResourceRequirements(requests={"cpu": "10m", "memory": "16Mi"}, limits=ASKED)
+    world.add(static_pod("web-n1", "web", container(resources=amounts)))
+    async with world.running():
+        await world.until(world.runs("web"))
+        await world.sleep(70)
+        record = await world.record("web-n1")
+    assert record is not None
+    (running,) = record.status.containerStatuses
+    assert running.resources is not None
+    assert running.resources.limits == ASKED
+    assert drifts(record, None) == ()
