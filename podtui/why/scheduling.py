@@ -3,6 +3,7 @@ wait for the scheduler."""
 
 from __future__ import annotations
 
+from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import PodCondition
 from podtui.why.types import Facts, Found, Rule
 
@@ -39,7 +40,7 @@ def _lost(facts: Facts) -> Found | None:
     node = facts.node
     if node is None or node.status.nodeInfo is None or facts.pod.status.phase not in ALIVE:
         return None
-    if "podtui" in node.status.nodeInfo.kubeletVersion:
+    if MANIFEST_PATH in facts.pod.metadata.annotations:
         return None
     ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
     if ready is None or ready.status == "True":

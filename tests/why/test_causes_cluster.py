@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from served import node, pod
 
+from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
 from podtui.api.v1 import (
     Container,
     Event,
@@ -59,15 +60,18 @@ def test_a_gate_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kubelet", "cause"), [("v1.34.1", "NodeLost"), ("v1.36.0+podtui-0.1.0", "EngineLost")]
+    ("annotations", "cause"),
+    [
+        ({CONFIG_SOURCE: "file"}, "NodeLost"),
+        ({CONFIG_SOURCE: "file", MANIFEST_PATH: "/pods/web.yaml"}, "EngineLost"),
+    ],
 )
-def test_a_node_that_is_gone(kubelet: str, cause: str) -> None:
-    info = structs.replace(node("n1").status.nodeInfo, kubeletVersion=kubelet)
+def test_a_node_that_is_gone(annotations: dict[str, str], cause: str) -> None:
     gone = NodeCondition(type="Ready", status="Unknown", message="Kubelet stopped posting.")
-    home = structs.replace(
-        node("n1"), status=structs.replace(node().status, nodeInfo=info, conditions=(gone,))
-    )
-    found = diagnose(Facts(pod=pod("web"), now=0.0, node=home))
+    home = structs.replace(node("n1"), status=structs.replace(node().status, conditions=(gone,)))
+    web = pod("web")
+    web = structs.replace(web, metadata=structs.replace(web.metadata, annotations=annotations))
+    found = diagnose(Facts(pod=web, now=0.0, node=home))
     assert found.cause == cause
     assert "Kubelet stopped posting" in found.title
 
