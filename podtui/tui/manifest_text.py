@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.app import App
 from textual.strip import Strip
 
 from podtui.tui.text_view import TextView
@@ -61,7 +62,9 @@ class ManifestText(TextView):
         if round(self.scroll_y) + y != self.cursor:
             return strip
         background = self.get_component_rich_style("manifest-text--cursor").bgcolor
-        under = Style(bgcolor=background)
+        app = cast("App[Any]", cast("Any", self).app)
+        few = app.native_ansi_color or app.no_color
+        under = Style(bgcolor=background, reverse=True if few else None)
         # On top of what the text has of its own, which is a background too.
         return Strip(
             [Segment(text, (style or Style.null()) + under) for text, style, _ in strip],

@@ -32,6 +32,7 @@ from podtui.tui.pod_timeline import TimelineView
 from podtui.tui.pod_yaml import YamlView
 from podtui.tui.probe_lines import Key
 from podtui.tui.prompt import Prompt, Purpose
+from podtui.tui.pulls import pull_of
 from podtui.tui.resource_lines import Used
 from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
@@ -93,6 +94,7 @@ class PodScreen(ActingScreen, BackScreen):
     }
     """
     AUTO_FOCUS = ""
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"pod.explain"})
 
     def __init__(self, key: str, tab: str) -> None:
         super().__init__()
@@ -170,11 +172,13 @@ class PodScreen(ActingScreen, BackScreen):
                     usage=model.usage.get((pod.metadata.namespace, pod.metadata.name)),
                     now=now,
                     width=max(20, view.size.width - 1),
+                    pull=pull_of(pod, model.pods.values()),
                 )
             )
         elif self._tab == "timeline":
             view = self.query_one(TimelineView)
-            view.show_starts(self._known.starts, self._known.problem, now)
+            pull = pull_of(pod, model.pods.values())
+            view.show_starts(self._known.starts, self._known.problem, now, pull)
         elif self._tab == "events":
             self.query_one(PodEvents).show_pod(model, pod, now)
         elif self._tab == "yaml":

@@ -83,6 +83,7 @@ class ManifestScreen(ActingScreen, BackScreen):
     ManifestScreen #summary { height: auto; max-height: 4; padding: 0 2; background: $background; }
     """
     AUTO_FOCUS = "#text"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"manifest.explain"})
 
     def __init__(self, name: str) -> None:
         super().__init__()
