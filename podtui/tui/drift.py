@@ -74,11 +74,11 @@ def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
 
 
 def _pending(condition: PodCondition, amounts: str) -> Drift:
-    said = f": {condition.message}" if condition.message else ""
+    # Why it waits is long, and stands among the conditions.
+    said = amounts or condition.message
     waits = condition.reason != "Infeasible"
-    what = f"a resize {'waits' if waits else 'cannot be'}{said}"
     return Drift(
-        f"{what} ({amounts})" if amounts else what,
+        f"a resize {'waits' if waits else 'cannot be'}: {said}",
         "tried again when there is room" if waits else "not tried again: change the file",
         condition.lastTransitionTime or "",
     )

@@ -59,15 +59,15 @@ def test_amounts_that_somebody_else_changed() -> None:
         (
             resize("PodResizePending", "Deferred", "Node didn't have enough memory"),
             (
-                "▲ a resize waits: Node didn't have enough memory (app limits.memory: file 32Mi,"
-                " container 16Mi) · since 3m ago · tried again when there is room"
+                "▲ a resize waits: app limits.memory: file 32Mi,"
+                " container 16Mi · since 3m ago · tried again when there is room"
             ),
         ),
         (
             resize("PodResizePending", "Infeasible", "the node is too small"),
             (
-                "▲ a resize cannot be: the node is too small (app limits.memory: file 32Mi,"
-                " container 16Mi) · since 3m ago · not tried again: change the file"
+                "▲ a resize cannot be: app limits.memory: file 32Mi,"
+                " container 16Mi · since 3m ago · not tried again: change the file"
             ),
         ),
         (
