@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -15,7 +15,8 @@ from podtui.tui.offers import is_offered
 @dataclass(frozen=True, slots=True)
 class Command:
     """``action`` is one of the main screen, or of the app after ``app.``; it is run with
-    ``parameters`` and, where ``argument`` says what may be typed after the name, with that."""
+    ``parameters`` and, where ``argument`` says what may be typed after the name, with that.
+    ``on_cluster`` are the words for a server that is no agent, where they differ."""
 
     name: str
     aliases: tuple[str, ...]
@@ -23,6 +24,7 @@ class Command:
     action: str
     parameters: tuple[str, ...] = ()
     argument: str = ""
+    on_cluster: str = ""
 
     def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
         """(namespace, name, parameters) as Textual runs it."""
@@ -55,14 +57,21 @@ COMMANDS: Final = (
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "These commands", "app.aliases"),
     Command("help", ("h", "?"), "Every key", "app.help"),
-    Command("quit", ("q", "q!"), "Leave the screen; the agent goes on", "app.quit"),
+    Command(
+        "quit",
+        ("q", "q!"),
+        "Leave the screen; the agent goes on",
+        "app.quit",
+        on_cluster="Leave the screen",
+    ),
 )
 
 
 def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
-    """Those that a server has a use for."""
+    """Those that a server has a use for, in words that are true of it."""
+    elsewhere = not capabilities.engine
     return tuple(
-        command
+        replace(command, words=command.on_cluster) if elsewhere and command.on_cluster else command
         for command in COMMANDS
         if is_offered(capabilities, command.action.removeprefix("app."), command.parameters)
     )

@@ -47,12 +47,20 @@ class Sink(Protocol):
 
 
 class LogStream:
-    """``source`` is what the sink knows the log by."""
+    """``source`` is what the sink knows the log by, ``server`` what the client's server is called
+    where it does not answer."""
 
     def __init__(
-        self, client: Client, target: LogTarget, source: int, sink: Sink, pod: Pod
+        self,
+        client: Client,
+        target: LogTarget,
+        source: int,
+        sink: Sink,
+        pod: Pod,
+        server: str = "agent",
     ) -> None:
         self.target = target
+        self._server = server
         self._client = client
         self._source = source
         self._sink = sink
@@ -89,7 +97,7 @@ class LogStream:
                 self._say(clean(str(error)), quiet=True)
                 pause = RETRY
             except AgentUnavailable as error:
-                self._say(f"The agent does not answer: {clean(str(error))}", quiet=True)
+                self._say(f"The {self._server} does not answer: {clean(str(error))}", quiet=True)
                 pause = RETRY
             if self.target.previous and pause is None:
                 self._remark(RULE, describe_end(self.target.container, self._status()))

@@ -67,6 +67,38 @@ async def test_a_shell_at_a_terminal(bench: Bench) -> None:
         assert await session.exit_code() == 3
 
 
+@pytest.mark.parametrize(
+    "script",
+    ["command -v bash >/dev/null && exec bash || exec sh", "exec /bin/sh", "nosuch || sh"],
+)
+async def test_a_script_that_becomes_a_shell_is_typed_into(bench: Bench, script: str) -> None:
+    ident = await bench.start(await bench.sandbox())
+    command = ["sh", "-c", script]
+    async with bench.runtime.exec_session(ident, command, stdin=True, tty=True) as session:
+        output = session.output()
+        async with aclosing(output), asyncio.timeout(30):
+            shown = b""
+            async for _, data in output:
+                shown += data
+                if b"# " in shown:
+                    break
+            await session.write(b"X=deep; echo $X$X\r")
+            await session.write(b"exit 3\r")
+            shown = b"".join([data async for _, data in output])
+        assert b"deepdeep\r\n" in shown
+        assert await session.exit_code() == 3
+
+
+async def test_a_script_that_becomes_a_shell_reads_its_input(bench: Bench) -> None:
+    ident = await bench.start(await bench.sandbox())
+    command = ["sh", "-c", "X=deep; export X; exec sh"]
+    async with bench.runtime.exec_session(ident, command, stdin=True) as session:
+        await session.write(b"echo $X$X\nexit 4\n")
+        await session.end_input()
+        assert (await said(session))["stdout"] == b"deepdeep\n"
+        assert await session.exit_code() == 4
+
+
 @pytest.mark.engine
 async def test_a_terminal_has_a_size(engine_bench: Bench) -> None:
     ident = await engine_bench.start(await engine_bench.sandbox())

@@ -18,7 +18,7 @@ from podtui.api.local import Manifest, NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
 from podtui.client.protocol import Lost, Synced
-from podtui.errors import ApiError
+from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.deleting_pods import fate
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import COMMANDS, offered_commands
@@ -158,6 +158,11 @@ def test_commands() -> None:
     assert "context" not in {command.name for command in offered_commands(AGENT)}
 
 
+def test_commands_speak_of_an_agent_only_where_there_is_one() -> None:
+    assert any("agent" in command.words for command in offered_commands(AGENT))
+    assert not [command.words for command in offered_commands(CLUSTER) if "agent" in command.words]
+
+
 # --- several nodes
 
 
@@ -245,6 +250,26 @@ async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help(
         assert not hidden & ids
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
+
+
+async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
+    class Silent(ClusterClient):
+        async def logs(self, namespace, pod, query):
+            raise AgentUnavailable("api.example: it takes too long to answer")
+            yield []
+
+    made = Silent()
+    made.say(Node, Synced((named("n0"), named("n1"))))
+    made.say(Pod, Synced(tuple(pods())))
+    async with running(made) as (app, pilot):
+        view = main(app).logs.view
+
+        def said() -> str:
+            lines = (view.render_line(y).text for y in range(view.size.height))
+            return " ".join(" ".join(lines).split())
+
+        words = "The cluster does not answer: api.example: it takes too long"
+        await wait_for(pilot, lambda: words in said(), "who does not answer")
 
 
 async def test_keys_that_do_not_apply_do_nothing() -> None:

@@ -7,16 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from podtui.runtime.memory.behaviour import Actor, Behaviour, BehaviourActor, Exit, Program
-from podtui.runtime.memory.commands import INSTANT
 from podtui.runtime.memory.files import ContainerFiles
-from podtui.runtime.memory.shell import Shell
+from podtui.runtime.memory.shell import KNOWN, Shell
 from podtui.runtime.protocol import ContainerConfig
 
 # Images without an entry point, whose command a shell would run.
 _BASES: Final = ("busybox", "alpine", "debian", "ubuntu", "fedora", "bash", "toybox")
-_INTERPRETED: Final = frozenset(
-    {*INSTANT, "sh", "ash", "bash", "dash", "sleep", "exec", "exit", "stress", "stress-ng", "tini"}
-)
+_INTERPRETED: Final = KNOWN | {"bash", "dash"}
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -9,17 +9,17 @@ from contextlib import aclosing
 from typing import Final
 
 from podtui.clock import Clock
-from podtui.runtime.memory.behaviour import KILLED, Actor, Behaviour
+from podtui.runtime.memory.behaviour import KILLED, Actor, Behaviour, BehaviourActor
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.process import MAX_STEPS, Process
-from podtui.runtime.memory.program import ShellActor, exec_actor, exec_shell
+from podtui.runtime.memory.program import ShellActor, exec_shell
+from podtui.runtime.memory.shell import Shell
 from podtui.runtime.memory.terminal import Terminal
 from podtui.runtime.protocol import LogLine
 from podtui.runtime.sessions import Output
 
 LIMIT: Final = 64 * 1024
 """Bytes of input that wait at most."""
-_SHELLS: Final = frozenset({"sh", "ash", "bash", "dash"})
 _READERS: Final = frozenset(
     {"cat", "wc", "grep", "head", "tail", "sort", "sed", "tr", "tee", "xargs", "read"}
 )
@@ -100,8 +100,6 @@ class ExecSession:
     def _run(self) -> AsyncGenerator[Output]:
         name = self._words[0].rsplit("/", 1)[-1] if self._words else ""
         if self._behaviour is None:
-            if name in _SHELLS and not any("c" in w for w in self._words if w.startswith("-")):
-                return self._shell()
             if name == "cat" and len(self._words) == 1:
                 return self._copy()
             if name in _ABSENT or not name:
@@ -123,17 +121,19 @@ class ExecSession:
             while piece := await self._read():
                 gathered += piece[: _MOST_INPUT - len(gathered)]
             text = gathered.decode(errors="replace")
-        cell = self._cell
-        actor = exec_actor(
-            cell.config, cell.files, self._words, self._behaviour, self._clock.now, text
-        )
+        shell = exec_shell(self._cell.config, self._cell.files, self._clock.now)
+        declared = self._behaviour
+        actor = BehaviourActor(declared) if declared else ShellActor(shell, self._words, text)
         async with aclosing(self._process(actor)) as said:
             async for output in said:
                 yield output
+        if shell.asked_for_a_shell:
+            async with aclosing(self._typed(shell)) as said:
+                async for output in said:
+                    yield output
 
-    async def _shell(self) -> AsyncGenerator[Output]:
+    async def _typed(self, shell: Shell) -> AsyncGenerator[Output]:
         """Reads commands to the end of its input; at a terminal with a prompt and an echo."""
-        shell = exec_shell(self._cell.config, self._cell.files, self._clock.now)
         terminal = Terminal(echo=self._tty)
         if self._tty:
             yield "stdout", _PROMPT

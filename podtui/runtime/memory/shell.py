@@ -47,6 +47,10 @@ from podtui.runtime.memory.syntax import (
     parse,
 )
 
+KNOWN: Final = frozenset(
+    {*INSTANT, "sh", "ash", "sleep", "exec", "exit", "stress", "stress-ng", "tini"}
+)
+"""The commands that are understood; others only say that they ran."""
 Run: TypeAlias = Generator[Step, None, int]
 _DEPTH: Final = 40
 _TAIL_PERIOD: Final = 1.0
@@ -100,6 +104,8 @@ class Shell:
         self._memory_limit = memory_limit
         self._lives_on = lives_on
         """Whether an unknown command runs on (a container) or ends at once (an exec)."""
+        self.asked_for_a_shell = False
+        """Whether a shell without a script was started: what comes next is typed."""
         self._status = 0
         self._substituted = 0
         self._errexit = False
@@ -367,6 +373,8 @@ class Shell:
                     raise _Break
                 case "continue":
                     raise _Continue
+                case "command" if arguments[:1] in (["-v"], ["-V"]):
+                    return (yield from self._where(arguments[1:], io))
                 case "exec" | "nohup" | "eval" | "command" | "tini" | "dumb-init":
                     rest = [a for a in arguments if a != "--"]
                     status = (yield from self._argv(rest, io)) if rest else 0
@@ -407,11 +415,18 @@ class Shell:
         finally:
             self._depth -= 1
 
+    def _where(self, names: list[str], io: _Io) -> Run:
+        """``command -v``: the names that a shell would find."""
+        found = [name for name in names if name.rsplit("/", 1)[-1] in KNOWN]
+        yield from self._emit("".join(f"{name}\n" for name in found), io, "stdout")
+        return 0 if found else 127
+
     def _inner_shell(self, arguments: list[str], io: _Io) -> Run:
         """``sh -c SCRIPT``; as the first thing of a container it is the process itself."""
         outermost = self._depth == 1
         flags = [a for a in arguments if a.startswith("-")]
         if not any("c" in flag for flag in flags):
+            self.asked_for_a_shell = True
             return 0
         if any("e" in flag for flag in flags):
             self._errexit = True
