@@ -190,8 +190,9 @@ class LogsPane(LogCommands):
         self._take_events()
         self._show_state()
         by_key = {pod_key(pod): pod for pod in self._pods}
+        server = "cluster" if self._model.server.is_cluster else "agent"
         self._streams = tuple(
-            LogStream(self._client, target, number, self, by_key[target.key])
+            LogStream(self._client, target, number, self, by_key[target.key], server)
             for number, target in enumerate(targets)
         )
         # A worker may be replaced before it begins: then no coroutine must have been made.
