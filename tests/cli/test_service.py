@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podtui.agent.lock import AgentLock, AgentRecord
@@ -39,6 +39,8 @@ def words_of(line: str) -> list[str]:
     found: list[str] = []
     for quoted, plain in re.findall(r'"((?:\\.|[^"\\])*)"|(\S+)', line):
         text = codecs.escape_decode((quoted or plain).encode())[0].decode()
+        single = [re.fullmatch(r"[%$]", mark) for mark in re.findall(r"%%|\$\$|[%$]", text)]
+        assert not any(single), f"systemd would put something in its place: {text!r}"
         found.append(text.replace("%%", "%").replace("$$", "$"))
     return found
 
@@ -98,6 +100,8 @@ def test_systemd_waits_longer_than_the_pods_may_take(tmp_path: Path) -> None:
     assert "TimeoutStopSec=180" in unit(settled(tmp_path, config=both))
 
 
+@example(name='50% of "$HOME"')
+@example(name="two\nlines \\ and a tab\t")
 @given(name=st.text(st.characters(exclude_characters="/\x00"), min_size=1).filter(str.strip))
 def test_any_path_arrives_as_it_is(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
