@@ -84,7 +84,8 @@ class ExplainScreen(BackScreen):
         lines = explanation_lines(self._said, max(20, self.size.width - 5))
         room = max(6, int(self.size.height * PART))
         self.text.styles.height = min(len(lines) + 2, room) if self._said.fields else "1fr"
-        self.text.border_subtitle = " tab, then ↓ for more " if len(lines) + 2 > room else ""
+        more = bool(self._said.fields) and len(lines) + 2 > room
+        self.text.border_subtitle = " tab, then ↓ for more " if more else ""
         self.text.show(lines)
 
     def _body(self) -> Widget:
