@@ -252,7 +252,9 @@ def _tell_agent(
         folder = one_line(str(settings.staticPodPath))
         print(f"The agent (process {starting.pid}) is still starting, to supervise {folder}.")
     print(f"  podtui{root}         look again")
-    print(f"  podtui stop{root}    stop the agent, leave its containers running")
+    simulated = (settings.engine if record is None else record.engine) == "memory"
+    left = "its simulated pods end with it" if simulated else "leave its containers running"
+    print(f"  podtui stop{root}    stop the agent, {left}")
     print(f"  podtui down{root}    stop the agent and remove its containers")
     return True
 

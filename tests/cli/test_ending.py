@@ -122,8 +122,10 @@ def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
         assert main(["--root-dir", str(root)]) == 0
         said = capsys.readouterr()
         assert f"The agent (process {child.pid}) is still starting, to supervise" in said.out
-        assert f"podtui stop --root-dir {root}" in said.out
+        assert f"podtui stop --root-dir {root}    stop the agent, leave its containers" in said.out
         assert said.err == ""
+        assert main(["--root-dir", str(root), "--engine", "memory"]) == 0
+        assert "stop the agent, its simulated pods end with it" in capsys.readouterr().out
     finally:
         child.kill()
         child.wait(10)
