@@ -50,6 +50,17 @@ def short_duration(seconds: float) -> str:
     return f"{days // 365}y"
 
 
+def short_duration_until(seconds: float) -> float:
+    """A length, longer than this one, up to which `short_duration` reads the same."""
+    whole = int(seconds)
+    if whole < -1:
+        return -2.0
+    for below, step in ((600, 1), (8 * 3600, 60), (8 * 86400, 3600)):
+        if whole < below:
+            return float(max(0, whole) // step * step + step)
+    return float(whole // 86400 * 86400 + 86400)
+
+
 def since(moment: str | None, now: datetime) -> str:
     """How long ago an RFC 3339 time was; ``<unknown>`` where there is none."""
     parsed = parse_time(moment)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from rich.style import Style
 from textual import events
 from textual.app import App
 from textual.screen import Screen
@@ -41,7 +40,7 @@ class Bar(Toned):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        base: Style = self.rich_style
+        base = self.base
         left = Strip(self.segments(self.left, base))
         right = Strip(self.segments(self.right, base))
         room = width - left.cell_length

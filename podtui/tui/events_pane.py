@@ -52,9 +52,11 @@ class EventsPane(TablePane):
                 changed.append(event_row(event))
         if changed or removed:
             self.table.change(changed, removed)
-        self.table.empty = self._empty(start_error)
-        self.table.tick(now)
-        self.recount()
+        came = self.table.tick(now)
+        if not len(self.table.set):
+            self.table.empty = self._empty(start_error)
+        if changes or came:
+            self.recount()
 
     def choose(self, pod: Pod | None) -> None:
         """The pod under the cursor is another."""

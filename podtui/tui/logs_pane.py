@@ -80,14 +80,16 @@ class LogsPane(LogCommands):
         self._merger = Merger((), 0.0)
         self._events = EventLines()
         self._events_at = 0.0
+        self._events_turn = -1
         self._link = Link.STARTING
         self._settling: Timer | None = None
+        self._pumping: Timer | None = None
         self._states: dict[int, str] = {}
         self._paused_at: int | None = None
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_interval(PUMP, self._pump)
+        self._pumping = self.set_interval(PUMP, self._pump, pause=True)
         self.set_interval(1.0, self.show_note)
         self._show_state()
 
@@ -186,7 +188,7 @@ class LogsPane(LogCommands):
         self.view.clear()
         self.view.name_sources(self.source_names)
         self.view.follow = not self._range.from_start
-        self._events_at = 0.0
+        self._events_at, self._events_turn = 0.0, -1
         self._take_events()
         self._show_state()
         by_key = {pod_key(pod): pod for pod in self._pods}
@@ -216,11 +218,13 @@ class LogsPane(LogCommands):
         self._merger.take(source, stamps, texts, monotonic())
         if len(self._targets) == 1 or self._merger.waiting > AT_ONCE:
             self._pump()
+        self._wake()
 
     def take_remark(self, source: int, tag: int, text: str) -> None:
         stamp = self._merger.last_stamp(source)
         self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
         self._pump()
+        self._wake()
 
     def take_state(self, source: int, state: str, *, quiet: bool) -> None:
         if quiet:
@@ -229,19 +233,29 @@ class LogsPane(LogCommands):
             self._states[source] = state
             self._show_state()
 
+    def _wake(self) -> None:
+        """Look again until nothing waits for other logs."""
+        if self._pumping is not None and self._merger.waits:
+            self._pumping.resume()
+
     def _pump(self) -> None:
-        if self._merger.waits:
+        if not self._merger.waits:
+            if self._pumping is not None:
+                self._pumping.pause()
+        else:
             for run in self._merger.ready(monotonic()):
                 self.view.add(run.stamps, run.texts, run.tag)
 
     def _take_events(self) -> None:
         now = monotonic()
-        if not self._targets or now - self._events_at < EVENTS_EVERY:
+        turn = self._model.event_turns
+        if not self._targets or turn == self._events_turn or now - self._events_at < EVENTS_EVERY:
             return
-        self._events_at = now
+        self._events_at, self._events_turn = now, turn
         for pod in self._pods:
             for tag, stamp, text in self._events.take(self._model.events_of(pod)):
                 self._merger.take_event(tag, stamp, text)
+                self._wake()
 
     # --- what is said
 

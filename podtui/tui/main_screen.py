@@ -153,9 +153,10 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.node.publish(changes, now, error)
         self._follow_choice()
         self.logs.publish(self.pods.pod)
-        if self.pods.table.cursor_key in changes.pods:
+        if self.pods.table.cursor_key in changes.pods - changes.measured:
             self.refresh_bindings()
-        self._chrome()
+        if changes:
+            self._chrome()
 
     def _chrome(self) -> None:
         app = self.podtui

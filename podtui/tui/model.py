@@ -36,7 +36,8 @@ class Link(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Keys of what came, changed or went since the last look; ``everything`` on the first one."""
+    """Keys of what came, changed or went since the last look; ``everything`` on the first one.
+    ``measured`` are those of ``pods`` of which nothing is new but what they use."""
 
     pods: frozenset[str] = frozenset()
     events: frozenset[str] = frozenset()
@@ -44,6 +45,7 @@ class Changes:
     node: bool = False
     usage: bool = False
     link: bool = False
+    measured: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(
@@ -84,6 +86,8 @@ class Model:
         self._measured: dict[str, None] = {}
         self._usage_changed = False
         self._link_changed = True
+        self.event_turns = 0
+        """How often events came or went: what is made of them holds while this does."""
 
     @property
     def node(self) -> Node | None:
@@ -144,6 +148,7 @@ class Model:
             return
         objects = self._objects(kind)
         dirty = self._dirty[kind]
+        self.event_turns += kind is Event
         if isinstance(delta, Removed):
             for item in delta.items:
                 key = object_key(item)
@@ -203,6 +208,7 @@ class Model:
             bool(self._dirty[Node]),
             self._usage_changed,
             self._link_changed,
+            frozenset(measured),
         )
         for dirty in self._dirty.values():
             dirty.clear()

@@ -73,7 +73,7 @@ class NodePane(Pane):
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
         from podtui.tui.node_gauges import ask_of
 
-        for key in changes.pods:
+        for key in changes.pods - changes.measured:
             pod = self._model.pods.get(key)
             if pod is None:
                 self._asks.pop(key, None)

@@ -148,7 +148,7 @@ class NodeScreen(ActingScreen, BackScreen):
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
             return
-        for key in changes.pods:
+        for key in changes.pods - changes.measured:
             pod = self.podtui.model.pods.get(key)
             if pod is None:
                 self._asks.pop(key, None)

@@ -37,6 +37,7 @@ class Pane(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._detail = ""
+        self._note = ""
         self._neighbours: tuple[Pane, ...] = ()
 
     def set_detail(self, detail: str) -> None:
@@ -47,9 +48,9 @@ class Pane(Vertical):
 
     def set_note(self, note: str) -> None:
         """What stands in the lower border."""
-        content = Content(note) if note else None
-        if (self.border_subtitle or "") != (content.markup if content else ""):
-            self.border_subtitle = content
+        if note != self._note:
+            self._note = note
+            self.border_subtitle = Content(note) if note else None
 
     def share_with(self, panes: tuple[Pane, ...]) -> None:
         """Name the panes that share this one's place in the title, to be clicked."""

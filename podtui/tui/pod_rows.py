@@ -58,6 +58,7 @@ CRITICAL: Final = 90
 
 _NEVER: Final = -1.0
 _KEYS: Final = tuple(column.key for column in POD_COLUMNS)
+_PLACES: Final = {key: place for place, key in enumerate(_KEYS)}
 _BLANK: Final = Cell("-", "muted")
 _MANIFEST_WORDS: Final = {
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
@@ -126,6 +127,15 @@ def pod_row(
         fault=is_fault(line),
         markable=True,
     )
+
+
+def measured_row(row: Row, usage: Usage | None, ask: Asked) -> Row:
+    """The row of a pod of which nothing is new but what it uses."""
+    cells, sort, values = list(row.cells), list(row.sort), list(row.values)
+    for key, field in _figures(usage, ask).items():
+        place = _PLACES[key]
+        cells[place], sort[place], values[place] = field
+    return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
 
 
 def is_fault(line: PodStatusLine) -> bool:

@@ -18,7 +18,15 @@ from podtui.tui.column_choice import ColumnChoice
 from podtui.tui.format import plural
 from podtui.tui.model import Changes, Model
 from podtui.tui.pane import EmptyText, refused_text, waiting_text
-from podtui.tui.pod_rows import CLUSTER_COLUMNS, POD_COLUMNS, asked, manifest_row, pod_row
+from podtui.tui.pod_rows import (
+    CLUSTER_COLUMNS,
+    POD_COLUMNS,
+    Asked,
+    asked,
+    manifest_row,
+    measured_row,
+    pod_row,
+)
 from podtui.tui.pulls import pull_line, pull_of
 from podtui.tui.rows import MANIFEST_KEY
 from podtui.tui.sanitize import clean
@@ -26,6 +34,7 @@ from podtui.tui.table import Table
 from podtui.tui.table_pane import TablePane
 from podtui.tui.tones import LinesView
 from podtui.tui.totals import Totals
+from podtui.tui.usage import Usage
 
 if TYPE_CHECKING:
     from podtui.tui.why import Explanations
@@ -66,6 +75,8 @@ class PodsPane(TablePane):
         columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
+        self._asked: dict[str, Asked] = {}
+        self._explained: tuple[Line, int, int] = ((), 0, 0)
         self.why = LinesView(id="why")
         self.why.can_focus = False
 
@@ -115,6 +126,10 @@ class PodsPane(TablePane):
             if pod is None:
                 removed.append(key)
                 self.totals.drop(key)
+                self._asked.pop(key, None)
+            elif key in changes.measured and key in self._asked:
+                before = self.table.set.rows[key]
+                changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
                 changed.append(self._row(pod, namespaced))
         for name in changes.manifests:
@@ -126,17 +141,22 @@ class PodsPane(TablePane):
                 changed.append(row)
         if changed or removed:
             self.table.change(changed, removed)
-        self.table.empty = self._empty(start_error)
-        self.table.tick(now)
-        self.recount()
+        came = self.table.tick(now)
+        if not len(self.table.set):
+            self.table.empty = self._empty(start_error)
+        if changes or came:
+            self.recount()
         self.explain()
 
     def _row(self, pod: Pod, namespaced: bool) -> Row:
-        use = self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
         ask = asked(pod)
-        row = pod_row(pod, use, ask=ask, namespaced=namespaced)
+        row = pod_row(pod, self._use(pod), ask=ask, namespaced=namespaced)
+        self._asked[row.key] = ask
         self.totals.put(pod, row, ask)
         return row
+
+    def _use(self, pod: Pod) -> Usage | None:
+        return self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
 
     @property
     def _namespaced(self) -> bool:
@@ -171,6 +191,9 @@ class PodsPane(TablePane):
             explained = self._explanations
             line = pull_line(pull) if pull else explained.of(self.pod, self.table.now)
         height = 1 if self.has_class("-low") else WHY_LINES
+        if (line, width, height) == self._explained:
+            return
+        self._explained = line, width, height
         rows = wrap(line, width)
         if len(rows) > height:
             # The cause matters more than its cure, which one key shows.

@@ -155,8 +155,9 @@ class Preferred:
         first, self._looked = not self._looked, True
         if first:
             changes = model.everything()
-        pods = [pod for key in changes.pods if (pod := model.pods.get(key)) is not None]
-        if changes.pods:
+        changed = changes.pods - changes.measured
+        pods = [pod for key in changed if (pod := model.pods.get(key)) is not None]
+        if changed:
             self._book.keep_pods(model.pods.values(), now)
         else:
             pods = [pod for pod in model.pods.values() if self._book.waits(pod)]

@@ -16,12 +16,13 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from podtui.tui.cells import GAP, Column, Fitted, Line, Row, Span, fit, line_width
+from podtui.tui.cells import GAP, Column, Fitted, Row, Span, fit, line_width
 from podtui.tui.column_choice import ColumnChoice
+from podtui.tui.drawn_rows import DrawnRows
 from podtui.tui.filters import Filter
 from podtui.tui.marks import Marks
 from podtui.tui.row_set import RowSet
-from podtui.tui.table_lines import ages_of, changed_cells, gutter, row_line, title_spans
+from podtui.tui.table_lines import gutter, title_spans
 from podtui.tui.tones import Toned
 
 
@@ -75,27 +76,29 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self._gone = ""
         self._position = 0
         self._fitted: tuple[Fitted, ...] = ()
-        self._ages: dict[str, tuple[str, ...]] = {}
-        self._drawn: dict[str, Line] = {}
-        """What each row said when it was drawn last."""
+        self.drawn = DrawnRows(columns)
 
     # --- rows
 
     def change(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> None:
         """Take in new and changed rows, forget removed ones; draw what that changes."""
-        before = len(self.set)
-        difference = self.set.apply(changed, removed)
+        before, in_sight = len(self.set), (self.cursor_key, self._keys_in_sight())
+        gone = tuple(removed)
+        difference = self.set.apply(changed, gone)
+        self.drawn.forget(gone)
         if difference.moved:
             self._settle()
             if len(self.set) != before:
                 self._resize()
-        if difference.resized:
-            self._fit()
-        if difference.moved or difference.resized:
+        fitted = difference.resized and self._fit()
+        if fitted or (difference.moved and (self.cursor_key, self._keys_in_sight()) != in_sight):
             self.refresh()
             return
-        for key in difference.touched:
-            self._refresh_cells(self.set.index[key])
+        self._refresh_cells(
+            position
+            for key in difference.touched
+            if (position := self.set.index.get(key)) is not None
+        )
 
     def replace(self, rows: Iterable[Row]) -> None:
         fresh = {row.key: row for row in rows}
@@ -141,19 +144,18 @@ class RowTable(Toned, ScrollView, can_focus=True):
     def shown_columns(self) -> tuple[int, ...]:
         return self.choice.shown(self.columns, self.set.sort)
 
-    def tick(self, now: float) -> None:
-        """Let time go on: draw the rows in sight whose ages read otherwise now."""
+    def tick(self, now: float) -> bool:
+        """Let time go on: draw the rows in sight whose ages read otherwise now. Whether rows came
+        or went, since the filter is about ages."""
         self.now = now
         self.marks.keep(self.set.rows.values(), now)
         if self.set.let_time_pass(now):
             self._settle()
             self._resize()
             self.refresh()
-            return
-        for position in self._in_sight():
-            row = self.set.at(position)
-            if row is not None and self._ages.get(row.key) != ages_of(row, self._fitted, now):
-                self._refresh_cells(position)
+            return True
+        self._refresh_cells(self._in_sight())
+        return False
 
     @property
     def cursor_row(self) -> Row | None:
@@ -233,19 +235,26 @@ class RowTable(Toned, ScrollView, can_focus=True):
         top = round(self.scroll_y)
         return range(top, min(len(self.set), top + self._rows_high()))
 
+    def _keys_in_sight(self) -> list[str]:
+        seen = self._in_sight()
+        return self.set.order[seen.start : seen.stop]
+
     def _resize(self) -> None:
         self.virtual_size = self.size.with_height(len(self.set) + 1)
 
-    def _fit(self) -> None:
+    def _fit(self) -> bool:
+        """Give columns their widths; whether any has another now."""
         chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
+        width = self.size.width
         self._fitted = fit(
             self.columns,
             self.set.natural,
             self.set.short,
-            max(1, self.size.width - 2),
+            max(1, width - 2),
             shown=self.shown_columns(),
             wanted=(self.set.sort, chosen),
         )
+        return self.drawn.lay_out(self._fitted, max(0, width - 2))
 
     def _show_cursor(self) -> None:
         top = round(self.scroll_y)
@@ -260,29 +269,24 @@ class RowTable(Toned, ScrollView, can_focus=True):
         if 1 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
-    def _refresh_cells(self, position: int) -> None:
-        """Draw those cells of a row that read otherwise than when they were drawn last."""
-        row = self.set.at(position)
-        before = self._drawn.get(row.key) if row is not None else None
-        if row is None or before is None:
-            self._refresh_row(position)
-            return
-        y = position - round(self.scroll_y) + 1
-        changed = changed_cells(before, self._line(row))
-        if changed is not None and 1 <= y < self.size.height:
-            start, end = changed
-            self.refresh(Region(1 + start, y, end - start, 1))
-
-    def _line(self, row: Row) -> Line:
-        """What a row says behind its gutter."""
-        width = max(0, self.size.width - 2)
-        return row_line(
-            row, self.columns, self._fitted, now=self.now, width=width, marked=row in self.marks
-        )
+    def _refresh_cells(self, positions: Iterable[int]) -> None:
+        """Draw those cells of rows that read otherwise than when they were composed last."""
+        seen = self._in_sight()
+        regions: list[Region] = []
+        for position in positions:
+            if position in seen:
+                row = self.set.rows[self.set.order[position]]
+                changed = self.drawn.change(row, self.now, marked=row in self.marks)
+                if changed is not None:
+                    start, end = changed
+                    regions.append(Region(1 + start, position - seen.start + 1, end - start, 1))
+        if regions:
+            self.refresh(*regions)
 
     def on_resize(self) -> None:
         self._resize()
-        self._fit()
+        if self._fit():
+            self.refresh()
         self.call_after_refresh(self._show_cursor)
 
     # --- drawing
@@ -290,7 +294,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         self.repaints += 1
         width = self.size.width
-        base = self.rich_style
+        base = self.base
         if not len(self.set):
             return self._empty_line(y, width, base)
         if y == 0:
@@ -322,13 +326,21 @@ class RowTable(Toned, ScrollView, can_focus=True):
         return Strip(segments).crop_extend(0, width, base)
 
     def _row_strip(self, row: Row, width: int, base: Style) -> Strip:
-        self._ages[row.key] = ages_of(row, self._fitted, self.now)
         cursor, marked = row.key == self.cursor_key, row in self.marks
         if cursor:
             base = base + self.tone("cursor" if self.has_focus else "cursor-blurred")
-        line = self._drawn[row.key] = self._line(row)
-        segments = self.segments((gutter(cursor=cursor, marked=marked), *line), base)
-        return Strip(segments).crop_extend(0, width, base)
+        line = self.drawn.line(row, self.now, marked=marked)
+        sign = gutter(cursor=cursor, marked=marked)
+        strip = self.drawn.strip(row.key, sign.text, base)
+        if strip is None:
+            segments = self.segments((sign, *line), base)
+            strip = Strip(segments).crop_extend(0, width, base)
+            self.drawn.keep_strip(row.key, sign.text, base, strip)
+        return strip
+
+    def forget_tones(self) -> None:
+        super().forget_tones()
+        self.drawn.forget_looks()
 
     def watch_empty(self) -> None:
         if not len(self.set):

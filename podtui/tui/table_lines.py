@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from math import inf
 
+from podtui.api.times import short_duration_until
 from podtui.tui.cells import GAP, Cell, Column, Fitted, Line, Row, Span, line_width, sized, width_of
 
 CURSOR, MARK, MARKED_CURSOR = "▌", "◆", "◈"
@@ -67,16 +69,19 @@ def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
     first, last = differ[0], differ[-1]
     if any(width_of(before[n].text) != width_of(after[n].text) for n in differ):
         last = len(after) - 1
-    return ends[first] - width_of(after[first].text), max(ends[last], line_width(before[: last + 1]))
-
-
-def ages_of(row: Row, fitted: Sequence[Fitted], now: float) -> tuple[str, ...]:
-    """What a row shows that changes with the time alone."""
-    return tuple(
-        row.cells[place.index].shown(now, short=place.short)
-        for place in fitted
-        if row.cells[place.index].since is not None
+    return ends[first] - width_of(after[first].text), max(
+        ends[last], line_width(before[: last + 1])
     )
+
+
+def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
+    """Epoch seconds up to which a row reads the same, if only the time goes on."""
+    until = inf
+    for place in fitted:
+        cell = row.cells[place.index]
+        if cell.since is not None and not (place.short and cell.text):
+            until = min(until, cell.since + short_duration_until(now - cell.since))
+    return until
 
 
 def plain_text(

@@ -77,6 +77,9 @@ class TablePane(Pane):
     def show_columns(self, choice: ColumnChoice) -> None:
         self.table.show_columns(choice)
 
+    def on_table_arranged(self) -> None:
+        self.recount()
+
     # --- actions
 
     def action_faults(self) -> None:

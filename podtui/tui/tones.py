@@ -125,9 +125,19 @@ class Toned(Widget):
 
     def notify_style_update(self) -> None:
         if self._styles_by_tone is not None and self._variables is not self._theme_variables:
-            self._styles_by_tone = None
+            self.forget_tones()
             self.refresh()
         super().notify_style_update()
+
+    def forget_tones(self) -> None:
+        """The theme is another: whatever was made of its colours is."""
+        self._styles_by_tone = None
+
+    @property
+    def base(self) -> Style:
+        """What everything is drawn on. Textual works `rich_style` out from all that a widget is in
+        each time, for each line; this one it keeps until the widget's own style is another."""
+        return self.visual_style.rich_style
 
     def segments(self, spans: Iterable[Span], base: Style) -> list[Segment]:
         return [Segment(span.text, base + self.tone(span.tone)) for span in spans if span.text]
@@ -172,7 +182,7 @@ class LinesView(Toned, ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        base = self.rich_style
+        base = self.base
         number = round(self.scroll_y) + y
         if not 0 <= number < len(self.lines):
             return Strip.blank(width, base)

@@ -48,22 +48,31 @@ class Explanations:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._basis: tuple[object, ...] = ()
+        self._well = False
         self._line: Line = ()
 
     def of(self, pod: Pod, now: float) -> Line:
         model = self._model
-        basis = (pod, model.home_of(pod), len(model.events), now // FRESH_SECONDS)
+        # What is well stays so until the pod changes; what is waited for may take too long.
+        turn = None if self._well else now // FRESH_SECONDS
+        basis = (pod, model.home_of(pod), len(model.events), turn)
         if len(basis) != len(self._basis) or any(
             a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
         ):
-            self._basis = basis
-            self._line = explain_pod(facts_of(model, pod, now))
+            facts = facts_of(model, pod, now)
+            said = diagnose(facts)
+            self._well = said.health is Health.HEALTHY
+            self._basis = (*basis[:-1], None if self._well else now // FRESH_SECONDS)
+            self._line = _told(facts, said)
         return self._line
 
 
 def explain_pod(facts: Facts) -> Line:
     """What holds the pod up and what mends it, or what it runs where all is well."""
-    said = diagnose(facts)
+    return _told(facts, diagnose(facts))
+
+
+def _told(facts: Facts, said: Diagnosis) -> Line:
     if said.health is Health.DONE:
         return _endings(facts.pod, facts.now)
     if said.health is Health.HEALTHY:

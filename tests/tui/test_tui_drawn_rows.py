@@ -1,0 +1,110 @@
+"""Painting is counted here, in rows composed and lines drawn: what it costs at rest follows."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, node, pod, status
+
+from podtui.api.times import short_duration, short_duration_until
+from podtui.tui.cells import Cell, Column, Fitted, Row
+from podtui.tui.drawn_rows import DrawnRows
+from podtui.tui.format import epoch
+from podtui.tui.model import Changes
+from podtui.tui.pod_rows import asked, measured_row, pod_row
+from podtui.tui.table_lines import holds_until
+from podtui.tui.usage import Usage
+
+COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
+FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
+
+
+def row(name: str = "web", *, restarts: Cell | None = None, since: float = 0.0) -> Row:
+    return Row("k", (Cell(name), restarts or Cell("0"), Cell("", since=since)), ("",) * 3)
+
+
+def drawn(width: int = 30) -> DrawnRows:
+    rows = DrawnRows(COLUMNS)
+    rows.lay_out(FITTED, width)
+    return rows
+
+
+@given(st.floats(-10, 20 * 365 * 86400))
+def test_a_length_reads_the_same_until_it_is_said_to_read_otherwise(seconds: float) -> None:
+    until = short_duration_until(seconds)
+    assert until > seconds or seconds == -2
+    words = short_duration(seconds)
+    for part in (0.0, 0.5, 0.999):
+        assert short_duration(seconds + part * (until - seconds)) == words
+
+
+def test_the_soonest_of_a_rows_ages_counts_as_far_as_it_is_shown() -> None:
+    old = row(restarts=Cell("3", since=9995.0), since=0.0)
+    assert holds_until(old, FITTED, 10_000.0) == 10_001.0
+    short = (FITTED[0], Fitted(1, 4, True), FITTED[2])
+    assert holds_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
+
+
+def test_a_row_is_composed_once_while_it_says_the_same() -> None:
+    rows, web = drawn(), row()
+    first = rows.line(web, 1000.0, marked=False)
+    assert rows.change(web, 1010.0, marked=False) is None
+    assert rows.line(web, 1010.0, marked=False) is first
+    assert rows.composed == 1
+    assert rows.change(web, 1020.0, marked=False) == (20, 25), "the minute is another"
+    assert rows.composed == 2
+    assert rows.change(web, 1000.0, marked=False) == (20, 25), "and when the clock goes back"
+
+
+def test_what_differs_is_told_by_its_cells() -> None:
+    rows = drawn()
+    rows.line(row(), 1000.0, marked=False)
+    assert rows.change(row("api"), 1000.0, marked=False) == (0, 4)
+    assert rows.change(row("api"), 1000.0, marked=False) is None, "an equal row"
+    marked = row("api")
+    assert rows.change(marked, 1000.0, marked=True) is None, "no cell of it has a name's tone"
+
+
+def test_other_columns_and_rows_that_went_leave_nothing_behind() -> None:
+    rows = drawn()
+    rows.line(row(), 1000.0, marked=False)
+    assert not rows.lay_out(FITTED, 30)
+    assert rows.lay_out(FITTED[:2], 30)
+    assert rows.change(row(), 1000.0, marked=False) == (0, 30)
+    rows.forget(["k"])
+    assert rows.change(row(), 1000.0, marked=False) == (0, 30)
+
+
+def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
+    web = pod("web", status(), uid="u")
+    use = Usage(cpu=250, memory=64 << 20)
+    before = pod_row(web, None)
+    assert measured_row(before, use, asked(web)) == pod_row(web, use) != before
+
+
+async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:
+    client = FakeClient()
+    born = epoch(pod("x", status()).metadata.creationTimestamp)
+    assert born is not None
+    pods = [pod(f"p{n:02}", status(), uid=f"u{n}") for n in range(50)]
+    client.fill(pods, (), (), (node(),))
+    async with running(client) as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        await wait_for(pilot, lambda: table.repaints and len(table.set) == 50, "the pods")
+        late = born + 86400 * 30 + 5
+
+        async def at(moment: float) -> tuple[int, int]:
+            app.now = lambda: moment
+            screen.publish(Changes(), moment)
+            await pilot.pause()
+            return table.drawn.composed, table.repaints
+
+        before = await at(late)
+        for seconds in (1, 2, 3, 60):
+            assert await at(late + seconds) == before, "ages of days"
+        composed, drawn = await at(born + 30)
+        after = await at(born + 31)
+        high = table.size.height - 1
+        assert after == (composed + high, drawn + high), "each row in sight once"
