@@ -17,8 +17,11 @@ from rich.terminal_theme import TerminalTheme
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
+from textual.events import Event as Event_
+from textual.events import Key
 from textual.screen import Screen
 from textual.theme import Theme
+from textual.widgets import Input
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
@@ -45,6 +48,8 @@ from podtui.tui.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
 
 FRAME = 0.1
+PROMPTING = frozenset({"command", "filter", "search", "find"})
+"""Actions that open a line to type in."""
 RETRY_SECONDS = 1.0
 LATER_SECONDS = 1.0
 
@@ -158,6 +163,21 @@ class PodtuiApp(Notices):
         # The client's libraries and the first pods go before.
         await asyncio.sleep(LATER_SECONDS)
         await asyncio.to_thread(later.load)
+
+    async def on_event(self, event: Event_) -> None:
+        if isinstance(event, Key) and not event.is_forwarded and await self._ask(event):
+            return
+        await super().on_event(event)
+
+    async def _ask(self, event: Key) -> bool:
+        """Open a prompt before the next key is looked at: keys that come in one burst, typed fast
+        or over a slow line, are for the prompt and not for what had the focus."""
+        if isinstance(self.focused, Input):
+            return False
+        found = self.screen.active_bindings.get(event.key)
+        if found is None or not found.enabled or found.binding.action not in PROMPTING:
+            return False
+        return await self.run_action(found.binding.action, found.node)
 
     async def on_unmount(self) -> None:
         await self.client.close()

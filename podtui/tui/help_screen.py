@@ -73,7 +73,7 @@ class HelpScreen(ModalScreen[None]):
     def action_search(self) -> None:
         entry = self.query_one(Input)
         entry.add_class("-open")
-        entry.focus()
+        self.set_focus(entry)
 
     def action_ids(self) -> None:
         self._ids = not self._ids

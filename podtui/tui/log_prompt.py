@@ -69,7 +69,8 @@ class LogPrompt(Horizontal):
             self.input.value = text
         self.input.cursor_position = len(text)
         self.display = True
-        self.input.focus()
+        # At once, not when there is time for it: keys that follow fast are for it.
+        self.screen.set_focus(self.input)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
