@@ -18,7 +18,7 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.events import Event as Event_
-from textual.events import Key
+from textual.events import InputEvent, Key
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import Input
@@ -46,6 +46,7 @@ from podtui.tui.rows import pod_label
 from podtui.tui.sanitize import clean
 from podtui.tui.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
+from podtui.tui.tidying import Tidying
 
 FRAME = 0.1
 PROMPTING = frozenset({"command", "filter", "search", "find"})
@@ -120,6 +121,7 @@ class PodtuiApp(Notices):
         self._on_painted = on_painted
         self._published_at = 0.0
         self._scheduled = False
+        self._tidying = Tidying()
         self._take_themes(load_themes(self._theme_dirs))
         wanted = theme or DEFAULT_THEME
         if wanted in self.available_themes:
@@ -165,6 +167,8 @@ class PodtuiApp(Notices):
         await asyncio.to_thread(later.load)
 
     async def on_event(self, event: Event_) -> None:
+        if isinstance(event, InputEvent):
+            self._tidying.touched()
         if isinstance(event, Key) and not event.is_forwarded and await self._ask(event):
             return
         await super().on_event(event)
@@ -245,6 +249,7 @@ class PodtuiApp(Notices):
             self._schedule()
 
     def _tick(self) -> None:
+        self._tidying.look()
         if self._check_agent is not None and self.model.link is not Link.CONNECTED:
             self.start_error = self._check_agent()
         self._show(Changes())

@@ -17,7 +17,7 @@ from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Span
+from podtui.tui.cells import Row, Span
 from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
 from podtui.tui.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
@@ -32,7 +32,7 @@ from podtui.tui.pod_tabs import TabBar, hidden_tabs
 from podtui.tui.sanitize import clean
 from podtui.tui.table import Table
 from podtui.tui.tones import LinesView
-from podtui.tui.usage import is_active
+from podtui.tui.usage import Usage
 from podtui.tui.what_if_view import WhatIfView
 
 NODE_TABS: Final = {
@@ -94,6 +94,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self._tab = tab
         self._wish = wish
         self._asks: dict[str, Ask] = {}
+        self._share_rows: dict[str, tuple[Ask, Usage | None, dict[str, int], Row]] = {}
         self._books: Books | None = None
         self._gauges: tuple[Gauge, ...] = ()
         self._rejections: tuple[Rejection, ...] = ()
@@ -152,6 +153,7 @@ class NodeScreen(ActingScreen, BackScreen):
             pod = self.podtui.model.pods.get(key)
             if pod is None:
                 self._asks.pop(key, None)
+                self._share_rows.pop(key, None)
             else:
                 self._asks[key] = ask_of(pod)
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
@@ -188,11 +190,9 @@ class NodeScreen(ActingScreen, BackScreen):
         self._rejections = rejections(books.asks, self._gauges)
         allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
         self.pods.replace(
-            share_row(
-                pod, model.usage.get((pod.metadata.namespace, pod.metadata.name)), allocatable
-            )
-            for pod in (model.pods[ask.key] for ask in books.asks if ask.key in model.pods)
-            if is_active(pod)
+            self._share_row(ask, allocatable)
+            for ask in books.asks
+            if ask.active and ask.key in model.pods
         )
         refused = {rejection.key: rejection for rejection in self._rejections}
         self.rejected.replace(
@@ -202,6 +202,16 @@ class NodeScreen(ActingScreen, BackScreen):
         )
         if self._tab == "what-if":
             self.what_if.node_changed(now)
+
+    def _share_row(self, ask: Ask, allocatable: dict[str, int]) -> Row:
+        """Made anew for a pod that changed, or uses other amounts."""
+        use = self.podtui.model.usage.get(ask.name)
+        kept = self._share_rows.get(ask.key)
+        if kept is not None and kept[0] is ask and kept[1:3] == (use, allocatable):
+            return kept[3]
+        row = share_row(self.podtui.model.pods[ask.key], use, allocatable)
+        self._share_rows[ask.key] = ask, use, allocatable, row
+        return row
 
     def _head(self) -> None:
         node = self._books.node if self._books is not None else None

@@ -58,7 +58,7 @@ class RowSet:
                 moved = True
         for row in changed:
             before = self.rows.get(row.key)
-            if before == row:
+            if before is row or before == row:
                 continue
             self.rows[row.key] = row
             resized |= self._measure(row)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from podtui.resources import shipped
 from podtui.settings import Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
+from podtui.tui.tidying import take_over
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
@@ -107,6 +108,7 @@ def collect_garbage() -> None:
     """Look for garbage from now on, but not among what there is: that stays to the end, and a look
     through all of it would hold up a key."""
     gc.freeze()
+    take_over()
     gc.enable()
 
 

@@ -1,0 +1,54 @@
+"""When the screen looks for garbage: not while somebody types, and not never."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from tui_app import running
+
+from podtui.tui.tidying import DUE, NEVER, OVERDUE, QUIET, Tidying, is_due, take_over
+
+
+def test_it_waits_for_a_quiet_moment_but_not_for_ever() -> None:
+    assert not is_due(DUE, QUIET / 2)
+    assert is_due(DUE, QUIET)
+    assert not is_due(DUE - 1, 1000 * QUIET), "there is little to find"
+    assert is_due(OVERDUE, 0.0)
+
+
+def test_python_looks_at_what_is_young_alone() -> None:
+    before = gc.get_threshold()
+    try:
+        take_over()
+        assert gc.get_threshold() == (*before[:2], NEVER)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_looks_are_counted_from_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = 100.0
+    looked: list[str] = []
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, DUE))
+    monkeypatch.setattr(gc, "collect", lambda: looked.append("all"))
+    tidying = Tidying(lambda: at)
+    assert not tidying.look()
+    at += QUIET
+    tidying.touched()
+    assert not tidying.look()
+    at += QUIET
+    assert tidying.look()
+    assert looked == ["all"]
+
+
+async def test_keys_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    touched: list[str] = []
+
+    def touch(_: Tidying) -> None:
+        touched.append("key")
+
+    monkeypatch.setattr(Tidying, "touched", touch)
+    async with running() as (_, pilot):
+        before = len(touched)
+        await pilot.press("j")
+        assert len(touched) > before
