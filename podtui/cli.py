@@ -398,8 +398,8 @@ def _config(namespace: argparse.Namespace) -> int:
     found = resolved.settings
     if found.keys or found.commands or found.hotkeys:
         # Only who has keys or commands of their own pays for the screen's library.
-        from podtui.tui.preferences import preferences_of
-        from podtui.tui.preferred import problems_of
+        from podtui.tui.looks.preferences import preferences_of
+        from podtui.tui.looks.preferred import problems_of
 
         for line in problems_of(preferences_of(resolved)):
             print(one_line(f"# not in force: {line}"))

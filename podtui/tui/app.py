@@ -31,22 +31,22 @@ from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.own_deeds import OwnDeeds
-from podtui.tui.arrangement import PANES
-from podtui.tui.cells import Span
-from podtui.tui.commands import Command, completions, offered_commands, parse_command
-from podtui.tui.live_screen import LiveScreen
-from podtui.tui.main_screen import MainScreen
+from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
+from podtui.tui.looks.preferences import Preferences
+from podtui.tui.looks.preferred import PreferencesFile, Preferred
+from podtui.tui.looks.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
 from podtui.tui.model import Changes, Link, Model
-from podtui.tui.notices import Notices, unmarked
-from podtui.tui.offers import is_offered
-from podtui.tui.pod_rows import POD_COLUMNS
-from podtui.tui.preferences import Preferences
-from podtui.tui.preferred import PreferencesFile, Preferred
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
-from podtui.tui.screen_memory import MemoryFile, ScreenMemory
-from podtui.tui.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
+from podtui.tui.overview.arrangement import PANES
+from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.overview.offers import is_offered
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.overview.screen_memory import MemoryFile, ScreenMemory
+from podtui.tui.pods.pod_rows import POD_COLUMNS
 from podtui.tui.tidying import Tidying
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.live_screen import LiveScreen
+from podtui.tui.widgets.notices import Notices, unmarked
+from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
 PROMPTING = frozenset({"command", "filter", "search", "find"})
@@ -276,8 +276,8 @@ class PodtuiApp(Notices):
         return self._folder_path
 
     def action_help(self) -> None:
-        from podtui.tui.help_screen import HelpScreen
-        from podtui.tui.key_lines import key_lines
+        from podtui.tui.keys.help_screen import HelpScreen
+        from podtui.tui.keys.key_lines import key_lines
 
         offered = self.model.server.capabilities
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
@@ -288,7 +288,7 @@ class PodtuiApp(Notices):
         self.actions.start("Undo", lambda: undo_delete(self.actions))
 
     def action_menu(self) -> None:
-        from podtui.tui.menu import Choice, Menu, choices
+        from podtui.tui.widgets.menu import Choice, Menu, choices
 
         def take(choice: Choice | None) -> None:
             if choice is not None:
@@ -339,7 +339,7 @@ class PodtuiApp(Notices):
         self.notify(path, title="Saved", markup=False)
 
     def action_aliases(self) -> None:
-        from podtui.tui.aliases_screen import AliasesScreen
+        from podtui.tui.keys.aliases_screen import AliasesScreen
 
         self.push_screen(AliasesScreen(self.commands))
 
@@ -376,7 +376,7 @@ class PodtuiApp(Notices):
             self._ask_context(turn)
 
     def _ask_context(self, turn: Callable[[str], None]) -> None:
-        from podtui.tui.picker import Picker
+        from podtui.tui.widgets.picker import Picker
 
         server = self.model.server
         lines = [

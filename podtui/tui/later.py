@@ -10,14 +10,14 @@ import importlib
 from typing import Final
 
 MODULES: Final = (
-    "podtui.tui.pod_screen",
-    "podtui.tui.node_screen",
-    "podtui.tui.why_screen",
-    "podtui.tui.tree_screen",
-    "podtui.tui.explain_screen",
-    "podtui.tui.help_screen",
-    "podtui.tui.key_lines",
-    "podtui.tui.aliases_screen",
+    "podtui.tui.pods.pod_screen",
+    "podtui.tui.node.node_screen",
+    "podtui.tui.why.why_screen",
+    "podtui.tui.tree.tree_screen",
+    "podtui.tui.explain.explain_screen",
+    "podtui.tui.keys.help_screen",
+    "podtui.tui.keys.key_lines",
+    "podtui.tui.keys.aliases_screen",
     "podtui.tui.actions.creating",
     "podtui.tui.actions.deleting",
     "podtui.tui.actions.forwards_screen",

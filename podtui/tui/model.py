@@ -17,10 +17,10 @@ from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Delta, Lost, Removed, Synced
-from podtui.tui.format import epoch
-from podtui.tui.node_history import NodeHistory
-from podtui.tui.rows import event_key, pod_key
-from podtui.tui.usage import Usage, node_usage, pod_usage
+from podtui.tui.node.node_history import NodeHistory
+from podtui.tui.overview.rows import event_key, pod_key
+from podtui.tui.pods.usage import Usage, node_usage, pod_usage
+from podtui.tui.widgets.format import epoch
 
 AT_ONCE: Final = 50
 """So many pods of which only the usage changed are told of together, or a twentieth of all."""

@@ -18,7 +18,7 @@ from podtui.tui.tidying import take_over
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
-    from podtui.tui.screen_memory import MemoryFile
+    from podtui.tui.overview.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
 TERMINAL_THEME = "podtui-terminal"
@@ -40,8 +40,8 @@ def run_tui(
     forced = few if os.environ.get("NO_COLOR") else None
     theme = forced or settings.theme or few or None
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.preferences import preferences_of
-    from podtui.tui.preferred import PreferencesFile
+    from podtui.tui.looks.preferences import preferences_of
+    from podtui.tui.looks.preferred import PreferencesFile
 
     app = PodtuiApp(
         LateClient(settings.socket_path),
@@ -78,8 +78,8 @@ def run_cluster(
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.client.capabilities import CLUSTER, Server
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.preferences import preferences_of
-    from podtui.tui.preferred import PreferencesFile
+    from podtui.tui.looks.preferences import preferences_of
+    from podtui.tui.looks.preferred import PreferencesFile
 
     app = PodtuiApp(
         LateClient(target=target.cluster.server, make=make),
@@ -136,7 +136,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 def remembered(environ: Mapping[str, str]) -> MemoryFile:
     """How the screen was left, from the user's state directory."""
-    from podtui.tui.screen_memory import MemoryFile
+    from podtui.tui.overview.screen_memory import MemoryFile
 
     file = MemoryFile(default_root_dir(environ) / "screen.json")
     file.read()

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from podtui.tui.log_export import (
+from podtui.tui.logs.log_export import (
     MOST_COPIED,
     clipboard_text,
     export_of,
     file_name,
     pager_command,
 )
-from podtui.tui.log_filter import parse_log_filter
-from podtui.tui.log_lines import LogLines, Query
-from podtui.tui.log_tags import EVENT, GAP
-from podtui.tui.log_time import SECOND
+from podtui.tui.logs.log_filter import parse_log_filter
+from podtui.tui.logs.log_lines import LogLines, Query
+from podtui.tui.logs.log_tags import EVENT, GAP
+from podtui.tui.logs.log_time import SECOND
 
 NOON = 1795262400 * SECOND
 

@@ -8,10 +8,10 @@ from tui_scene import ended, pod, status
 
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui import log_stream
-from podtui.tui.log_stream import LogStream
-from podtui.tui.log_tags import GAP, RULE
-from podtui.tui.log_target import RANGES, LogTarget
+from podtui.tui.logs import log_stream
+from podtui.tui.logs.log_stream import LogStream
+from podtui.tui.logs.log_tags import GAP, RULE
+from podtui.tui.logs.log_target import RANGES, LogTarget
 
 
 class Script:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from tui_scene import ended, event, pod, status
 
-from podtui.tui.log_events import EventLines
-from podtui.tui.log_tags import EVENT, EVENT_WARNING, SOURCES
-from podtui.tui.log_target import (
+from podtui.tui.logs.log_events import EventLines
+from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING, SOURCES
+from podtui.tui.logs.log_target import (
     GLANCE,
     LogTarget,
     Resumption,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from podtui.tui.cells import width_of
-from podtui.tui.log_time import (
+from podtui.tui.logs.log_time import (
     SECOND,
     Times,
     between,
@@ -15,6 +14,7 @@ from podtui.tui.log_time import (
     shown_time,
     split_lines,
 )
+from podtui.tui.widgets.cells import width_of
 
 NOON = 1795262400 * SECOND
 

@@ -8,8 +8,8 @@ import pytest
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
-from podtui.tui.log_view import LogView
-from podtui.tui.logs_pane import LogsPane
+from podtui.tui.logs.log_view import LogView
+from podtui.tui.logs.logs_pane import LogsPane
 
 
 def log_text(view: LogView) -> str:

@@ -22,9 +22,9 @@ from podtui.tui.actions.own_map import Chosen, choose, typed_command
 from podtui.tui.actions.own_process import Outcome, run_program
 from podtui.tui.actions.own_values import Here, NotOffered, aims
 from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.key_registry import Scope
-from podtui.tui.preferences import preferences_of
-from podtui.tui.rows import pod_key
+from podtui.tui.keys.key_registry import Scope
+from podtui.tui.looks.preferences import preferences_of
+from podtui.tui.overview.rows import pod_key
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.find": ("slash",)}),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from podtui.tui.text_view import Mark, TextView, layout
+from podtui.tui.widgets.text_view import Mark, TextView, layout
 
 YAML = "kind: Pod\nmetadata:\n  name: web # a name\nspec:\n  restart: 3\n"
 

@@ -23,12 +23,12 @@ from podtui.client.talking import ExecQuery
 from podtui.tui.actions import editing, shells
 from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
+from podtui.tui.actions.manifest_file import write_manifest_file
 from podtui.tui.actions.trash import TRASH, throw_away
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.dialogs import Ask, Dialog
-from podtui.tui.manifest_file import write_manifest_file
-from podtui.tui.picker import Picker
+from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.picker import Picker
 
 WEB = b"kind: Pod\n"
 

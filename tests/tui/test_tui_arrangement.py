@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.geometry import Region
 
-from podtui.tui.arrangement import (
+from podtui.tui.overview.arrangement import (
     CHROME,
     PANES,
     Shape,

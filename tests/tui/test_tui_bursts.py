@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui_app import main, running, wait_for
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node_screen import NodeScreen
+from podtui.tui.node.node_screen import NodeScreen
 
 
 def burst(app: PodtuiApp, *keys: str) -> None:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.cells import Span, fit, line_width, sized, width_of, wrap
-from podtui.tui.column_choice import ColumnChoice
-from podtui.tui.format import cores, mebibytes, size
-from podtui.tui.pod_rows import POD_COLUMNS
-from podtui.tui.rows import EVENT_COLUMNS
-from podtui.tui.sanitize import clean, clean_lines
+from podtui.tui.overview.rows import EVENT_COLUMNS
+from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.widgets.cells import Span, fit, line_width, sized, width_of, wrap
+from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.format import cores, mebibytes, size
+from podtui.tui.widgets.sanitize import clean, clean_lines
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 PLAIN = st.text("abc déf 漢字-", max_size=60)

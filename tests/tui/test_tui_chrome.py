@@ -7,13 +7,13 @@ from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
-from podtui.tui.cells import Line, line_width
-from podtui.tui.chrome import Amounts, Detail, header, meters
 from podtui.tui.model import Model
-from podtui.tui.pod_rows import asked, pod_row
-from podtui.tui.pod_status import Family
-from podtui.tui.totals import Totals
-from podtui.tui.usage import Usage
+from podtui.tui.overview.chrome import Amounts, Detail, header, meters
+from podtui.tui.overview.totals import Totals
+from podtui.tui.pods.pod_rows import asked, pod_row
+from podtui.tui.pods.pod_status import Family
+from podtui.tui.pods.usage import Usage
+from podtui.tui.widgets.cells import Line, line_width
 
 GI = 1 << 30
 CPU = Amounts("cpu", 410, 650, 3800)

@@ -21,17 +21,17 @@ from podtui.client.protocol import Lost, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.deleting_pods import fate
 from podtui.tui.app import PodtuiApp
-from podtui.tui.commands import COMMANDS, offered_commands
-from podtui.tui.dialogs import Dialog
-from podtui.tui.help_screen import HelpScreen
-from podtui.tui.key_lines import key_lines
-from podtui.tui.key_registry import known_bindings
+from podtui.tui.keys.commands import COMMANDS, offered_commands
+from podtui.tui.keys.help_screen import HelpScreen
+from podtui.tui.keys.key_lines import key_lines
+from podtui.tui.keys.key_registry import known_bindings
 from podtui.tui.model import Link, Model
-from podtui.tui.node_screen import NodeScreen
-from podtui.tui.nodes import books_of, whole_node, whole_use
-from podtui.tui.offers import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.tones import LinesView
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.node.nodes import books_of, whole_node, whole_use
+from podtui.tui.overview.offers import NEEDS, PARTS, is_binding_offered, is_offered
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.widgets.dialogs import Dialog
+from podtui.tui.widgets.tones import LinesView
 
 SERVER = Server(
     capabilities=CLUSTER,
@@ -176,7 +176,7 @@ def test_all_nodes_together() -> None:
 
 
 def test_the_books_are_of_the_pod_s_node() -> None:
-    from podtui.tui.node_gauges import ask_of
+    from podtui.tui.node.node_gauges import ask_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from podtui.tui.cells import Cell, Column, Fitted, Row, Shown, Span, fit
-from podtui.tui.column_choice import ColumnChoice
-from podtui.tui.table_lines import (
+from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
+from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.table_lines import (
     cell_text,
     changed_cells,
     gutter,

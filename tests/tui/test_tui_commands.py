@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from podtui.errors import UsageError
-from podtui.tui.commands import COMMANDS, completions, parse_command
-from podtui.tui.completion import complete_command, complete_filter
-from podtui.tui.pod_rows import POD_COLUMNS
-from podtui.tui.view_history import KEPT, Place, Typed, ViewHistory
+from podtui.tui.keys.commands import COMMANDS, completions, parse_command
+from podtui.tui.keys.completion import complete_command, complete_filter
+from podtui.tui.overview.view_history import KEPT, Place, Typed, ViewHistory
+from podtui.tui.pods.pod_rows import POD_COLUMNS
 
 
 @pytest.mark.compares("commands")

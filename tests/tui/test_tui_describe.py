@@ -7,9 +7,9 @@ import pytest
 from tui_scene import NOW, gallery
 
 from podtui.api.v1 import EnvVar, Pod
-from podtui.tui.cells import Line, line_width
-from podtui.tui.describe import describe_pod
-from podtui.tui.describe_container import env_text, security_text, short_id
+from podtui.tui.pods.describe import describe_pod
+from podtui.tui.pods.describe_container import env_text, security_text, short_id
+from podtui.tui.widgets.cells import Line, line_width
 
 AT = NOW.timestamp()
 POD = {

@@ -8,13 +8,13 @@ from tui_app import main, running, wait_for
 from tui_scene import FakeClient, node, pod, status
 
 from podtui.api.times import short_duration, short_duration_until
-from podtui.tui.cells import Cell, Column, Fitted, Row
-from podtui.tui.drawn_rows import DrawnRows
-from podtui.tui.format import epoch
 from podtui.tui.model import Changes
-from podtui.tui.pod_rows import asked, measured_row, pod_row
-from podtui.tui.table_lines import holds_until
-from podtui.tui.usage import Usage
+from podtui.tui.pods.pod_rows import asked, measured_row, pod_row
+from podtui.tui.pods.usage import Usage
+from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
+from podtui.tui.widgets.drawn_rows import DrawnRows
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.table_lines import holds_until
 
 COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
 FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.cells import Cell, Row
-from podtui.tui.filters import ALL, FilterError, parse_filter, split_words
-from podtui.tui.pod_rows import POD_COLUMNS
+from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.widgets.cells import Cell, Row
+from podtui.tui.widgets.filters import ALL, FilterError, parse_filter, split_words
 
 NOW = 1_000_000.0
 KEYS = [column.key for column in POD_COLUMNS]

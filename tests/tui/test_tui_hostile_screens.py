@@ -30,12 +30,12 @@ from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.templates import Template
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.dialogs import Ask
-from podtui.tui.node_screen import NODE_TABS, NodeScreen
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_tabs import TABS
-from podtui.tui.text_screens import EventScreen, ManifestScreen
-from podtui.tui.why_screen import WhyScreen
+from podtui.tui.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.pods.pod_tabs import TABS
+from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
 
 Step = Callable[[], Awaitable[None]]
 UNLIKE = frozenset({"pod tab yaml", "JournalScreen True"})

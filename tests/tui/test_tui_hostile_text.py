@@ -16,14 +16,14 @@ from rich.cells import cell_len
 
 from podtui.terminal_text import LONGEST, MOST_MARKS, lines, one_line, settled
 from podtui.tui.actions.journal_rows import Deed, deed_row
-from podtui.tui.ansi import parse, plain_text
-from podtui.tui.cells import Span, line_width, prefix, sized, suffix, width_of, wrap
-from podtui.tui.chrome import from_end
-from podtui.tui.log_export import file_name
-from podtui.tui.notices import MOST_LINES, WIDEST, short
-from podtui.tui.notifier import osc9
-from podtui.tui.sanitize import clean, clean_lines, literal, shell_line
-from podtui.tui.text_view import Mark, layout
+from podtui.tui.logs.ansi import parse, plain_text
+from podtui.tui.logs.log_export import file_name
+from podtui.tui.looks.notifier import osc9
+from podtui.tui.overview.chrome import from_end
+from podtui.tui.widgets.cells import Span, line_width, prefix, sized, suffix, width_of, wrap
+from podtui.tui.widgets.notices import MOST_LINES, WIDEST, short
+from podtui.tui.widgets.sanitize import clean, clean_lines, literal, shell_line
+from podtui.tui.widgets.text_view import Mark, layout
 
 PIECES = (
     "\x1b", "[", "]", "0;", "52;c;", "8;;http://x", "\x07", "\\", "P", "X", "^", "_", "m", "31",

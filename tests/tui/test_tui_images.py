@@ -14,8 +14,8 @@ from tui_scene import FakeClient, full_client, now
 
 from podtui.api.images import NodeImage, PullStep
 from podtui.tui.app import PodtuiApp
-from podtui.tui.dialogs import Dialog
-from podtui.tui.node_screen import NodeScreen
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.widgets.dialogs import Dialog
 
 MIB = 1024 * 1024
 USED = NodeImage(id="sha256:u", names=("used:1",), sizeBytes=9 * MIB, usedBy=("default/web-n1",))

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from textual.binding import Binding, BindingsMap
 
-from podtui.tui.key_lines import KeyLine, help_lines, matching
-from podtui.tui.key_map import read_key_map
-from podtui.tui.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
-from podtui.tui.key_registry import Scope, known_bindings, scopes
+from podtui.tui.keys.key_lines import KeyLine, help_lines, matching
+from podtui.tui.keys.key_map import read_key_map
+from podtui.tui.keys.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
+from podtui.tui.keys.key_registry import Scope, known_bindings, scopes
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.describe": ("d",), "main.find": ("slash", "f")}),

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from podtui.tui.arrangement import View
-from podtui.tui.run import remembered
-from podtui.tui.screen_memory import (
+from podtui.tui.overview.arrangement import View
+from podtui.tui.overview.screen_memory import (
     MAX_BYTES,
     MemoryFile,
     ScreenMemory,
@@ -15,6 +14,7 @@ from podtui.tui.screen_memory import (
     memory_of,
     recalled_view,
 )
+from podtui.tui.run import remembered
 
 MEMORY = ScreenMemory(
     {"wide": 0.4},
@@ -75,7 +75,7 @@ def test_a_write_that_fails_leaves_the_old_one(
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("podtui.tui.screen_memory.os.replace", full)
+    monkeypatch.setattr("podtui.tui.overview.screen_memory.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         MemoryFile(path).write(ScreenMemory())
     again = MemoryFile(path)

@@ -11,14 +11,14 @@ from textual.pilot import Pilot
 from tui_app import bar_text, main, running, wait_for
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.cells import Line, Span, line_width
-from podtui.tui.log_view import LogView
-from podtui.tui.menu import Choice, Menu, choices, menu_lines
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.table import Table
-from podtui.tui.tones import LinesView
-from podtui.tui.why import Explanations
-from podtui.tui.why_screen import WhyScreen
+from podtui.tui.logs.log_view import LogView
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.why.why import Explanations
+from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.cells import Line, Span, line_width
+from podtui.tui.widgets.menu import Choice, Menu, choices, menu_lines
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
 
 CHOICES = (
     Choice("act.edit", "e", "Edit", "Edit the manifest, see the plan, then apply it", "edit"),

@@ -5,7 +5,7 @@ from tui_scene import broken, event, gallery, node, pod, status, usage
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
-from podtui.tui.log_target import Resumption, default_container
+from podtui.tui.logs.log_target import Resumption, default_container
 from podtui.tui.model import AT_ONCE, Link, Model
 
 

@@ -4,10 +4,10 @@ import msgspec
 from tui_scene import gallery, node, pod, status
 
 from podtui.api.v1 import Container, ResourceRequirements
-from podtui.tui.cells import Line, line_width
-from podtui.tui.node_gauges import ask_of, gauges, rejections
-from podtui.tui.node_lines import bar, node_lines
-from podtui.tui.usage import Usage, requested
+from podtui.tui.node.node_gauges import ask_of, gauges, rejections
+from podtui.tui.node.node_lines import bar, node_lines
+from podtui.tui.pods.usage import Usage, requested
+from podtui.tui.widgets.cells import Line, line_width
 
 ASKS = [ask_of(p) for p in gallery()]
 USE = {("default", "web-n1"): Usage(85, 96 << 20)}

@@ -13,8 +13,8 @@ from tui_scene import full_client, now
 from podtui.api.v1 import ObjectMeta
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node_history import Sample
-from podtui.tui.node_screen import NodeScreen
+from podtui.tui.node.node_history import Sample
+from podtui.tui.node.node_screen import NodeScreen
 
 REFUSED = WhatIf(
     metadata=ObjectMeta(name="what-if-n1", namespace="default"),

@@ -11,9 +11,9 @@ from tui_scene import ago, full_client
 from podtui.api.images import NodeImage
 from podtui.api.v1 import ObjectMeta
 from podtui.api.what_if import PortHolder, WhatIf
-from podtui.tui.node_screen import NodeScreen
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.tones import LinesView
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.widgets.tones import LinesView
 
 
 def said(view: LinesView) -> str:

@@ -9,11 +9,11 @@ from textual.events import MouseMove
 from tui_app import bar_text, main, make_app, running, table_text, wait_for
 from tui_scene import full_client
 
-from podtui.tui.aliases_screen import AliasesScreen
-from podtui.tui.columns_screen import ColumnsScreen
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.prompt import Prompt
-from podtui.tui.screen_memory import MemoryFile
+from podtui.tui.keys.aliases_screen import AliasesScreen
+from podtui.tui.overview.screen_memory import MemoryFile
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.widgets.columns_screen import ColumnsScreen
+from podtui.tui.widgets.prompt import Prompt
 
 
 @pytest.mark.compares("sort-kept", "zoom")

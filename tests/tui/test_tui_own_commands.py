@@ -17,15 +17,15 @@ from podtui.api.images import NodeImage
 from podtui.settings import resolve
 from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.dialogs import Dialog
-from podtui.tui.help_screen import HelpScreen
-from podtui.tui.menu import Menu
-from podtui.tui.node_screen import NodeScreen
-from podtui.tui.picker import Picker
-from podtui.tui.preferences import Preferences, preferences_of
-from podtui.tui.preferred import PreferencesFile, problems_of
-from podtui.tui.rows import pod_key
-from podtui.tui.tones import LinesView
+from podtui.tui.keys.help_screen import HelpScreen
+from podtui.tui.looks.preferences import Preferences, preferences_of
+from podtui.tui.looks.preferred import PreferencesFile, problems_of
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.overview.rows import pod_key
+from podtui.tui.widgets.dialogs import Dialog
+from podtui.tui.widgets.menu import Menu
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.tones import LinesView
 
 TELL = (
     "import json, os, sys;"
@@ -256,7 +256,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.compares("plugins", "hotkeys", "reload")
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podtui.tui.preferred.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.looks.preferred.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):

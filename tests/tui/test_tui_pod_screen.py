@@ -12,11 +12,11 @@ from tui_scene import FakeClient, full_client
 
 from podtui.api.insight import InsightPart, PodInsight, ProbeReport
 from podtui.tui.app import PodtuiApp
-from podtui.tui.pod_events import PodEvents
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_yaml import YamlView
-from podtui.tui.text_screens import EventScreen
-from podtui.tui.tones import LinesView
+from podtui.tui.pods.pod_events import PodEvents
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.pods.pod_yaml import YamlView
+from podtui.tui.widgets.text_screens import EventScreen
+from podtui.tui.widgets.tones import LinesView
 
 
 def knowing() -> FakeClient:

@@ -15,9 +15,9 @@ from podtui.api.plan import Outcome
 from podtui.client.copying import Copied
 from podtui.client.talking import AttachQuery
 from podtui.tui.actions import shells
-from podtui.tui.dialogs import Ask, Buttons
-from podtui.tui.pod_screen import PodScreen
-from podtui.tui.pod_tabs import TabBar
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.pods.pod_tabs import TabBar
+from podtui.tui.widgets.dialogs import Ask, Buttons
 
 
 @pytest.mark.compares("attach")

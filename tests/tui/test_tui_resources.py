@@ -11,11 +11,11 @@ from tui_scene import NOW, pod, status
 
 from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.v1 import Pod
-from podtui.tui.cells import Line, line_width
-from podtui.tui.chart import Chart, Frame, chart_lines, rate
-from podtui.tui.format import size
-from podtui.tui.plot import Level, buckets, plot, top_of
-from podtui.tui.resource_lines import Used, resource_lines
+from podtui.tui.pods.resource_lines import Used, resource_lines
+from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.chart import Chart, Frame, chart_lines, rate
+from podtui.tui.widgets.format import size
+from podtui.tui.widgets.plot import Level, buckets, plot, top_of
 
 AT = NOW.timestamp()
 MI = 1024 * 1024

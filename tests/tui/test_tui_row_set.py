@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.cells import Cell, Column, Kind, Row
-from podtui.tui.filters import parse_filter
-from podtui.tui.row_set import RowSet
+from podtui.tui.widgets.cells import Cell, Column, Kind, Row
+from podtui.tui.widgets.filters import parse_filter
+from podtui.tui.widgets.row_set import RowSet
 
 COLUMNS = (Column("name", "NAME", 1), Column("size", "SIZE", 1))
 

@@ -28,12 +28,12 @@ from podtui.api.v1 import (
     ContainerStateTerminated,
     Pod,
 )
-from podtui.tui.cells import Row
-from podtui.tui.natural import address_key, natural_key
-from podtui.tui.pod_rows import POD_COLUMNS, manifest_row, pod_row
-from podtui.tui.pod_status import Family, pod_status_line
-from podtui.tui.rows import EVENT_COLUMNS, event_row
-from podtui.tui.usage import Usage
+from podtui.tui.overview.rows import EVENT_COLUMNS, event_row
+from podtui.tui.pods.pod_rows import POD_COLUMNS, manifest_row, pod_row
+from podtui.tui.pods.pod_status import Family, pod_status_line
+from podtui.tui.pods.usage import Usage
+from podtui.tui.widgets.cells import Row
+from podtui.tui.widgets.natural import address_key, natural_key
 
 FIRST = ("name", "ready", "status", "restarts", "cpu", "memory", "ip", "age")
 

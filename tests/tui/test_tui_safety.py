@@ -28,7 +28,7 @@ from tui_scene import (
 
 from podtui.api.v1 import Pod
 from podtui.tui.app import PodtuiApp
-from podtui.tui.sanitize import clean, clean_lines
+from podtui.tui.widgets.sanitize import clean, clean_lines
 
 EVIL = (
     "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b[2J\x1b[31;5mred\x1b[10;10H\x1bc\x1bP+q544e\x1b\\"

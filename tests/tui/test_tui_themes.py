@@ -7,7 +7,7 @@ from textual.theme import BUILTIN_THEMES
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
-from podtui.tui.themes import GROUPS, defaults, load_theme, load_themes, variable
+from podtui.tui.looks.themes import GROUPS, defaults, load_theme, load_themes, variable
 
 
 def write(folder: Path, text: str) -> Path:

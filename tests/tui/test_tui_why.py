@@ -15,14 +15,14 @@ from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.cells import Line, line_width
-from podtui.tui.manifest_file import ManifestChanged
+from podtui.tui.actions.manifest_file import ManifestChanged
 from podtui.tui.model import Model
-from podtui.tui.tones import LinesView
-from podtui.tui.why import Explanations, explain_pod, facts_of
-from podtui.tui.why_follow import Applied, apply_fix, progress
-from podtui.tui.why_lines import WhyView, diff_rows, excerpt, why_lines
-from podtui.tui.why_screen import WhyScreen
+from podtui.tui.why.why import Explanations, explain_pod, facts_of
+from podtui.tui.why.why_follow import Applied, apply_fix, progress
+from podtui.tui.why.why_lines import WhyView, diff_rows, excerpt, why_lines
+from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
 
 TEXT = """\

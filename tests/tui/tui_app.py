@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.main_screen import MainScreen
 from podtui.tui.model import Link
+from podtui.tui.overview.main_screen import MainScreen
 
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
@@ -68,6 +68,6 @@ def table_text(app: PodtuiApp, pane: str = "pods") -> list[str]:
 
 
 def bar_text(app: PodtuiApp, name: str) -> str:
-    from podtui.tui.bars import Bar
+    from podtui.tui.widgets.bars import Bar
 
     return app.screen.query_one(f"#{name}", Bar).render_line(0).text.rstrip()

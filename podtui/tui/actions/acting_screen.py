@@ -14,9 +14,9 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.actions.actions import Actions
-from podtui.tui.live_screen import LiveScreen
-from podtui.tui.pod_status import is_rejected
-from podtui.tui.rows import pod_label
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.pods.pod_status import is_rejected
+from podtui.tui.widgets.live_screen import LiveScreen
 
 WRITING = frozenset(
     {
@@ -239,7 +239,7 @@ class ActingScreen(LiveScreen):
     def action_pull_image(self, name: str = "") -> None:
         """Pull an image now, where one sees how far it is; without a name, ask for it."""
         from podtui.tui.actions.imaging import pull_image
-        from podtui.tui.node_screen import NodeScreen
+        from podtui.tui.node.node_screen import NodeScreen
 
         async def pull() -> None:
             await pull_image(self.actions, name)

@@ -19,7 +19,7 @@ from podtui.api.images import PullStep
 from podtui.errors import PodtuiError
 from podtui.tui.actions.journal_rows import Deed
 from podtui.tui.actions.trash import Trashed
-from podtui.tui.sanitize import clean
+from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
     from podtui.client.protocol import Client

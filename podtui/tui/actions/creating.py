@@ -16,10 +16,10 @@ from podtui.tui.actions.templates import (
     new_path,
     read_templates,
 )
-from podtui.tui.cells import Line, Span, sized
-from podtui.tui.dialogs import Ask
-from podtui.tui.picker import Picker
-from podtui.tui.sanitize import clean
+from podtui.tui.widgets.cells import Line, Span, sized
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.sanitize import clean
 
 
 async def create_pod(actions: Actions, folder: Path) -> None:

@@ -10,12 +10,12 @@ from podtui.api.local import Manifest
 from podtui.api.plan import Plan
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.manifest_file import ManifestFileError
 from podtui.tui.actions.plan_lines import plan_lines
 from podtui.tui.actions.trash import Trashed, bring_back, throw_away
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, confirmation
-from podtui.tui.manifest_file import ManifestFileError
-from podtui.tui.sanitize import clean
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.sanitize import clean
 
 
 async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, confirmation
-from podtui.tui.format import plural
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.sanitize import clean
 
 
 async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:

@@ -12,17 +12,17 @@ from typing import Final
 from podtui.api.plan import Plan
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions, Draft
-from podtui.tui.actions.plan_lines import does_nothing, is_disruptive, outcome_words, plan_lines
-from podtui.tui.actions.terminal import editor_words, run_in_terminal
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, Option
-from podtui.tui.manifest_file import (
+from podtui.tui.actions.manifest_file import (
     ManifestChanged,
     ManifestFileError,
     read_manifest_file,
     write_manifest_file,
 )
-from podtui.tui.sanitize import clean
+from podtui.tui.actions.plan_lines import does_nothing, is_disruptive, outcome_words, plan_lines
+from podtui.tui.actions.terminal import editor_words, run_in_terminal
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option
+from podtui.tui.widgets.sanitize import clean
 
 APPLY: Final = "apply"
 AGAIN: Final = "edit"

@@ -12,10 +12,10 @@ from podtui.client.talking import PortForward
 from podtui.errors import PodtuiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.ports import offered, parse_ports, ports_problem
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import Ask
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.sanitize import clean
 
 
 @dataclass(slots=True, eq=False)

@@ -9,11 +9,11 @@ from textual.binding import Binding, BindingType
 
 from podtui.tui.actions.forwarding import KeptForward
 from podtui.tui.actions.list_screen import ListScreen
-from podtui.tui.cells import Cell, Column, Kind, Line, Row, Span
-from podtui.tui.format import size
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
-from podtui.tui.table import Table
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.format import size
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
 
 FORWARD_COLUMNS = (
     Column("local", "LOCAL", 100, maximum=24),

@@ -11,10 +11,10 @@ from podtui.api.image_reference import parse_image_reference
 from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
 from podtui.tui.actions.actions import Actions
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Ask, Dialog, confirmation
-from podtui.tui.format import plural, size
-from podtui.tui.sanitize import clean
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Ask, Dialog, confirmation
+from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.sanitize import clean
 
 _NAMED: Final = 3
 """Images that a notice names; of more it says how many."""

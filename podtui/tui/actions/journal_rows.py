@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.engine_calls import EngineCall
-from podtui.tui.cells import Cell, Column, Kind, Row
-from podtui.tui.format import epoch
-from podtui.tui.sanitize import clean, shell_line
+from podtui.tui.widgets.cells import Cell, Column, Kind, Row
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.sanitize import clean, shell_line
 
 COLUMNS: Final = (
     Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE),

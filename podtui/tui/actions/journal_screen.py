@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from podtui.api.v1 import Pod
 from podtui.tui.actions.journal_rows import COLUMNS, LINE, journal_rows
 from podtui.tui.actions.list_screen import ListScreen
-from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Column, Line, Row, Span, wrap
-from podtui.tui.rows import pod_label
-from podtui.tui.table import Table
-from podtui.tui.tones import LinesView
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Column, Line, Row, Span, wrap
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
 
 
 class JournalScreen(ListScreen):

@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 
 from podtui.errors import PodtuiError
 from podtui.tui.actions.actions import Actions
-from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Column, Line, Row, Span
-from podtui.tui.live_screen import BackScreen
 from podtui.tui.model import Changes
-from podtui.tui.sanitize import clean
-from podtui.tui.table import Table
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Column, Line, Row, Span
+from podtui.tui.widgets.live_screen import BackScreen
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
 
 SECONDS = 1.0
 

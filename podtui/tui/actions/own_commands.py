@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from podtui.api.expansion import expand_by
 from podtui.settings import parse_duration
-from podtui.tui.key_names import KeyNameError, key_list
+from podtui.tui.keys.key_names import KeyNameError, key_list
 
 SUBJECTS: Final = ("pod", "container", "manifest", "image", "node", "always")
 MODES: Final = ("terminal", "output", "background")

@@ -10,16 +10,16 @@ from textual.binding import Binding
 
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.actions.actions import READ_ONLY
-from podtui.tui.logs_pane import LogsPane
-from podtui.tui.rows import pod_key
-from podtui.tui.sanitize import clean
+from podtui.tui.logs.logs_pane import LogsPane
+from podtui.tui.overview.rows import pod_key
+from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
     from podtui.tui.actions.own_commands import OwnCommand
     from podtui.tui.actions.own_map import Chosen
     from podtui.tui.actions.own_values import Here
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.commands import Command
+    from podtui.tui.keys.commands import Command
 
 GROUPS = ("own.", "hotkey.")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from podtui.errors import UsageError
 from podtui.tui.actions.own_commands import OwnCommand, read_commands
-from podtui.tui.commands import COMMANDS, Command, parse_command
-from podtui.tui.key_map import KeyMap, OwnKeys, read_key_map
-from podtui.tui.key_names import KeyNameError, key_list
-from podtui.tui.sanitize import clean
+from podtui.tui.keys.commands import COMMANDS, Command, parse_command
+from podtui.tui.keys.key_map import KeyMap, OwnKeys, read_key_map
+from podtui.tui.keys.key_names import KeyNameError, key_list
+from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
-    from podtui.tui.key_registry import Scope
-    from podtui.tui.preferences import Preferences
+    from podtui.tui.keys.key_registry import Scope
+    from podtui.tui.looks.preferences import Preferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def typed_command(command: OwnCommand) -> Command:
 
 
 def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
-    """Check everything. ``scopes`` are as `podtui.tui.key_map.read_key_map` wants them."""
+    """Check everything. ``scopes`` are as `podtui.tui.keys.key_map.read_key_map` wants them."""
     taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     commands, problems = read_commands(preferences.commands, preferences.own_places, taken)
     hotkeys, more = _read_hotkeys(preferences, commands)

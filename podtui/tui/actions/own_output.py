@@ -13,12 +13,12 @@ from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.actions.own_process import run_program
 from podtui.tui.actions.own_values import Aim
 from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.bars import Bar, Hints
-from podtui.tui.cells import Span
-from podtui.tui.live_screen import BackScreen
-from podtui.tui.log_commands import LogCommands
-from podtui.tui.log_tags import RULE
-from podtui.tui.sanitize import clean, literal, shell_line
+from podtui.tui.logs.log_commands import LogCommands
+from podtui.tui.logs.log_tags import RULE
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.live_screen import BackScreen
+from podtui.tui.widgets.sanitize import clean, literal, shell_line
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 """Of output that is kept, on disk; beyond that the oldest goes, which is told."""

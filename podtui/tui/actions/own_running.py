@@ -11,10 +11,10 @@ from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.actions.own_process import run_program
 from podtui.tui.actions.own_values import Aim
 from podtui.tui.actions.terminal import ProgramFailed, run_in_terminal
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, confirmation
-from podtui.tui.picker import Picker
-from podtui.tui.sanitize import clean, shell_line
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.sanitize import clean, shell_line
 
 if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp

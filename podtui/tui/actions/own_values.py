@@ -11,9 +11,9 @@ from podtui.api.pods import all_containers
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.errors import PodtuiError
 from podtui.tui.actions.own_commands import OwnCommand
-from podtui.tui.log_target import default_container
-from podtui.tui.rows import pod_key, pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.logs.log_target import default_container
+from podtui.tui.overview.rows import pod_key, pod_label
+from podtui.tui.widgets.sanitize import clean
 
 _ABSENT: Final = {
     "NODE": "the node is not known yet",

@@ -7,8 +7,8 @@ from typing import Final
 
 from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
-from podtui.tui.cells import Line, Span
-from podtui.tui.sanitize import clean
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.sanitize import clean
 
 MOST: Final = 40
 """Changed fields, and diagnostics, that are listed."""

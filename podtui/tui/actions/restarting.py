@@ -9,11 +9,11 @@ from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import ApiError
 from podtui.tui.actions.actions import Actions
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import CANCEL, Dialog, confirmation
-from podtui.tui.picker import Picker
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.sanitize import clean
 
 
 async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:

@@ -14,10 +14,10 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.raw_terminal import DETACH, INTERRUPT, say, talk
 from podtui.tui.actions.restarting import choose_container
 from podtui.tui.actions.terminal import ProgramFailed, lent_terminal
-from podtui.tui.cells import Span
-from podtui.tui.dialogs import Ask
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.sanitize import clean
 
 SHELL: Final = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 DEBUG_IMAGE: Final = "busybox:1.36"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from podtui.resources import shipped
-from podtui.tui.manifest_file import ManifestFileError
+from podtui.tui.actions.manifest_file import ManifestFileError
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST: Final = 200

@@ -10,11 +10,11 @@ from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.restarting import choose_container
-from podtui.tui.cells import Line, Span
-from podtui.tui.dialogs import Ask
-from podtui.tui.format import plural, size
-from podtui.tui.rows import pod_label
-from podtui.tui.sanitize import clean
+from podtui.tui.overview.rows import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.sanitize import clean
 
 
 @dataclass(frozen=True, slots=True)

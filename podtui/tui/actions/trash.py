@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from podtui.tui.manifest_file import ManifestFileError
+from podtui.tui.actions.manifest_file import ManifestFileError
 
 TRASH: Final = ".trash"
 _STAMP: Final = "%Y%m%dT%H%M%S.%fZ"

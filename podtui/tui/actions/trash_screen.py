@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from podtui.tui.actions.deleting import restore
 from podtui.tui.actions.list_screen import ListScreen
 from podtui.tui.actions.trash import Trashed, trashed_files
-from podtui.tui.cells import Cell, Column, Kind, Line, Row, Span
-from podtui.tui.sanitize import clean
-from podtui.tui.table import Table
+from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
 
 TRASH_COLUMNS = (
     Column("age", "DELETED", 90, align="right", descending=True, kind=Kind.AGE),

@@ -1,0 +1,1 @@
+"""Keys, commands and the help that is made from them."""

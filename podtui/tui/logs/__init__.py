@@ -1,0 +1,1 @@
+"""Logs: millions of lines on disk, filtered, searched, merged and drawn."""

@@ -1,0 +1,404 @@
+"""Draws millions of log lines at the cost of those in sight.
+
+`LogCanvas` draws by Textual's line API what `LogLines` holds. What arrives is taken in at once and
+shown by a timer, so that neither ten thousand lines a second nor a key waits for the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from time import perf_counter
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.timer import Timer
+
+from podtui.tui.logs.line_buffer import DISK_BYTES, Chunk, LineBuffer
+from podtui.tui.logs.log_json import row_count
+from podtui.tui.logs.log_lines import LogLines, Query
+from podtui.tui.logs.log_paint import PARTS, LogRow, Look, Prefix, paint
+from podtui.tui.logs.log_rows import centred, log_row
+from podtui.tui.logs.log_tags import GAP, is_log
+from podtui.tui.logs.log_time import Times
+from podtui.tui.widgets.row_index import RowCount
+from podtui.tui.widgets.scrolled_text import ScrolledText
+
+FRAME: Final = 1 / 15
+FLOOD: Final = 250
+"""Lines in a frame which nobody can read: then drawing all frames would only hold up the lines."""
+FLOOD_FRAME: Final = 1 / 4
+SLICE: Final = 0.004
+"""Seconds of filtering, searching and counting between two looks at the keyboard."""
+TURN: Final = 0.001
+"""Seconds that all others have between two slices."""
+EMPTY_MARGIN: Final = 3
+
+
+class LogCanvas(ScrolledText):
+    """Lines as the API sends them: an RFC 3339 time stamp, a space, the text."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"log-view--{part}" for part in PARTS}
+    DEFAULT_CSS = """
+    LogCanvas {
+        & > .log-view--timestamp { color: $text-muted; }
+        & > .log-view--match { background: $warning; color: $background; text-style: bold; }
+        & > .log-view--current {
+            background: $warning; color: $background; text-style: bold underline reverse;
+        }
+        & > .log-view--gap { color: $warning; text-style: italic; }
+        & > .log-view--rule { color: $accent; text-style: italic; }
+        & > .log-view--event { color: $accent; text-style: italic; }
+        & > .log-view--event-warning { color: $warning; text-style: italic; }
+        & > .log-view--empty { color: $text-muted; }
+        & > .log-view--mark { color: $accent; text-style: bold; }
+        & > .log-view--cursor { background: $panel; }
+        & > .log-view--context { text-style: dim; }
+        & > .log-view--level-fatal { color: $error; text-style: bold reverse; }
+        & > .log-view--level-error { color: $error; text-style: bold; }
+        & > .log-view--level-warn { color: $warning; text-style: bold; }
+        & > .log-view--level-info { color: $success; }
+        & > .log-view--level-debug { color: $text-muted; }
+        & > .log-view--level-trace { color: $text-muted; text-style: italic; }
+        & > .log-view--json-key { color: $primary; }
+        & > .log-view--json-string { color: $success; }
+        & > .log-view--json-number { color: $secondary; }
+        & > .log-view--json-word { color: $accent; }
+        & > .log-view--source-0 { color: $primary; }
+        & > .log-view--source-1 { color: $accent; }
+        & > .log-view--source-2 { color: $secondary; }
+        & > .log-view--source-3 { color: $success; }
+    }
+    """
+
+    follow: reactive[bool] = reactive(True)
+    wrap: reactive[bool] = reactive(False)
+    times: reactive[Times] = reactive(Times.OFF)
+    prefix: reactive[Prefix] = reactive(Prefix.LOCKED)
+    json_all: reactive[bool] = reactive(False)
+    empty_text: reactive[str] = reactive("")
+
+    class FollowChanged(Message):
+        """Posted when the view starts or stops following."""
+
+        def __init__(self, view: LogCanvas) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(
+        self,
+        *,
+        disk_bytes: int = DISK_BYTES,
+        now: Callable[[], float] = time.time,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.lines = LogLines(disk_bytes)
+        self._now = now
+        self._names: tuple[str, ...] = ()
+        self._cursor: int | None = None
+        # A line and its place on the screen, to be kept until the filter has looked at all.
+        self._hold: tuple[int, int] | None = None
+        self._expanded: set[int] = set()
+        self._stale = False
+        self._busy = False
+        self._placing = False
+        self._shift = 0
+        self._frames: Timer | None = None
+        self._framed_at = 0.0
+        self._came = 0
+        """Lines since the last frame."""
+        self._strip = lru_cache(maxsize=1024)(self._make_strip)
+        self._styles: dict[str, Style] = {}
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._frames = self.set_interval(FRAME, self._due)
+        self.set_interval(1.0, self._second)
+
+    def on_unmount(self) -> None:
+        self.lines.buffer.close()
+
+    # --- lines
+
+    @property
+    def buffer(self) -> LineBuffer:
+        return self.lines.buffer
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Take in lines of the first source; they are drawn with the next frame."""
+        if lines:
+            self.lines.write(lines)
+            self._wake()
+
+    def add(self, stamps: Sequence[int], texts: Sequence[bytes], tag: int) -> None:
+        """Take in lines of one source or kind, see `podtui.tui.logs.log_tags`."""
+        if texts:
+            self.lines.add(stamps, texts, tag)
+            self._came += len(texts)
+            self._wake()
+
+    def clear(self) -> None:
+        """Forget all lines and what was found in them; filter and search stay."""
+        self.lines.clear()
+        self._cursor = self._hold = None
+        self._expanded.clear()
+        self.match_count = self.match_number = 0
+        self._shift = 0
+        self._lay_out()
+
+    def name_sources(self, names: Sequence[str]) -> None:
+        """Whose lines the tags from 0 on are."""
+        self._names = tuple(names)
+        self._recount()
+
+    def _wake(self) -> None:
+        self._stale = True
+        if self._frames is not None:
+            self._frames.resume()
+
+    @property
+    def wanted(self) -> Query:
+        return self.lines.query
+
+    # --- frames
+
+    def _due(self) -> None:
+        now = perf_counter()
+        if self._came < FLOOD or now - self._framed_at >= FLOOD_FRAME:
+            self._came, self._framed_at = 0, now
+            self._frame()
+
+    def _frame(self) -> None:
+        """Show what came since the last frame, and do a slice of the work that waits."""
+        anchor = None if self.follow else self._line_at(round(self.scroll_y))
+        below = 0 if anchor is None else round(self.scroll_y) - self._row_of(anchor[0])
+        stale, self._stale = self._stale, False
+        if stale:
+            self.lines.refresh()
+        until = perf_counter() + SLICE
+        worked = more = self.lines.work()
+        while more and perf_counter() < until:
+            more = self.lines.work()
+        if stale or worked:
+            self._resize()
+            if self.follow:
+                self._place(self.virtual_size.height)
+            elif self._hold is not None:
+                self._place(self._row_of(self._hold[0]) - self._hold[1])
+                self._hold = self._hold if self.lines.progress < 1 else None
+            elif anchor is not None:
+                self._place(self._row_of(max(anchor[0], self.lines.buffer.first)) + below)
+            self._count_matches()
+            self.refresh()
+        if more and not self._busy:
+            self._busy = True
+            # A message to oneself would be taken before the loop looks at anybody else.
+            self.set_timer(TURN, self._go_on)
+        elif not worked and not stale and self._frames is not None and self.is_mounted:
+            self._frames.pause()
+
+    def _go_on(self) -> None:
+        self._busy = False
+        self._frame()
+
+    def _second(self) -> None:
+        if self.times is Times.RELATIVE:
+            self._strip.cache_clear()
+            self.refresh()
+
+    def _count_matches(self) -> None:
+        found = self.lines.found
+        count = found.count if found is not None else 0
+        if count != self.match_count or self.lines.progress < 1:
+            self.match_number = min(self.match_number, count)
+            if found is not None and self.match_number and self._cursor is not None:
+                self.match_number = found.rank(self._cursor) + 1
+            self.match_count = count
+            self.post_message(self.SearchChanged(self))
+
+    def _lay_out(self) -> None:
+        """Begin anew with what is shown."""
+        self._strip.cache_clear()
+        self.lines.lay_out(*self._counting())
+        self._after_layout()
+
+    def _recount(self) -> None:
+        """Begin anew with the rows: the width, the wrapping or what is folded out is other."""
+        if not self.is_mounted:
+            return
+        top = self._line_at(round(self.scroll_y))
+        self._strip.cache_clear()
+        self.lines.recount(*self._counting())
+        self._after_layout()
+        if top is not None and not self.follow:
+            self._place(self._row_of(top[0]))
+        self._wake()
+
+    def _after_layout(self) -> None:
+        self._resize()
+        if self.follow:
+            self._place(self.virtual_size.height)
+        self.refresh()
+
+    def _counting(self) -> tuple[RowCount | None, Callable[[Chunk], bool] | None]:
+        if not (self.wrap or self.json_all or self._expanded):
+            return None, None
+        return self._rows_of_line, self._uneven
+
+    def _resize(self) -> None:
+        size = Size(self.shown_width, self.lines.rows.rows + self._head)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def _place(self, row: int) -> None:
+        """Scroll without it counting as the user's own doing."""
+        self._placing = True
+        y = max(0, min(row, self.max_scroll_y))
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+        self._placing = False
+
+    # --- lines and rows
+
+    @property
+    def _head(self) -> int:
+        """Rows above the first line: one says what had to go."""
+        return 1 if self.lines.buffer.dropped else 0
+
+    def _look(self, width: int) -> Look:
+        return Look(width, self.times, self.wrap, self.prefix, self._names, self._shift)
+
+    def _line_at(self, row: int) -> tuple[int, int] | None:
+        return self.lines.rows.line_at(row - self._head)
+
+    def _row_of(self, sequence: int) -> int:
+        return self.lines.rows.row_of(sequence) + self._head
+
+    def _uneven(self, chunk: Chunk) -> bool:
+        if self.wrap or self.json_all:
+            return True
+        return any(chunk.first <= sequence < chunk.end for sequence in self._expanded)
+
+    def _rows_of_line(self, chunk: Chunk, index: int) -> int:
+        block = self.lines.buffer.block(chunk)
+        line, tag = block.line(index), block.tags[index]
+        rows = self._text_rows(line, tag) if self.wrap else 1
+        if is_log(tag) and (self.json_all or chunk.first + index in self._expanded):
+            rows += row_count(line)
+        return rows
+
+    def _text_rows(self, line: bytes, tag: int) -> int:
+        return self._look(self.shown_width).rows_of(line, tag)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.shown_width
+        row = round(self.scroll_y) + y
+        if row < self._head:
+            return self._dropped(width)
+        at = self._line_at(row)
+        if at is None:
+            return self._empty_line(y, width)
+        cursor = not self.follow and at[0] == self.current
+        return self._strip(at[0], at[1], width, cursor)
+
+    def _dropped(self, width: int) -> Strip:
+        buffer = self.lines.buffer
+        why = f": {buffer.trouble}" if buffer.trouble else ""
+        text = f"… {buffer.dropped:,} lines not kept{why}"
+        return paint(LogRow(text.encode(), GAP), self._look(width), self._style, self.rich_style)
+
+    def _empty_line(self, y: int, width: int) -> Strip:
+        used = min(self.lines.rows.rows + self._head, self.size.height)
+        said = self.empty_text if not self.lines.log_lines else ""
+        if not used and len(self.lines.buffer):
+            done = self.lines.progress >= 1
+            said = "No line passes the filter. Esc clears it." if done else "Looking…"
+        lines = centred(said, width)
+        start = used + max(0, (self.size.height - used - len(lines)) // 2)
+        if not start <= y < start + len(lines):
+            return Strip.blank(width, self.rich_style)
+        return Strip([Segment(lines[y - start], self.rich_style + self._style("empty"))])
+
+    def _style(self, part: str) -> Style:
+        found = self._styles.get(part)
+        if found is None:
+            found = self.get_component_rich_style(f"log-view--{part}", partial=True)
+            self._styles[part] = found
+        return found
+
+    def _make_strip(self, sequence: int, inside: int, width: int, cursor: bool) -> Strip:
+        base = self.rich_style
+        if cursor:
+            base = base + self._style("cursor")
+        look = self._look(width)
+        match = self.current if self.match_number else None
+        row = log_row(self.lines, sequence, inside, look, now=self._now(), match=match)
+        return paint(row, look, self._style, base)
+
+    # --- the cursor
+
+    @property
+    def current(self) -> int | None:
+        """The line that keys act on: the last while following, else the one of the cursor, which
+        stays in view."""
+        rows = self.lines.rows.rows
+        if not rows:
+            return None
+        if self.follow:
+            at = self.lines.rows.line_at(rows - 1)
+            return at[0] if at is not None else None
+        top = round(self.scroll_y)
+        bottom = min(top + max(1, self.size.height), rows + self._head) - 1
+        row = bottom
+        if self._cursor is not None:
+            row = self._row_of(max(self._cursor, self.lines.buffer.first))
+        at = self._line_at(max(top, self._head, min(row, bottom)))
+        return at[0] if at is not None else None
+
+    # --- reactions
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._recount()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._styles.clear()
+        self._strip.cache_clear()
+
+    def watch_wrap(self) -> None:
+        self._shift = 0
+        self._recount()
+
+    def watch_times(self) -> None:
+        self._recount()
+
+    def watch_prefix(self) -> None:
+        self._recount()
+
+    def watch_json_all(self) -> None:
+        self._recount()
+
+    def watch_empty_text(self) -> None:
+        self.refresh()
+
+    def watch_follow(self, follow: bool) -> None:
+        if follow:
+            self._cursor = None
+            if self.is_mounted:
+                self._place(self.virtual_size.height)
+        self.refresh()
+        self.post_message(self.FollowChanged(self))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._placing and round(old_value) != round(new_value):
+            self._hold = None
+            self.follow = new_value >= self.max_scroll_y

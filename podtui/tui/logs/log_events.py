@@ -1,0 +1,54 @@
+"""A pod's events as lines between those of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from podtui.api.v1 import Event
+from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING
+from podtui.tui.logs.log_time import SECOND, parse_stamp
+from podtui.tui.overview.rows import event_key
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.sanitize import clean
+
+
+class EventLines:
+    """Tells each occurrence of an event once."""
+
+    def __init__(self, since: float | None = None) -> None:
+        """``since`` (epoch seconds): what happened before is not told."""
+        self._since = since
+        self._told: dict[str, tuple[int, str]] = {}
+
+    def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
+        """(tag, nanoseconds, text) of what is new."""
+        for event in events:
+            moment = event_time(event)
+            occurrence = (event.count or 0, str(moment))
+            key = event_key(event)
+            if self._told.get(key) == occurrence:
+                continue
+            self._told[key] = occurrence
+            if self._since is None or moment >= self._since * SECOND:
+                tag = EVENT_WARNING if event.type == "Warning" else EVENT
+                yield tag, moment, event_text(event).encode(errors="replace")
+
+
+def event_time(event: Event) -> int:
+    """Nanoseconds of its last occurrence, 0 where it tells none."""
+    for stated in (
+        event.series.lastObservedTime if event.series is not None else None,
+        event.lastTimestamp,
+        event.eventTime,
+        event.firstTimestamp,
+        event.metadata.creationTimestamp,
+    ):
+        if stated:
+            return parse_stamp(str(stated).encode()) or int((epoch(stated) or 0) * SECOND)
+    return 0
+
+
+def event_text(event: Event) -> str:
+    """``BackOff  Back-off restarting failed container (x4)``."""
+    times = f" (x{event.count})" if (event.count or 0) > 1 else ""
+    return f"{clean(event.reason)}  {clean(event.message)}{times}"

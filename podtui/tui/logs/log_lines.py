@@ -1,0 +1,245 @@
+"""What a log view shows, without a screen: lines, those that pass the filter, what was found.
+
+Whatever takes long is done in pieces of a millisecond or so by `work`, newest lines first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from re import Pattern
+from typing import Final
+
+from podtui.tui.logs.line_buffer import DISK_BYTES, Chunk, LineBuffer
+from podtui.tui.logs.line_set import LineSet
+from podtui.tui.logs.log_filter import EVERY_LINE, LogFilter, matching_lines
+from podtui.tui.logs.log_levels import Level, continues, level_of
+from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING, EVENTS, GAP, RULE
+from podtui.tui.logs.log_time import split_lines
+from podtui.tui.widgets.row_index import RowCount, RowIndex
+
+TRACE_LINES: Final = 200
+"""How far up, in the chunk before, the line is looked for that a stack trace goes on with."""
+LEVELS_KEPT: Final = 512
+"""Chunks whose lines' levels are remembered, a byte a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which lines are shown. What is said about the log itself always is."""
+
+    filter: LogFilter = EVERY_LINE
+    level: Level = Level.UNKNOWN
+    events: bool = True
+
+    @property
+    def narrows(self) -> bool:
+        return self.filter.pattern is not None or bool(self.level) or not self.events
+
+
+class LogLines:
+    """Lines, their levels and marks, and the rows that are shown of them."""
+
+    def __init__(self, disk_bytes: int = DISK_BYTES) -> None:
+        self.buffer = LineBuffer(disk_bytes)
+        self.query = Query()
+        self.pattern: Pattern[bytes] | None = None
+        self.found: LineSet | None = None
+        self.marks: list[int] = []
+        self.log_lines = 0
+        """Lines of logs since the last `clear`; what is said between them does not count."""
+        self._last_stamp = 0
+        self._levels: OrderedDict[int, bytearray] = OrderedDict()
+        self._count: RowCount | None = None
+        self._uneven: Callable[[Chunk], bool] | None = None
+        self.rows = RowIndex(self.buffer)
+
+    # --- lines
+
+    def write(self, lines: Sequence[bytes], tag: int = 0) -> None:
+        """Take in lines as the API sends them."""
+        stamps, texts = split_lines(lines, self._last_stamp)
+        self.add(stamps, texts, tag)
+
+    def add(self, stamps: Sequence[int], texts: Sequence[bytes], tag: int) -> None:
+        """Take in lines of one kind or source with their times."""
+        self.buffer.append(texts, stamps, tag)
+        self._last_stamp = stamps[-1] if stamps else self._last_stamp
+        if tag < GAP:
+            self.log_lines += len(texts)
+
+    def clear(self) -> None:
+        """Forget all lines and what was found in them; filter and search stay."""
+        self.buffer.clear()
+        self.marks.clear()
+        self._levels.clear()
+        self.log_lines = self._last_stamp = 0
+        self.lay_out(self._count, self._uneven)
+
+    def refresh(self) -> None:
+        """Take note of lines that came, and let go of those beyond the buffer's bounds."""
+        self.buffer.trim()
+        if self.rows.shown is not None:
+            self.rows.shown.refresh()
+            # What came last is looked at now: it is what somebody who follows wants to see.
+            self.rows.shown.scan_more()
+        if self.found is not None:
+            self.found.refresh()
+        self.rows.refresh()
+        first = self.buffer.first
+        if self.marks and self.marks[0] < first:
+            del self.marks[: bisect_left(self.marks, first)]
+
+    # --- what is shown of them
+
+    def lay_out(
+        self, count: RowCount | None = None, uneven: Callable[[Chunk], bool] | None = None
+    ) -> None:
+        """Begin anew with what is shown; ``count`` and ``uneven`` as in `RowIndex`."""
+        self._count, self._uneven = count, uneven
+        shown = None
+        if self.query.narrows:
+            shown = LineSet(self.buffer, self._passing, self.query.filter.context)
+            shown.scan_more()
+        self._index(shown)
+        self.search(self.pattern)
+
+    def recount(self, count: RowCount | None, uneven: Callable[[Chunk], bool] | None) -> None:
+        """The same lines are shown, in other rows."""
+        self._count, self._uneven = count, uneven
+        self._index(self.rows.shown)
+
+    def _index(self, shown: LineSet | None) -> None:
+        if self._uneven is None:
+            self.rows = RowIndex(self.buffer, shown, self._count)
+        else:
+            self.rows = RowIndex(self.buffer, shown, self._count, self._uneven)
+
+    def search(self, pattern: Pattern[bytes] | None) -> None:
+        """Look for a pattern in the lines that are shown, those to come included."""
+        self.pattern = pattern
+        self.found = None if pattern is None else LineSet(self.buffer, self._matching)
+        if self.found is not None:
+            self.found.scan_more()
+
+    def work(self) -> bool:
+        """Do one piece of what there is to do; whether there was any."""
+        if self.rows.shown is not None and self.rows.shown.scan_more():
+            self.rows.refresh()
+            return True
+        if self.found is not None and self.found.scan_more():
+            return True
+        return self.rows.count_more()
+
+    @property
+    def progress(self) -> float:
+        """The share of lines that filter and search have looked at."""
+        whole = len(self.buffer)
+        shares = [s.scanned / whole for s in (self.rows.shown, self.found) if s and whole]
+        return min(shares, default=1.0)
+
+    def before(self, sequence: int) -> int | None:
+        """The line that is shown above this one."""
+        shown = self.rows.shown
+        if shown is None:
+            return sequence - 1 if sequence > self.buffer.first else None
+        rank = shown.rank(sequence)
+        return shown.at(rank - 1) if rank else None
+
+    def is_context(self, sequence: int) -> bool:
+        """Whether a line is shown only because it is near one that passed the filter."""
+        shown = self.rows.shown
+        return shown is not None and bool(self.query.filter.context) and not shown.is_hit(sequence)
+
+    def _passing(self, chunk: Chunk, start: int) -> Iterable[int]:
+        block, query = self.buffer.block(chunk), self.query
+        hits = query.filter.hits(block, start)
+        if query.level:
+            levels = self._levels_of(chunk)
+            hits = [n for n in hits if Level(levels[n]).rank >= query.level]
+        tags = block.tags
+        own = [n for n in range(start, len(block)) if tags[n] in (GAP, RULE)]
+        if own:
+            hits = sorted({*hits, *own})
+        if not query.events and (EVENT in tags or EVENT_WARNING in tags):
+            hits = [n for n in hits if tags[n] not in EVENTS]
+        return hits
+
+    def _matching(self, chunk: Chunk, start: int) -> Iterable[int]:
+        assert self.pattern is not None
+        hits = matching_lines(self.buffer.block(chunk), self.pattern, start)
+        shown = self.rows.shown
+        if shown is None or not hits:
+            return hits
+        place = self.buffer.place_of(chunk.first)
+        reach = 1 if self.query.filter.context else 0
+        for near in self.buffer.chunks[max(0, place - reach) : place + reach + 1]:
+            shown.scan(near)
+        members = set(shown.members(chunk))
+        return [n for n in hits if n in members]
+
+    # --- levels
+
+    def level(self, sequence: int) -> Level:
+        """Raises IndexError for a line that is not kept."""
+        chunk = self.buffer.chunk_of(sequence)
+        return Level(self._levels_of(chunk)[sequence - chunk.first])
+
+    def _levels_of(self, chunk: Chunk) -> bytearray:
+        levels = self._levels.setdefault(chunk.first, bytearray())
+        self._levels.move_to_end(chunk.first)
+        if len(levels) < chunk.count:
+            self._tell_levels(chunk, levels)
+        while len(self._levels) > LEVELS_KEPT:
+            self._levels.popitem(last=False)
+        return levels
+
+    def _tell_levels(self, chunk: Chunk, levels: bytearray) -> None:
+        """Levels of new lines. A line that goes on with the one above has its level, if both are
+        of one source."""
+        block = self.buffer.block(chunk)
+        start = len(levels)
+        above = self._above(chunk) if not start else dict(zip(block.tags, levels, strict=False))
+        for index, line in enumerate(block.lines(start), start):
+            tag = block.tags[index]
+            if tag >= GAP:
+                level = Level.WARN if tag == EVENT_WARNING else Level.INFO
+            else:
+                level = level_of(line)
+                if not level and continues(line):
+                    level = above.get(tag, Level.UNKNOWN)
+            above[tag] = level
+            levels.append(level)
+
+    def _above(self, chunk: Chunk) -> dict[int, int]:
+        """The level of the last line of each source before a chunk, as far as it is near."""
+        place = self.buffer.place_of(chunk.first)
+        if place == 0 or not continues(self.buffer.block(chunk).line(0)):
+            return {}
+        block = self.buffer.block(self.buffer.chunks[place - 1])
+        above: dict[int, int] = {}
+        for index in range(max(0, len(block) - TRACE_LINES), len(block)):
+            level = level_of(block.line(index))
+            if level:
+                above[block.tags[index]] = level
+        return above
+
+    # --- marks
+
+    def toggle_mark(self, sequence: int) -> bool:
+        """Whether it is marked now."""
+        index = bisect_left(self.marks, sequence)
+        if index < len(self.marks) and self.marks[index] == sequence:
+            del self.marks[index]
+            return False
+        insort(self.marks, sequence)
+        return True
+
+    def next_mark(self, sequence: int, step: int) -> int | None:
+        """The marked line after (``step`` 1) or before this one, round at the end."""
+        if not self.marks:
+            return None
+        index = bisect_left(self.marks, sequence + 1 if step > 0 else sequence)
+        return self.marks[(index if step > 0 else index - 1) % len(self.marks)]

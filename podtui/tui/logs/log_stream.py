@@ -1,0 +1,159 @@
+"""One container's log, read for as long as somebody looks.
+
+A stream that ends because its container did goes on with the next instance; one that breaks goes on
+where it broke, and says so where lines are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, cast
+
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Client, LogQuery
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.logs.log_tags import GAP, RULE
+from podtui.tui.logs.log_target import (
+    LogTarget,
+    Resumption,
+    container_status,
+    describe_end,
+    describe_previous,
+    instance,
+    stamp_of,
+)
+from podtui.tui.logs.log_time import clock, parse_stamp
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.sanitize import clean
+
+RETRY: Final = 2.0
+
+
+class Sink(Protocol):
+    """Where logs go; ``source`` is the number of the log."""
+
+    def take_lines(self, source: int, lines: list[bytes]) -> None: ...
+
+    def take_remark(self, source: int, tag: int, text: str) -> None:
+        """What is said at this place of the log; ``tag`` is RULE or GAP."""
+        ...
+
+    def take_state(self, source: int, state: str, *, quiet: bool) -> None:
+        """Why there is nothing to show, empty when there is; ``quiet`` while no line is to be
+        expected."""
+        ...
+
+
+class LogStream:
+    """``source`` is what the sink knows the log by, ``server`` what the client's server is called
+    where it does not answer."""
+
+    def __init__(
+        self,
+        client: Client,
+        target: LogTarget,
+        source: int,
+        sink: Sink,
+        pod: Pod,
+        server: str = "agent",
+    ) -> None:
+        self.target = target
+        self._server = server
+        self._client = client
+        self._source = source
+        self._sink = sink
+        self._pod = pod
+        self._instance = instance(pod, target.container)
+        self._wake = asyncio.Event()
+        self._any = False
+        self._resumption = Resumption()
+
+    def publish(self, pod: Pod) -> None:
+        """The pod may have changed: a log that ended may go on."""
+        self._pod = pod
+        now = instance(pod, self.target.container)
+        if now != self._instance:
+            self._instance = now
+            self._wake.set()
+
+    def poke(self) -> None:
+        """Ask again now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Endless, but for the log of an instance that is gone."""
+        seen = self._instance
+        same = True
+        while True:
+            self._wake.clear()
+            self._resumption.reopen(same_log=same)
+            pause: float | None = None
+            try:
+                await self._read()
+                self._say("" if self._any else "The log is empty.", quiet=True)
+            except ApiError as error:
+                self._say(clean(str(error)), quiet=True)
+                pause = RETRY
+            except AgentUnavailable as error:
+                self._say(f"The {self._server} does not answer: {clean(str(error))}", quiet=True)
+                pause = RETRY
+            if self.target.previous and pause is None:
+                self._remark(RULE, describe_end(self.target.container, self._status()))
+                return
+            same = True
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+            if self._instance != seen and self._restarted(seen):
+                same = False
+                self._remark(RULE, describe_end(self.target.container, self._status()))
+            seen = self._instance
+
+    async def _read(self) -> None:
+        target = self.target
+        last = self._resumption.last_stamp
+        since = target.range.since
+        if last and (moment := epoch(last)) is not None:
+            # A little more than what was missed: the surplus is known and dropped.
+            since = max(1, int(datetime.now(UTC).timestamp() - moment) + 2)
+        query = LogQuery(
+            container=target.container,
+            follow=not target.previous,
+            previous=target.previous,
+            tail=target.range.tail if not last else None,
+            since_seconds=since,
+        )
+        batches = self._client.logs(target.namespace, target.pod, query)
+        async with aclosing(cast("Any", batches)):
+            async for lines in batches:
+                self._take(lines)
+
+    def _take(self, lines: list[bytes]) -> None:
+        fresh = list(self._resumption.take(lines))
+        if not fresh:
+            return
+        if not self._any and self.target.previous:
+            self._remark(RULE, describe_previous(self.target.container, self._status()))
+        if lost := self._resumption.lost_after:
+            before, after = (clock(parse_stamp(s + b"Z")) for s in (lost, stamp_of(fresh[0])))
+            self._remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
+                              " cut while it could not be read")  # fmt: skip
+        self._any = True
+        self._sink.take_lines(self._source, fresh)
+        self._say("", quiet=False)
+
+    def _restarted(self, seen: str) -> bool:
+        before, now = seen.partition(" ")[0], self._instance.partition(" ")[0]
+        return bool(before and now and before != now and self._any)
+
+    def _status(self) -> Any:
+        return container_status(self._pod, self.target.container)
+
+    def _remark(self, tag: int, text: str) -> None:
+        self._sink.take_remark(self._source, tag, text)
+
+    def _say(self, state: str, *, quiet: bool) -> None:
+        self._sink.take_state(self._source, state, quiet=quiet)

@@ -1,0 +1,191 @@
+"""The widget of logs: what one can do with the lines that its canvas draws."""
+
+from __future__ import annotations
+
+from textual import events
+
+from podtui.tui.logs.log_canvas import LogCanvas
+from podtui.tui.logs.log_filter import LogFilter, compile_search
+from podtui.tui.logs.log_json import row_count
+from podtui.tui.logs.log_levels import Level
+from podtui.tui.logs.log_lines import Query
+from podtui.tui.logs.log_tags import is_log
+
+
+class LogView(LogCanvas):
+    """Lines as the API sends them: an RFC 3339 time stamp, a space, the text."""
+
+    # --- filter and search
+
+    def ask(
+        self,
+        *,
+        filter: LogFilter | None = None,
+        level: Level | None = None,
+        events: bool | None = None,
+    ) -> None:
+        """Show other lines; what is not given stays. Returns at once: the lines of the past come
+        as they are looked at, see `LogLines.progress`."""
+        old = self.lines.query
+        query = Query(
+            old.filter if filter is None else filter,
+            old.level if level is None else level,
+            old.events if events is None else events,
+        )
+        if query == old:
+            return
+        here = self.current
+        if here is not None and not self.follow:
+            self._cursor = here
+            self._hold = (here, self._row_of(here) - round(self.scroll_y))
+        self.lines.query = query
+        self.match_number = 0
+        self._lay_out()
+        self._wake()
+        self._frame()
+
+    def search(self, pattern: str) -> None:
+        """Look for ``pattern`` in the lines that are shown, those to come included; empty ends the
+        search. Returns at once: matches are counted a slice at a time, see `match_count`."""
+        self.match_count = self.match_number = 0
+        self.lines.search(compile_search(pattern) if pattern else None)
+        self._strip.cache_clear()
+        self._frame()
+        self.refresh()
+        self.post_message(self.SearchChanged(self))
+
+    @property
+    def searching(self) -> bool:
+        return self.lines.pattern is not None
+
+    def next_match(self) -> None:
+        """Go to the first match below the current line; round at the end."""
+        self._go(forward=True)
+
+    def previous_match(self) -> None:
+        self._go(forward=False)
+
+    def _go(self, *, forward: bool) -> None:
+        # Without a search the lines that passed the filter are what one looks for.
+        lines = self.lines.found or self.lines.rows.shown
+        here = self.current
+        if lines is None or not lines.count or here is None:
+            return
+        rank = lines.rank(here)
+        # The first look takes the line that it begins at.
+        leaves = here in lines and bool(self.match_number or not self.searching)
+        if forward:
+            rank += leaves
+        elif leaves or here not in lines:
+            rank -= 1
+        rank %= lines.count
+        self.match_number = rank + 1 if self.searching else 0
+        self.go_to(lines.at(rank))
+        self._strip.cache_clear()
+        self.post_message(self.SearchChanged(self))
+
+    # --- the cursor
+
+    def go_to(self, sequence: int) -> None:
+        """Put the cursor on a line and bring it into view, a third from the top where it was not
+        in view."""
+        self.follow = False
+        self._hold = None
+        self._cursor = sequence
+        row, top, height = self._row_of(sequence), round(self.scroll_y), self.size.height
+        if not top <= row < top + height:
+            self._place(row - height // 3)
+        self.refresh()
+
+    def _move(self, step: int) -> None:
+        here = self.current
+        if here is None:
+            return
+        self._hold = None
+        top, height = round(self.scroll_y), self.size.height
+        first, last = self._row_of(here), self._last_row(here)
+        # A line that goes on beyond the view is gone through row by row.
+        if (step > 0 and last >= top + height) or (step < 0 and first < top):
+            self.follow = False
+            self._place(top + step)
+            return
+        at = self._line_at(last + 1 if step > 0 else first - 1)
+        if at is None:
+            self.follow = step > 0
+            return
+        self.follow = False
+        self._cursor = at[0]
+        first, last = self._row_of(at[0]), self._last_row(at[0])
+        if step > 0 and last >= top + height:
+            self._place(min(first, last - height + 1))
+        elif step < 0 and first < top:
+            self._place(max(first, last - height + 1))
+        self.refresh()
+
+    def _last_row(self, sequence: int) -> int:
+        chunk = self.lines.buffer.chunk_of(sequence)
+        counting = self._counting()[0]
+        rows = counting(chunk, sequence - chunk.first) if counting else 1
+        return self._row_of(sequence) + rows - 1
+
+    def on_click(self, event: events.Click) -> None:
+        if event.button != 1:
+            return
+        at = self._line_at(round(self.scroll_y) + event.y)
+        if at is not None:
+            self.follow = False
+            self._cursor = at[0]
+            self.refresh()
+
+    def toggle_mark(self) -> None:
+        """Mark the line of the cursor, or take the mark away."""
+        here = self.current
+        if here is not None:
+            self.lines.toggle_mark(here)
+            self._strip.cache_clear()
+            self.refresh()
+
+    def go_to_mark(self, step: int) -> None:
+        here = self.current
+        target = self.lines.next_mark(here, step) if here is not None else None
+        if target is not None:
+            self.go_to(target)
+
+    def toggle_json(self) -> bool:
+        """Fold out the JSON of the cursor's line, or in again; whether there is any."""
+        here = self.current
+        if here is None or not is_log(self.lines.buffer.tag(here)):
+            return False
+        if not row_count(self.lines.buffer[here]):
+            return False
+        self.go_to(here)
+        self._expanded ^= {here}
+        self._recount()
+        return True
+
+    # --- moving
+
+    def action_scroll_up(self) -> None:
+        self._move(-1)
+
+    def action_scroll_down(self) -> None:
+        self._move(1)
+
+    def action_scroll_home(self) -> None:
+        self.follow = False
+        self._place(0)
+        self._cursor = self.lines.buffer.first
+        self.refresh()
+
+    def action_scroll_end(self) -> None:
+        self.follow = True
+        self._place(self.virtual_size.height)
+
+    def action_pan(self, columns: int) -> None:
+        """Move sideways along lines that are not wrapped."""
+        if not self.wrap:
+            room = self._look(self.shown_width).text_width
+            limit = max(0, self.lines.buffer.longest - room)
+            self._shift = max(0, min(self._shift + columns, limit))
+            self._strip.cache_clear()
+            self.refresh()

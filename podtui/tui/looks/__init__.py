@@ -1,0 +1,1 @@
+"""What users set: themes, keys, calls for attention."""

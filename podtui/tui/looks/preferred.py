@@ -1,0 +1,181 @@
+"""What the user's preferences do to a running screen, and the watch over the file they stand in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from podtui.api.v1 import Node, Pod
+from podtui.errors import PodtuiError
+from podtui.tui.keys.key_map import KeyMap
+from podtui.tui.looks.alerts import Alert, AlertBook
+from podtui.tui.looks.notifier import run_command, terminal_text
+from podtui.tui.looks.preferences import Preferences, stamp_of
+from podtui.tui.model import Changes, Model
+from podtui.tui.widgets.sanitize import clean
+
+if TYPE_CHECKING:
+    from podtui.tui.actions.own_map import Chosen
+    from podtui.tui.app import PodtuiApp
+
+LOOK_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class PreferencesFile:
+    """``read`` reads all settings anew; it may block, and raises `PodtuiError` for bad ones."""
+
+    path: Path
+    read: Callable[[], Preferences]
+
+
+def chosen_of(preferences: Preferences) -> Chosen | None:
+    """Checked against every binding there is; None, and nothing is loaded, where nobody has chosen
+    a key or a command."""
+    if not (preferences.keys or preferences.commands or preferences.hotkeys):
+        return None
+    from podtui.tui.actions.own_map import choose
+    from podtui.tui.keys.key_registry import scopes
+
+    return choose(preferences, scopes())
+
+
+def problems_of(preferences: Preferences) -> tuple[str, ...]:
+    """What of keys, commands and hotkeys cannot be used, and why."""
+    chosen = chosen_of(preferences)
+    return () if chosen is None else chosen.problems
+
+
+def key_map_of(preferences: Preferences) -> KeyMap:
+    """The keys alone."""
+    chosen = chosen_of(preferences)
+    return KeyMap() if chosen is None else chosen.key_map
+
+
+def _asked(preferences: Preferences) -> tuple[object, ...]:
+    """Keys and commands, and where they stand."""
+    return (
+        preferences.keys,
+        preferences.places,
+        preferences.commands,
+        preferences.hotkeys,
+        preferences.own_places,
+    )
+
+
+class Preferred:
+    """One app's preferences."""
+
+    def __init__(
+        self, app: PodtuiApp, preferences: Preferences, file: PreferencesFile | None
+    ) -> None:
+        self._app = app
+        self._now = preferences
+        self._file = file
+        self._keys = KeyMap()
+        self._chosen = False
+        self._book = AlertBook()
+        self._looked = False
+
+    def start(self) -> None:
+        """Put them in force, and follow their file."""
+        self._use_keys(self._now)
+        if self._file is not None:
+            self._app.run_worker(self._watch(self._file), name="preferences", group="preferences")
+
+    def use(self, preferences: Preferences) -> None:
+        """Put others in force; what did not change is left alone, also where the user changed it
+        by a key since."""
+        before, self._now = self._now, preferences
+        if _asked(preferences) != _asked(before):
+            self._use_keys(preferences)
+        if preferences.theme and preferences.theme != before.theme:
+            if preferences.theme in self._app.available_themes:
+                self._app.theme = preferences.theme
+            else:
+                self._warn("Theme", f"There is no theme {preferences.theme!r}.")
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, as far as they can be used."""
+        return self._keys.keys
+
+    def _use_keys(self, preferences: Preferences) -> None:
+        chosen = chosen_of(preferences)
+        if chosen is not None or self._chosen:
+            self._take(chosen)
+
+    def _take(self, chosen: Chosen | None) -> None:
+        from podtui.tui.actions.own_map import Chosen
+
+        self._chosen = chosen is not None
+        chosen = chosen or Chosen()
+        self._keys = chosen.key_map
+        self._app.set_keymap(chosen.key_map.keys)
+        self._app.own.use(chosen)
+        for problem in chosen.problems:
+            self._warn("Settings", problem)
+
+    def _warn(self, title: str, text: str) -> None:
+        self._app.notify(clean(text), title=title, severity="warning", markup=False, timeout=10)
+
+    async def _watch(self, file: PreferencesFile) -> None:
+        stamp = await asyncio.to_thread(stamp_of, file.path)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            fresh = await asyncio.to_thread(stamp_of, file.path)
+            if fresh == stamp:
+                continue
+            stamp = fresh
+            try:
+                preferences = await asyncio.to_thread(file.read)
+            except PodtuiError as error:
+                self._warn("Settings", str(error))
+            else:
+                self.use(preferences)
+
+    # --- notifications
+
+    def look(self, model: Model, changes: Changes, now: float) -> None:
+        """See whether there is something to tell."""
+        for alert in self._news(model, changes, now):
+            if alert.kind in self._now.notify_on or self._is_node_back(alert):
+                self._tell(alert)
+
+    def _is_node_back(self, alert: Alert) -> bool:
+        return not alert.namespace and "nodeNotReady" in self._now.notify_on
+
+    def _news(self, model: Model, changes: Changes, now: float) -> list[Alert]:
+        if not (model.is_synced(Pod) and model.is_synced(Node)):
+            return []
+        first, self._looked = not self._looked, True
+        if first:
+            changes = model.everything()
+        changed = changes.pods - changes.measured
+        pods = [pod for key in changed if (pod := model.pods.get(key)) is not None]
+        if changed:
+            self._book.keep_pods(model.pods.values(), now)
+        else:
+            pods = [pod for pod in model.pods.values() if self._book.waits(pod)]
+        found = self._book.look_at_pods(pods, now, first=first)
+        if changes.node and model.node is not None:
+            found += self._book.look_at_node(model.node, now, first=first)
+        return found
+
+    def _tell(self, alert: Alert) -> None:
+        text = terminal_text(alert, self._now.notify_by, os.environ)
+        driver = cast("Any", self._app)._driver
+        if text and driver is not None:
+            driver.write(text)
+            driver.flush()
+        if self._now.notify_command:
+            self._app.run_worker(self._run(alert), group="notify")
+
+    async def _run(self, alert: Alert) -> None:
+        problem = await run_command(self._now.notify_command, alert)
+        if problem:
+            self._warn("notifyCommand", problem)

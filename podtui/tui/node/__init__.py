@@ -1,0 +1,1 @@
+"""The node: its books, its past, its images, and what would fit."""

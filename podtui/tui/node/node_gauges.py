@@ -1,0 +1,168 @@
+"""The node's books: what there is of each resource, what is promised, what is used, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.names import WOULD_FIT
+from podtui.api.v1 import Node, Pod
+from podtui.tui.overview.rows import pod_key, pod_label
+from podtui.tui.pods.pod_status import REJECTED, is_rejected
+from podtui.tui.pods.usage import Usage, amount, is_active, limited, requested
+from podtui.tui.widgets.format import cores, size
+from podtui.tui.widgets.sanitize import clean
+
+RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
+TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}
+_LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
+_SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pod asks of the node, by resource; made once for each change of the pod."""
+
+    key: str
+    label: str
+    name: tuple[str, str]
+    active: bool
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+    refused: tuple[str, str] | None
+    """(reason, message) where the node rejected it."""
+    would_fit: bool = False
+    """Whether the agent says that the node would take it by now."""
+
+
+def ask_of(pod: Pod) -> Ask:
+    refused = None
+    if is_rejected(pod):
+        message = clean(pod.status.message.removeprefix(REJECTED))
+        refused = (clean(pod.status.reason), message)
+    return Ask(
+        pod_key(pod),
+        pod_label(pod),
+        (pod.metadata.namespace, pod.metadata.name),
+        is_active(pod),
+        {resource: requested(pod, resource) for resource in RESOURCES},
+        {resource: limited(pod, resource) for resource in RESOURCES if resource != "pods"},
+        refused,
+        pod.metadata.annotations.get(WOULD_FIT) == "true",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    key: str
+    name: str
+    requested: int
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One resource, in milli cores, bytes or pods. ``used`` is None where nobody measures it."""
+
+    resource: str
+    capacity: int
+    allocatable: int
+    requested: int
+    limits: int
+    used: int | None
+    shares: tuple[Share, ...]
+
+    @property
+    def reserved(self) -> int:
+        return max(0, self.capacity - self.allocatable)
+
+    def text(self, count: int) -> str:
+        return in_unit(self.resource, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A pod that the node refused. ``missing`` says what it would take; ``fits`` whether there is
+    room for it now."""
+
+    key: str
+    name: str
+    reason: str
+    missing: str
+    fits: bool
+
+
+def in_unit(resource: str, count: int) -> str:
+    if resource == "cpu":
+        return cores(count)
+    return str(count) if resource == "pods" else size(count)
+
+
+def gauges(
+    node: Node,
+    asks: Iterable[Ask],
+    usage: Mapping[tuple[str, str], Usage],
+    node_use: Usage | None,
+) -> tuple[Gauge, ...]:
+    """One gauge for each of `RESOURCES` that the node has; shares largest first."""
+    active = [ask for ask in asks if ask.active]
+    found: list[Gauge] = []
+    for resource in RESOURCES:
+        if resource not in node.status.capacity:
+            continue
+        capacity = amount(resource, node.status.capacity[resource])
+        allocatable = node.status.allocatable.get(resource)
+        shares = [_share(ask, resource, usage) for ask in active]
+        shares.sort(key=lambda s: (-s.requested, s.name))
+        found.append(
+            Gauge(
+                resource,
+                capacity,
+                capacity if allocatable is None else amount(resource, allocatable),
+                sum(share.requested for share in shares),
+                sum(ask.limits.get(resource, 0) for ask in active),
+                _used(node_use, resource),
+                tuple(shares),
+            )
+        )
+    return tuple(found)
+
+
+def _used(use: Usage | None, resource: str) -> int | None:
+    if use is None or resource not in ("cpu", "memory"):
+        return None
+    return use.cpu if resource == "cpu" else use.memory
+
+
+def _share(ask: Ask, resource: str, usage: Mapping[tuple[str, str], Usage]) -> Share:
+    used = _used(usage.get(ask.name), resource)
+    return Share(ask.key, ask.label, ask.requests[resource], used)
+
+
+def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
+    """Every refused pod, by name."""
+    by_resource = {gauge.resource: gauge for gauge in found}
+    result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
+    return tuple(sorted(result, key=lambda r: r.name))
+
+
+def _rejection(ask: Ask, by_resource: Mapping[str, Gauge]) -> Rejection:
+    reason, message = ask.refused or ("", "")
+    lacking = [name for name, _ in _LACKING.findall(message)]
+    lacking += [match[0] for match in _SHORT.findall(message)]
+    words: list[str] = []
+    fits = bool(lacking)
+    for resource in lacking:
+        gauge = by_resource.get(resource)
+        if gauge is None:
+            fits = False
+            words.append(f"lacks {resource}")
+            continue
+        need, free = ask.requests[resource], gauge.allocatable - gauge.requested
+        fits &= need <= free
+        words.append(
+            f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
+        )
+    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit)

@@ -1,0 +1,169 @@
+"""The node's books as lines: a bar for each resource, then the pods' shares, then who was refused.
+
+In a bar every pod's share has its own shade, the chosen pod's the strongest; ``┃`` marks what is
+really used. Neighbouring shares differ by character too, for screens without colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podtui.tui.node.node_gauges import TITLES, Gauge, Rejection, Share
+from podtui.tui.widgets.cells import Line, Span, sized, width_of, wrap
+from podtui.tui.widgets.format import percent
+
+ROOMY = 16
+"""From this height on a resource has a second line and the pods' shares are listed."""
+_LABEL = 8
+
+
+def node_lines(
+    gauges: Sequence[Gauge],
+    rejected: Sequence[Rejection],
+    *,
+    width: int,
+    height: int,
+    chosen: str = "",
+) -> list[Line]:
+    """Fit for a pane of ``width`` by ``height`` cells; more lines than that scroll."""
+    lines: list[Line] = []
+    roomy = height >= ROOMY
+    for gauge in gauges:
+        lines.append(_bar_line(gauge, width, chosen))
+        if roomy:
+            lines.append(_figures(gauge, width))
+            lines.append(())
+    if rejected:
+        if roomy:
+            lines.append((Span(f"rejected pods ({len(rejected)})", "heading"),))
+        for rejection in rejected:
+            lines += _rejection(rejection, width)
+        lines.append(())
+    if roomy and gauges:
+        lines += _shares(gauges, width, chosen)
+        lines.append(_legend())
+    return lines
+
+
+def _legend() -> Line:
+    return (
+        Span("█", "bar-one"), Span("▓", "bar-two"), Span(" requested, by pod   ", "muted"),
+        Span("█", "bar-chosen"), Span(" the chosen pod   ", "muted"),
+        Span("┃", "bar-used"), Span(" used   ", "muted"),
+        Span("░", "bar-free"), Span(" free", "muted"),
+    )  # fmt: skip
+
+
+def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
+    whole = gauge.allocatable
+    asked = f"{gauge.text(gauge.requested)} of {gauge.text(whole)}"
+    share = percent(gauge.requested, whole)
+    used = f"used {gauge.text(gauge.used)}" if gauge.used is not None else ""
+    texts = [Span(f" {asked:<15}"), Span(f"{share:>5}", _level(gauge.requested, whole))]
+    if used:
+        texts.append(Span(f"  {used:<11}", "soft"))
+    room = 34
+    if width - _LABEL - room < 10:
+        texts, room = texts[:2], 21
+    cells = max(6, min(60, width - _LABEL - room))
+    return (
+        Span(f"{TITLES[gauge.resource]:<{_LABEL}}", "key"),
+        *bar(gauge, cells, chosen),
+        *texts,
+    )
+
+
+def _level(part: int, whole: int) -> str:
+    """k9s' thresholds: 70 % and 90 %."""
+    if whole <= 0 or part < 0.7 * whole:
+        return "good"
+    return "warning" if part < 0.9 * whole else "error"
+
+
+def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
+    """``cells`` cells of shares, the marker of use among them."""
+    whole = max(1, gauge.allocatable)
+    marks: list[tuple[str, str]] = []
+    total = 0
+    for number, share in enumerate(_ordered(gauge.shares, chosen)):
+        total += share.requested
+        end = min(cells, round(total * cells / whole))
+        if share.key == chosen:
+            mark = ("█", "bar-chosen")
+        else:
+            mark = ("█", "bar-one") if number % 2 else ("▓", "bar-two")
+        marks += [mark] * (end - len(marks))
+    marks += [("░", "bar-free")] * (cells - len(marks))
+    if gauge.used is not None:
+        at = min(cells - 1, int(gauge.used * cells / whole))
+        marks[at] = ("┃", "bar-used")
+    spans: list[Span] = []
+    for text, tone in marks:
+        if spans and spans[-1].tone == tone:
+            spans[-1] = Span(spans[-1].text + text, tone)
+        else:
+            spans.append(Span(text, tone))
+    return spans
+
+
+def _ordered(shares: Sequence[Share], chosen: str) -> list[Share]:
+    """The chosen pod first, so that its part of the whole is easy to see."""
+    return sorted(shares, key=lambda share: share.key != chosen)
+
+
+def _figures(gauge: Gauge, width: int) -> Line:
+    parts = [f"capacity {gauge.text(gauge.capacity)}"]
+    if gauge.reserved:
+        parts.append(f"reserved {gauge.text(gauge.reserved)}")
+    parts.append(f"free {gauge.text(max(0, gauge.allocatable - gauge.requested))}")
+    if gauge.limits:
+        parts.append(f"limits {gauge.text(gauge.limits)}")
+    if gauge.used is not None:
+        parts.append(f"used {percent(gauge.used, gauge.allocatable)}")
+    text = " · ".join(parts)
+    return (
+        Span(" " * _LABEL),
+        Span(sized(text, max(0, min(width - _LABEL, width_of(text)))), "muted"),
+    )
+
+
+def _rejection(rejection: Rejection, width: int) -> list[Line]:
+    line = [
+        Span("✖ ", "error"),
+        Span(rejection.name + " ", "name"),
+        Span(rejection.reason + " ", "error"),
+        Span(rejection.missing, "soft"),
+    ]
+    if rejection.fits:
+        line.append(Span(" · would fit now, r starts it", "good"))
+    return wrap(line, width, indent=2)
+
+
+def _shares(gauges: Sequence[Gauge], width: int, chosen: str) -> list[Line]:
+    """The pods by what they ask for, with what they use."""
+    cpu = next((g for g in gauges if g.resource == "cpu"), None)
+    memory = next((g for g in gauges if g.resource == "memory"), None)
+    if cpu is None or memory is None or not cpu.shares:
+        return []
+    of_memory = {share.key: share for share in memory.shares}
+    name_width = max(12, min(40, width - 40, max(width_of(s.name) for s in cpu.shares)))
+    head = f"{'POD':<{name_width}}  {'CPU REQ':>8} {'USED':>7}   {'MEM REQ':>8} {'USED':>8}"
+    lines: list[Line] = [(Span(head[:width], "heading"),)]
+    for share in cpu.shares:
+        other = of_memory[share.key]
+        tone = "bar-chosen" if share.key == chosen else "name"
+        lines.append(
+            (
+                Span(sized(share.name, name_width), tone),
+                Span(f"  {_or_dash(cpu, share.requested):>8}"),
+                Span(f" {_or_dash(cpu, share.used):>7}", "soft"),
+                Span(f"   {_or_dash(memory, other.requested):>8}"),
+                Span(f" {_or_dash(memory, other.used):>8}", "soft"),
+            )
+        )
+    lines.append(())
+    return lines
+
+
+def _or_dash(gauge: Gauge, count: int | None) -> str:
+    return gauge.text(count) if count else "-"

@@ -1,0 +1,297 @@
+"""The node in full: its books, its pods, its past, its images, and who does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher
+
+from podtui.api.v1 import Pod
+from podtui.errors import PodtuiError
+from podtui.tui.actions.acting_screen import ActingScreen
+from podtui.tui.model import Changes
+from podtui.tui.node.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
+from podtui.tui.node.node_history_view import NodeHistoryView
+from podtui.tui.node.node_images import NodeImages
+from podtui.tui.node.node_overview import overview_lines
+from podtui.tui.node.node_tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
+from podtui.tui.node.nodes import Books, books_of
+from podtui.tui.node.what_if_view import WhatIfView
+from podtui.tui.overview.node_pane import node_state
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.pods.pod_tabs import TabBar, hidden_tabs
+from podtui.tui.pods.usage import Usage
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Row, Span
+from podtui.tui.widgets.live_screen import BackScreen
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
+
+NODE_TABS: Final = {
+    "overview": "Overview",
+    "pods": "Pods",
+    "history": "History",
+    "images": "Images",
+    "rejected": "Rejected",
+    "what-if": "What if",
+}
+PAUSE: Final = 0.5
+"""Seconds between two drawings: adding up a thousand pods for each change would be felt."""
+IMAGES_SECONDS: Final = 5.0
+OF_PODS: Final = frozenset(
+    binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
+) - {"undo", "new", "journal", "trash", "forwards"}
+"""What can be done where a pod is chosen alone."""
+PLOTS: Final = 14
+"""Rows left below the overview from which on they show what was used."""
+
+
+class NodeScreen(ActingScreen, BackScreen):
+    """Opens on ``tab``; of several nodes on that of the pod with the key ``pod``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "tab('overview')", "Overview", show=False, id="node.overview",
+                tooltip="Resources, conditions, the machine"),
+        Binding("2", "tab('pods')", "Pods", show=False, id="node.pods",
+                tooltip="What each pod asks for and uses"),
+        Binding("3", "tab('history')", "History", show=False, id="node.history",
+                tooltip="What the node used, from the last minutes to the last week"),
+        Binding("4", "tab('images')", "Images", show=False, id="node.images",
+                tooltip="The images on the engine's disk"),
+        Binding("5", "tab('rejected')", "Rejected", show=False, id="node.rejected",
+                tooltip="Pods that the node refused, and what they lack"),
+        Binding("6,w", "tab('what-if')", "What if", key_display="w", id="node.what-if",
+                tooltip="Would it fit? Type requests, or name a manifest"),
+        Binding("tab", "cycle(1)", "Next tab", show=False, id="node.next",
+                tooltip="Go to the next tab"),
+        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="node.before",
+                tooltip="Go to the tab before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    NodeScreen {
+        #tabs { background: $background; }
+        #content { height: 1fr; }
+        .part {
+            height: 1fr; border: round $pane-border; padding: 0 1; background: $background;
+            border-subtitle-color: $tone-muted; border-subtitle-background: $background;
+            &:focus { border: round $pane-border-focus; }
+        }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, tab: str = "overview", wish: str = "", pod: str = "") -> None:
+        super().__init__()
+        self._pod = pod
+        self._tab = tab
+        self._wish = wish
+        self._asks: dict[str, Ask] = {}
+        self._share_rows: dict[str, tuple[Ask, Usage | None, dict[str, int], Row]] = {}
+        self._books: Books | None = None
+        self._gauges: tuple[Gauge, ...] = ()
+        self._rejections: tuple[Rejection, ...] = ()
+        self._stale = True
+        self._drawn_at = 0.0
+        self._poke = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        self.pods = Table(SHARE_COLUMNS, sort="cpu-requested", descending=True, id="pods")
+        self.rejected = Table(REJECTED_COLUMNS, sort="name", id="rejected")
+        self.rejected.empty = ((Span("✔ No pod is rejected.", "good"),),)
+        self.images = NodeImages(id="images")
+        self.what_if = WhatIfView(id="what-if")
+        yield Bar(id="header")
+        yield TabBar(NODE_TABS)
+        with Container(id="content"), ContentSwitcher(initial=self._tab):
+            yield LinesView(id="overview", classes="part")
+            yield _part(self.pods)
+            yield _part(NodeHistoryView(id="history"))
+            yield _part(self.images)
+            yield _part(self.rejected)
+            yield self.what_if
+        yield Hints()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.action_tab(self._tab)
+        self.run_worker(self._ask_images(), name="images", group="images")
+
+    # --- what is chosen
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
+        pod = self.podtui.model.pods.get(table.cursor_key) if table is not None else None
+        return () if pod is None else (pod,)
+
+    def chosen_image(self) -> str:
+        image = self.images.chosen if self._tab == "images" else None
+        return "" if image is None else next(iter(image.names), image.id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in OF_PODS and self._tab not in ("pods", "rejected"):
+            return False
+        return super().check_action(action, parameters)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        if message.table in (self.pods, self.rejected):
+            self.podtui.push_screen(PodScreen(message.key, "overview"))
+
+    # --- what is shown
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if not self.opened:
+            return
+        for key in changes.pods - changes.measured:
+            pod = self.podtui.model.pods.get(key)
+            if pod is None:
+                self._asks.pop(key, None)
+                self._share_rows.pop(key, None)
+            else:
+                self._asks[key] = ask_of(pod)
+        self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
+        if not 0 <= now - self._drawn_at < PAUSE:
+            self._draw(now)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+
+    def _draw(self, now: float) -> None:
+        if not self.shown:
+            return
+        self._drawn_at = now
+        if self._stale:
+            self._reckon(now)
+        self._head()
+        if self._tab == "overview":
+            self._overview(now)
+        elif self._tab == "history":
+            self.query_one(NodeHistoryView).show_gauges(self._gauges)
+        elif self._tab == "images":
+            self.images.show_pulls(self.podtui.model.pods.values(), self.actions.pulls)
+        for table in (self.pods, self.images, self.rejected):
+            table.tick(now)
+
+    def _reckon(self, now: float) -> None:
+        """Add everything up anew."""
+        self._stale = False
+        model = self.podtui.model
+        self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
+        if books is None:
+            return
+        self._gauges = gauges(books.node, books.asks, model.usage, books.use)
+        self._rejections = rejections(books.asks, self._gauges)
+        allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
+        self.pods.replace(
+            self._share_row(ask, allocatable)
+            for ask in books.asks
+            if ask.active and ask.key in model.pods
+        )
+        refused = {rejection.key: rejection for rejection in self._rejections}
+        self.rejected.replace(
+            rejected_row(model.pods[key], rejection)
+            for key, rejection in refused.items()
+            if key in model.pods
+        )
+        if self._tab == "what-if":
+            self.what_if.node_changed(now)
+
+    def _share_row(self, ask: Ask, allocatable: dict[str, int]) -> Row:
+        """Made anew for a pod that changed, or uses other amounts."""
+        use = self.podtui.model.usage.get(ask.name)
+        kept = self._share_rows.get(ask.key)
+        if kept is not None and kept[0] is ask and kept[1:3] == (use, allocatable):
+            return kept[3]
+        row = share_row(self.podtui.model.pods[ask.key], use, allocatable)
+        self._share_rows[ask.key] = ask, use, allocatable, row
+        return row
+
+    def _head(self) -> None:
+        node = self._books.node if self._books is not None else None
+        if node is None:
+            head = (Span(" node ", "brand"), Span(" it has not reported itself yet", "muted"))
+        else:
+            ready, words = node_state(node)
+            head = (
+                Span(" node ", "brand"),
+                Span(f" {clean(node.metadata.name)} ", "name"),
+                Span("● " if ready else "✖ ", "good" if ready else "error"),
+                Span(words, "muted" if ready else "error"),
+            )
+        self.query_one("#header", Bar).show(head)
+        count = len(self._rejections)
+        self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
+
+    def _overview(self, now: float) -> None:
+        if self._books is not None:
+            node = self._books.node
+            view = self.query_one("#overview", LinesView)
+            width, height = max(20, view.size.width - 1), view.size.height
+            count = len(self._rejections)
+            lines = overview_lines(node, self._gauges, count, now, width, height)
+            several = self.podtui.model.server.capabilities.several_nodes
+            if (room := height - len(lines) - 1) >= PLOTS and not several:
+                past = self.query_one(NodeHistoryView)
+                past.show_gauges(self._gauges)
+                lines += [(), *past.history(width, room)]
+            view.show(lines)
+
+    async def _ask_images(self) -> None:
+        """Endless: ask while the tab is open."""
+        while True:
+            self._poke.clear()
+            here = self._tab == "images"
+            if here:
+                try:
+                    self.images.show_images(await self.podtui.client.images())
+                except PodtuiError as error:
+                    self.images.show_problem(str(error))
+            try:
+                async with asyncio.timeout(IMAGES_SECONDS if here else None):
+                    await self._poke.wait()
+            except TimeoutError:
+                continue
+
+    def on_node_images_changed(self, message: NodeImages.Changed) -> None:
+        self._poke.set()
+
+    # --- tabs
+
+    def action_tab(self, tab: str) -> None:
+        if tab == "what-if":
+            self.what_if.open(self._asked_file())
+        self._tab = tab
+        self._poke.set()
+        self.query_one(ContentSwitcher).current = tab
+        self._body().focus()
+        self._draw(self.podtui.now())
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self.refresh_bindings()
+
+    def _asked_file(self) -> str:
+        """What to ask about at once: the file of the rejected pod under the cursor."""
+        wish, self._wish = self._wish, ""
+        if not wish and self._tab == "rejected":
+            for pod in self.chosen_pods():
+                manifest = self.podtui.model.manifest_of(pod)
+                wish = "" if manifest is None else PurePosixPath(manifest.spec.path).name
+        return wish
+
+    def _body(self) -> Widget:
+        return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")
+
+    def action_cycle(self, step: int) -> None:
+        hidden = hidden_tabs(NODE_TABS, self)
+        names = [name for name in NODE_TABS if name not in hidden]
+        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+
+
+def _part(widget: Widget) -> Widget:
+    return widget.add_class("part")

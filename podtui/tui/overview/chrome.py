@@ -1,0 +1,223 @@
+"""What the header and the status line say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from podtui.api.v1 import Node
+from podtui.tui.model import Link, Model
+from podtui.tui.node.nodes import whole_node, whole_use
+from podtui.tui.overview.node_pane import node_state
+from podtui.tui.overview.totals import Totals
+from podtui.tui.pods.pod_status import GLYPHS, Family
+from podtui.tui.pods.usage import Usage, amount
+from podtui.tui.widgets.cells import Line, Span, line_width, sized, suffix, width_of
+from podtui.tui.widgets.format import cores, percent, size
+from podtui.tui.widgets.sanitize import clean
+
+WORDS: Final = {
+    Family.RUNNING: "running",
+    Family.UNREADY: "not ready",
+    Family.PENDING: "pending",
+    Family.INIT: "init",
+    Family.ERROR: "failing",
+    Family.TERMINATING: "terminating",
+    Family.COMPLETED: "completed",
+}
+_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
+
+
+def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
+    """(left, right): node and pods by state; cpu and memory as far as there is room to tell: what
+    is used, what is requested, and of how much."""
+    left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
+    node, use = model.node, model.node_use
+    if model.server.is_cluster:
+        from podtui.tui.overview.cluster_chrome import cluster_head
+
+        node, use = whole_node(model.nodes), whole_use(model)
+        left = list(cluster_head(model, max(40, width * 6 // 10)))
+    elif node is None:
+        if model.link is Link.LOST:
+            left += [Span("✖ agent lost", "error")]
+        else:
+            left += [Span("◔ starting the agent…", "init")]
+    else:
+        ready, text = node_state(node)
+        if model.link is Link.LOST:
+            left.append(Span("? ", "warning"))
+        else:
+            left.append(Span("● ", "good") if ready else Span("✖ ", "error"))
+        left.append(Span(clean(node.metadata.name), "name"))
+        room = 28 if ready else max(28, width - line_width(left) - 2)
+        left.append(Span(f" {sized(text, room).rstrip()}", "muted" if ready else "error"))
+    left.append(Span("   "))
+    amounts = node_amounts(node, use, totals)
+    right = meters(amounts, Detail.TINY)
+    counts = {family: count for family, count in totals.counts.items() if count}
+    for words in (True, False):
+        told = _states(counts, words=words)
+        if line_width(left) + line_width(told) + line_width(right) <= width:
+            break
+    for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT):
+        longer = meters(amounts, detail)
+        if line_width(left) + line_width(told) + line_width(longer) <= width:
+            right = longer
+            break
+    return (*left, *told), right
+
+
+def _states(counts: Mapping[Family, int], *, words: bool) -> Line:
+    spans: list[Span] = []
+    for family, count in counts.items():
+        spans.append(Span(f"{GLYPHS[family]} {count:,}", family.value))
+        spans.append(Span(f" {WORDS[family]}  " if words else "  ", "muted"))
+    return tuple(spans)
+
+
+class Detail(Enum):
+    """How much a meter says besides its bar."""
+
+    TINY = auto()
+    """Percent in use, without a bar."""
+    SHORT = auto()
+    """Percent in use."""
+    PERCENT = auto()
+    """And percent requested."""
+    LONG = auto()
+    """Amounts, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """One resource of the node, in milli cores or bytes; ``used`` None is not measured."""
+
+    name: str
+    used: int | None
+    requested: int
+    allocatable: int
+
+    def text(self, amount: int) -> str:
+        return cores(amount) if self.name == "cpu" else size(amount)
+
+
+def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[Amounts, ...]:
+    """Cpu and memory, where the node tells how much there is of them."""
+    if node is None:
+        return ()
+    used = {"cpu": use.cpu, "memory": use.memory} if use is not None else {}
+    found = [
+        Amounts(
+            name,
+            used.get(name),
+            requested,
+            amount(name, node.status.allocatable.get(name, node.status.capacity.get(name, "0"))),
+        )
+        for name, requested in (("cpu", totals.cpu), ("memory", totals.memory))
+    ]
+    return tuple(a for a in found if a.allocatable > 0)
+
+
+def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
+    """A bar of what is used for each, with a mark where what is requested ends."""
+    spans: list[Span] = []
+    for found in amounts:
+        plain = detail in (Detail.TINY, Detail.SHORT)
+        if found.used is None and plain:
+            continue
+        share = (found.used or 0) / found.allocatable
+        tone = "good" if share < 0.7 else "warning" if share < 0.9 else "error"
+        cells = {Detail.TINY: 0, Detail.LONG: 12}.get(detail, 6)
+        bar = meter(share, cells)
+        spans.append(Span(f" {'cpu' if found.name == 'cpu' else 'mem'} ", "muted"))
+        if plain:
+            spans.append(Span(bar, tone))
+        else:
+            mark = min(cells - 1, round(cells * found.requested / found.allocatable))
+            spans += [Span(bar[:mark], tone), Span("┃", "key"), Span(bar[mark + 1 :], tone)]
+        spans.append(Span(_words(found, detail) + " ", tone if detail is Detail.TINY else ""))
+    return tuple(spans)
+
+
+def _words(found: Amounts, detail: Detail) -> str:
+    used = "?" if found.used is None else percent(found.used, found.allocatable)
+    if detail is Detail.TINY:
+        return used
+    if detail is Detail.SHORT:
+        return f"{used:>4}"
+    if detail is Detail.PERCENT:
+        return f"{used:>4} ┃{percent(found.requested, found.allocatable)}"
+    amount = "?" if found.used is None else found.text(found.used)
+    return f" {amount} of {found.text(found.allocatable)} ┃{found.text(found.requested)} requested"
+
+
+def meter(share: float, cells: int) -> str:
+    """A bar in eighths of a cell."""
+    eighths = max(0, min(cells * 8, round(share * cells * 8)))
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(cells, "·")[:cells]
+
+
+def is_simulated(node: Node | None) -> bool:
+    """Whether the node says that nothing on it is real."""
+    if node is None:
+        return False
+    info = node.status.nodeInfo
+    return "SIMULATED" in (info.osImage if info else "") or any(
+        key.endswith("/simulated") and value == "true"
+        for key, value in (*node.metadata.labels.items(), *node.metadata.annotations.items())
+    )
+
+
+def status_line(model: Model, target: str, folder: str, width: int, *, simulated: bool) -> Line:
+    """Node, engine, agent and folder. Where room is short the words before them go, then the
+    beginning of the folder."""
+    if model.server.is_cluster:
+        from podtui.tui.overview.cluster_chrome import cluster_status
+
+        return cluster_status(model, model.namespace, width)
+    fake = simulated or is_simulated(model.node)
+    line = _status(model, folder, width, labels=True, simulated=fake)
+    if line_width(line) > width:
+        line = _status(model, folder, width, labels=False, simulated=fake)
+    if target and line_width(line) + 3 + width_of(target) <= width:
+        line = (*line, Span(" · ", "muted"), Span(target, "muted"))
+    return line
+
+
+def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: bool) -> Line:
+    node = model.node
+    info = node.status.nodeInfo if node is not None else None
+    spans = [Span(" SIMULATED ", "simulated"), Span(" ")] if simulated else [Span(" ")]
+
+    def add(label: str, text: str, tone: str = "soft") -> None:
+        if spans[-1].text.strip():
+            spans.append(Span(" · ", "muted"))
+        if labels:
+            spans.append(Span(f"{label} ", "muted"))
+        spans.append(Span(text, tone))
+
+    if node is not None:
+        add("node", clean(node.metadata.name))
+    if info is not None:
+        add("engine", clean(info.containerRuntimeVersion.replace("://", " ")))
+    if model.link is Link.CONNECTED:
+        add("agent", "connected", "good")
+    elif model.link is Link.STARTING:
+        add("agent", "starting…", "init")
+    else:
+        add("agent", sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error")
+    if folder:
+        room = width - line_width(spans) - 3
+        add("folder", clean(folder) if labels else from_end(clean(folder), max(8, room)))
+    return tuple(spans)
+
+
+def from_end(text: str, width: int) -> str:
+    """The end of a path, which tells more than its beginning."""
+    if width_of(text) <= width:
+        return text
+    return "…" + suffix(text, width - 1) if width > 1 else ""

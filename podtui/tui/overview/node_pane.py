@@ -1,0 +1,118 @@
+"""The pane of the node: its resources as bars, the pods' shares, and who was refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from podtui.api.v1 import Node
+from podtui.tui.model import Changes, Model
+from podtui.tui.node.nodes import books_of
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.pane import Pane, refused_text, waiting_text
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.tones import LinesView
+
+if TYPE_CHECKING:
+    from podtui.tui.node.node_gauges import Ask
+
+PAUSE: Final = 0.5
+"""Seconds between two drawings."""
+
+
+def node_state(node: Node) -> tuple[bool, str]:
+    """(ready, what to say): ``Ready``, or why not."""
+    pressures = [
+        c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
+    ]
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            if condition.status == "True":
+                return not pressures, clean(" ".join(["Ready", *pressures]))
+            return False, clean(f"NotReady: {condition.message or condition.reason}")
+    return False, "NotReady"
+
+
+class NodePane(Pane):
+    DEFAULT_CSS = """
+    NodePane > LinesView { height: 1fr; background: $background; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "screen.open_node('overview')", "Open", key_display="enter",
+                id="node-pane.open", tooltip="The node in full"),
+        Binding("w", "screen.open_node('what-if')", "What if", id="node-pane.what-if",
+                tooltip="Would it fit? Type requests, or name a manifest"),
+    ]  # fmt: skip
+    number = 4
+    name_ = "Node"
+
+    def __init__(self, model: Model, *, id: str) -> None:
+        super().__init__(id=id)
+        self._model = model
+        self._chosen = ""
+        self._start_error = ""
+        self._asks: dict[str, Ask] = {}
+        self._stale = False
+        self._drawn_at = 0.0
+        self.view = LinesView(id="node-view")
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def choose(self, key: str) -> None:
+        """Another pod is under the cursor: its shares stand out."""
+        if key != self._chosen:
+            self._chosen = key
+            self._draw()
+
+    def publish(self, changes: Changes, now: float, start_error: str) -> None:
+        from podtui.tui.node.node_gauges import ask_of
+
+        for key in changes.pods - changes.measured:
+            pod = self._model.pods.get(key)
+            if pod is None:
+                self._asks.pop(key, None)
+            else:
+                self._asks[key] = ask_of(pod)
+        self._start_error = start_error
+        self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
+        # Adding up a thousand pods for each of two hundred changes would be felt.
+        if self._stale and not 0 <= now - self._drawn_at < PAUSE:
+            self._drawn_at = now
+            self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.display:
+            return
+        self._stale = False
+        books = books_of(self._model, self._asks, self._model.pods.get(self._chosen))
+        if books is None:
+            waiting = waiting_text(self._model, self._start_error)
+            waiting = waiting or refused_text(self._model, Node)
+            self.view.show(
+                list(waiting) or [(Span("The node has not reported itself yet.", "muted"),)]
+            )
+            return
+        from podtui.tui.node.node_gauges import gauges, rejections
+        from podtui.tui.node.node_lines import node_lines
+
+        node = books.node
+        found = gauges(node, books.asks, self._model.usage, books.use)
+        refused = rejections(books.asks, found)
+        self.view.show(
+            node_lines(
+                found,
+                refused,
+                width=max(20, self.content_size.width - 3),
+                height=self.content_size.height,
+                chosen=self._chosen,
+            )
+        )
+        _, text = node_state(node)
+        detail = f"· {clean(node.metadata.name)} · {text}"
+        self.set_detail(detail + (f" · {len(refused)} rejected" if refused else ""))

@@ -1,0 +1,148 @@
+"""The main screen's prompt: filters of its tables, searches in its log, commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from podtui.tui.keys.completion import complete_filter
+from podtui.tui.logs.logs_pane import LogsPane
+from podtui.tui.model import Changes
+from podtui.tui.overview.pods_pane import PodsPane
+from podtui.tui.widgets.bars import Hints
+from podtui.tui.widgets.filters import FilterError, column_named, parse_filter
+from podtui.tui.widgets.live_screen import LiveScreen
+from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.table_pane import TablePane
+
+
+class PromptedScreen(LiveScreen):
+    """What the prompt needs to know of the panes is the main screen's to say."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
+                id="main.filter"),
+    ]  # fmt: skip
+
+    pods: PodsPane
+    logs: LogsPane
+
+    @property
+    def active(self) -> str:
+        """The pane with the keyboard."""
+        raise NotImplementedError
+
+    @property
+    def active_table(self) -> TablePane | None:
+        """The pane with the keyboard, if it has a table."""
+        raise NotImplementedError
+
+    def focus_of(self, name: str) -> Widget:
+        """What takes the keys of a pane."""
+        raise NotImplementedError
+
+    def action_pane(self, name: str) -> None:
+        """Give a pane the keyboard."""
+        raise NotImplementedError
+
+    def went(self) -> None:
+        """The view is another, worth coming back to."""
+        raise NotImplementedError
+
+    # --- asking
+
+    def action_filter(self) -> None:
+        prompt = self.query_one(Prompt)
+        pane = self.active_table
+        if self.active == "logs":
+            prompt.ask(Purpose.SEARCH)
+        elif pane is not None:
+            table = pane.table.set
+            prompt.ask(
+                Purpose.FILTER,
+                table.filter.text,
+                complete=lambda text: complete_filter(
+                    text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
+                ),
+                check=lambda text: self._fault_of(text, pane),
+            )
+        self._prompting(prompt.is_open)
+
+    def ask_command(self) -> None:
+        """Open the prompt for a command."""
+        prompt = self.query_one(Prompt)
+        prompt.ask(Purpose.COMMAND, words=self.podtui.command_words())
+        self._prompting(True)
+
+    def _prompting(self, on: bool) -> None:
+        self.query_one(Hints).display = not on
+        if not on:
+            self.set_focus(self.focus_of(self.active))
+
+    # --- answers
+
+    def _fault_of(self, text: str, pane: TablePane) -> FilterError | None:
+        try:
+            parse_filter(text, pane.table.columns)
+        except FilterError as error:
+            return error
+        return None
+
+    def filter_table(self, text: str) -> None:
+        """Filter the table that has the keyboard, the pods where none has. Raises `FilterError`."""
+        pane = self.active_table or self.pods
+        pane.filter_by(parse_filter(text, pane.table.columns))
+        self.publish(Changes(), self.podtui.now())
+
+    def on_prompt_changed(self, message: Prompt.Changed) -> None:
+        pane = self.active_table
+        if (
+            message.purpose is Purpose.FILTER
+            and pane is not None
+            and self._fault_of(message.text, pane) is None
+        ):
+            self.filter_table(message.text)
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table(message.text)
+            self.went()
+        elif message.purpose is Purpose.SEARCH:
+            self.logs.search(message.text)
+            self.logs.action_match(-1)
+        else:
+            self.podtui.run_command(message.text)
+
+    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table("")
+
+    # --- commands
+
+    def action_go(self, pane: str, text: str = "") -> None:
+        """Go to a pane; filter its table by ``text`` if that says anything."""
+        self.action_pane(pane)
+        if text and self.active_table is not None:
+            try:
+                self.filter_table(text)
+            except FilterError as error:
+                self.notify(str(error), severity="error", title="Filter", markup=False)
+            else:
+                self.went()
+
+    def action_sort_by(self, column: str) -> None:
+        """Sort the table by the column that somebody calls so."""
+        table = (self.active_table or self.pods).table
+        place = column_named(column, table.columns)
+        if place is None:
+            names = " ".join(c.names[0] for c in table.columns)
+            self.notify(f"The columns are {names}", severity="warning", markup=False)
+        else:
+            table.sort_by(table.columns[place].key)
+
+    def action_choose_columns(self) -> None:
+        (self.active_table or self.pods).action_columns()

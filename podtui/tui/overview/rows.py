@@ -1,0 +1,122 @@
+"""Events as rows of their table, and the words for pods, manifests and events that all rows use."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+from podtui.api.local import Manifest, Severity
+from podtui.api.v1 import Event, Pod
+from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.sanitize import clean
+
+EVENT_COLUMNS: Final = (
+    Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE),
+    Column("type", "TYPE", 40, shown=Shown.CHOSEN),
+    Column("reason", "REASON", 90, minimum=16, maximum=32, flexible=True),
+    Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
+           shown=Shown.CHOSEN),
+    Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
+    Column("source", "SOURCE", 30, maximum=24, shown=Shown.WIDE),
+    Column("message", "MESSAGE", 100, minimum=30, maximum=2000, flexible=True, filling=True),
+)  # fmt: skip
+MANIFEST_KEY: Final = "manifest:"
+"""What the keys of manifest rows begin with."""
+
+
+def pod_key(pod: Pod) -> str:
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def pod_label(pod: Pod) -> str:
+    """The name, with its namespace where that is not the usual one."""
+    name = clean(pod.metadata.name)
+    namespace = pod.metadata.namespace
+    return name if namespace in ("", "default") else f"{clean(namespace)}/{name}"
+
+
+def place_of(manifest: Manifest) -> str:
+    """``FILE:LINE:COLUMN`` of the first error, or of the first remark; else the file's name."""
+    found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
+    name = clean(PurePosixPath(manifest.spec.path).name or manifest.metadata.name)
+    for diagnostic in found:
+        if diagnostic.line is not None:
+            column = f":{diagnostic.column}" if diagnostic.column is not None else ""
+            return f"{name}:{diagnostic.line}{column}"
+    return name
+
+
+def manifest_message(manifest: Manifest) -> str:
+    """The first thing to say about it, with what to write instead."""
+    found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
+    if not found:
+        return clean(manifest.status.message)
+    first = found[0]
+    where = f"{first.field}: " if first.field and first.field not in first.message else ""
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    fix = f" → {first.fix}" if first.fix else ""
+    return clean(f"{where}{first.message}{fix}{more}")
+
+
+def event_key(event: Event) -> str:
+    return f"{event.metadata.namespace}/{event.metadata.name}"
+
+
+def last_seen(event: Event) -> float:
+    """Epoch seconds, from the finest time that the event has."""
+    series = event.series.lastObservedTime if event.series else None
+    for moment in (series, event.lastTimestamp, event.eventTime, event.firstTimestamp):
+        found = epoch(moment)
+        if found is not None:
+            return found
+    return epoch(event.metadata.creationTimestamp) or 0.0
+
+
+def event_count(event: Event) -> int:
+    return (event.series.count if event.series else None) or event.count or 1
+
+
+def event_object(event: Event) -> str:
+    """The pod, with the container where the event names one; the node by its kind."""
+    involved = event.involvedObject
+    if involved.kind == "Node":
+        return f"node {clean(involved.name)}"
+    _, brace, rest = involved.fieldPath.partition("{")
+    container = clean(rest.removesuffix("}")) if brace else ""
+    return clean(involved.name) + (f"/{container}" if container else "")
+
+
+def event_row(event: Event) -> Row:
+    """The cells of `EVENT_COLUMNS`. Events of one second keep the order they were written in."""
+    warning = event.type == "Warning"
+    count = event_count(event)
+    seen = last_seen(event)
+    kind, reason, about = clean(event.type), clean(event.reason), event_object(event)
+    source = clean(event.source.component if event.source else "") or clean(
+        event.reportingComponent
+    )
+    message = clean(event.message.strip())
+    version = event.metadata.resourceVersion
+    order = int(version) if version.isdecimal() else 0
+    tone = "warning" if warning else "muted"
+    return Row(
+        event_key(event),
+        (
+            Cell("", "muted", seen),
+            Cell(kind, tone),
+            Cell(
+                f"{'▲' if warning else '·'} {reason}" + (f" ×{count}" if count > 1 else ""),
+                "warning" if warning else "reason",
+            ),
+            Cell(str(count), "muted"),
+            Cell(about, "muted"),
+            Cell(source, "muted"),
+            Cell(message, "" if warning else "soft"),
+        ),
+        ((seen, order), kind, reason, count, natural_key(about), source, message),
+        (seen, kind, reason, float(count), about, source, message),
+        search=f"{event.type} {reason} {about} {message}",
+        fault=warning,
+    )

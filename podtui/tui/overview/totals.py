@@ -1,0 +1,50 @@
+"""Sums over all pods, kept as pods change: how many are in which state, what they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.v1 import Pod
+from podtui.tui.pods.pod_rows import STATUS, Asked
+from podtui.tui.pods.pod_status import Family
+from podtui.tui.pods.usage import is_active
+from podtui.tui.widgets.cells import Row
+
+FAMILIES: Final = {family.value: family for family in Family}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    family: Family
+    cpu: int
+    memory: int
+
+
+class Totals:
+    """``counts`` by family; ``cpu`` in milli cores and ``memory`` in bytes are requested."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(Family, 0)
+        self.cpu = 0
+        self.memory = 0
+        self._parts: dict[str, _Part] = {}
+
+    def put(self, pod: Pod, row: Row, ask: Asked) -> None:
+        """A pod came or changed; ``row`` is how it is shown."""
+        self.drop(row.key)
+        holds = is_active(pod)
+        part = _Part(FAMILIES[row.cells[STATUS].tone], holds * ask.cpu, holds * ask.memory)
+        self._parts[row.key] = part
+        self._add(part, 1)
+
+    def drop(self, key: str) -> None:
+        """A pod went."""
+        part = self._parts.pop(key, None)
+        if part is not None:
+            self._add(part, -1)
+
+    def _add(self, part: _Part, sign: int) -> None:
+        self.counts[part.family] += sign
+        self.cpu += sign * part.cpu
+        self.memory += sign * part.memory

@@ -1,0 +1,1 @@
+"""Pods: their rows, and the screen of one pod with its tabs."""

@@ -1,0 +1,120 @@
+"""What differs between a pod's file, its record and its containers: nothing, in steady state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.pods import all_containers
+from podtui.api.quantity import parse_quantity
+from podtui.api.v1 import ContainerStatus, Pod, PodCondition, ResourceRequirements
+from podtui.tui.overview.rows import place_of
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.format import ago
+from podtui.tui.widgets.sanitize import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference: ``what`` differs, from which to which; ``since`` when (RFC 3339, empty where
+    nobody knows); ``then`` is what podtui will do about it."""
+
+    what: str
+    then: str
+    since: str = ""
+
+
+def drifts(pod: Pod, manifest: Manifest | None) -> tuple[Drift, ...]:
+    """All of them, as far as the pod's record and that of its file tell."""
+    return (*_of_file(manifest), *_of_amounts(pod))
+
+
+def drift_lines(found: tuple[Drift, ...], now: float) -> Iterator[Line]:
+    """``▲ main limits.cpu: file 100m, container 500m · since 3m ago · …``."""
+    for drift in found:
+        when = f" · since {ago(drift.since, now)}" if drift.since else ""
+        yield (
+            Span("▲ ", "warning"),
+            Span(clean(drift.what)),
+            Span(when, "muted"),
+            Span(f" · {clean(drift.then)}", "soft"),
+        )
+
+
+def _of_file(manifest: Manifest | None) -> Iterator[Drift]:
+    if manifest is not None and manifest.status.state is ManifestState.LAST_GOOD:
+        yield Drift(
+            f"{place_of(manifest)} is broken: its last good version runs",
+            "the file is taken up once it is mended",
+        )
+
+
+def _of_amounts(pod: Pod) -> Iterator[Drift]:
+    """Resizes that are not carried out, else amounts that somebody else changed."""
+    amounts = ", ".join(_amounts(pod))
+    resizes = tuple(_resizes(pod, amounts))
+    if resizes:
+        yield from resizes
+    elif amounts:
+        yield Drift(amounts, "left alone; the file's comes back with the container's next start")
+
+
+def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending" and condition.status == "True":
+            yield _pending(condition, amounts)
+        elif condition.type == "PodResizeInProgress" and condition.status == "True":
+            said = f": {condition.message}" if condition.message else ""
+            then = "tried again" if condition.reason == "Error" else "being carried out"
+            what = f"a resize is not done{said}"
+            yield Drift(
+                f"{what} ({amounts})" if amounts else what, then, condition.lastTransitionTime or ""
+            )
+
+
+def _pending(condition: PodCondition, amounts: str) -> Drift:
+    # Why it waits is long, and stands among the conditions.
+    said = amounts or condition.message
+    waits = condition.reason != "Infeasible"
+    return Drift(
+        f"a resize {'waits' if waits else 'cannot be'}: {said}",
+        "tried again when there is room" if waits else "not tried again: change the file",
+        condition.lastTransitionTime or "",
+    )
+
+
+def _amounts(pod: Pod) -> Iterator[str]:
+    statuses = {
+        status.name: status
+        for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    }
+    for _, container in all_containers(pod):
+        status = statuses.get(container.name)
+        if status is None or status.state.running is None:
+            continue
+        for kind, asked, held in _kinds(container.resources, status):
+            for resource in ("cpu", "memory"):
+                if differ(asked.get(resource), held.get(resource)):
+                    yield (
+                        f"{container.name} {kind}.{resource}: file {asked.get(resource, 'none')},"
+                        f" container {held.get(resource, 'none')}"
+                    )
+
+
+def _kinds(
+    asked: ResourceRequirements, status: ContainerStatus
+) -> Iterator[tuple[str, Mapping[str, str], Mapping[str, str]]]:
+    if status.resources is not None:
+        yield "requests", asked.requests, status.resources.requests
+        yield "limits", asked.limits, status.resources.limits
+
+
+def differ(asked: str | None, held: str | None) -> bool:
+    """Whether two quantities are other amounts. What is not told is no difference."""
+    if asked is None or held is None:
+        return False
+    try:
+        return parse_quantity(asked) != parse_quantity(held)
+    except ValueError:
+        return asked != held

@@ -1,0 +1,1 @@
+"""Pods as a tree, down to ports and mounts."""

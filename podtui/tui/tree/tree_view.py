@@ -1,0 +1,165 @@
+"""What the tree shows of the model: rows by pod, made anew only where something changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from podtui.api.v1 import Pod
+from podtui.tui.model import Changes, Model
+from podtui.tui.tree.tree import (
+    FILES,
+    NOWHERE,
+    Item,
+    file_items,
+    files_item,
+    node_item,
+    pod_head,
+    pod_items,
+    pod_order,
+)
+from podtui.tui.tree.tree_rows import is_folded, rows_in_sight, tree_row
+from podtui.tui.widgets.cells import Row
+from podtui.tui.widgets.filters import ALL, Filter
+
+
+class TreeView:
+    """Rows of a `Model`. ``shown`` are the items in sight by their keys."""
+
+    def __init__(self, model: Model, wanted: Filter = ALL) -> None:
+        self._model = model
+        self.filter = wanted
+        self.folds: dict[str, bool] = {}
+        self.shown: dict[str, Item] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
+        """The keys of the rows in sight, by pod; `FILES` for those of the files."""
+        self._heads: dict[str, Item] = {}
+        self._items: dict[str, tuple[Pod, str, tuple[Item, ...]]] = {}
+        """By pod: all that is in it, and the pod and the node that it was made of."""
+        self._rows: dict[tuple[str, bool], tuple[Item, Row]] = {}
+        """By key and whether it is folded: the row, and the item that it was made of."""
+
+    # --- changes
+
+    def update(self, changes: Changes, now: float) -> tuple[list[Row], list[str]]:
+        """(rows that are new or changed, keys of rows that went)."""
+        rows: list[Row] = []
+        gone: list[str] = []
+        for key in changes.pods:
+            self._take(key, list(self._pod(key, now)), rows, gone)
+        if changes.pods or changes.manifests:
+            self._take(FILES, list(self._files(now)), rows, gone)
+        if changes.pods or changes.node:
+            self._take(NOWHERE, list(self._nodes()), rows, gone)
+        return rows, gone
+
+    def all(self, now: float) -> list[Row]:
+        """Every row in sight, made anew."""
+        self.shown, self._of, self._heads = {}, {}, {}
+        return self.update(self._model.everything(), now)[0]
+
+    def _take(
+        self, name: str, found: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
+    ) -> None:
+        keys = tuple(item.key for item, _ in found)
+        kept = set(keys)
+        for key in self._of.get(name, ()):
+            if key not in kept:
+                gone.append(key)
+                self.shown.pop(key, None)
+        self._of[name] = keys
+        for item, row in found:
+            self.shown[item.key] = item
+            rows.append(row)
+
+    # --- parts
+
+    def _node_of(self, pod: Pod) -> str:
+        """Pods of an agent are all on its node, also those that it has not taken in yet."""
+        home = self._model.home_of(pod)
+        return home.metadata.name if home is not None else pod.spec.nodeName
+
+    def _pod(self, key: str, now: float) -> Iterator[tuple[Item, Row]]:
+        pod = self._model.pods.get(key)
+        if pod is None:
+            self._forget(key)
+            return
+        node = self._node_of(pod)
+        head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node))
+        if self.is_folded_away(head.parent):
+            return
+        # What is below a folded pod is not even looked at, where no filter asks for it.
+        bare = not self.filter.text and is_folded(head, self.folds)
+        items = (head,) if bare else self._all_of(key, pod, node)
+        yield from self._seen(items, now)
+
+    def _all_of(self, key: str, pod: Pod, node: str) -> tuple[Item, ...]:
+        known = self._items.get(key)
+        if known is None or known[0] is not pod or known[1] != node:
+            known = self._items[key] = (pod, node, pod_items(pod, node))
+        return known[2]
+
+    def _forget(self, key: str) -> None:
+        self._heads.pop(key, None)
+        for item in self._items.pop(key, (None, "", ()))[2]:
+            for folded in (False, True):
+                self._rows.pop((item.key, folded), None)
+
+    def _seen(self, items: Sequence[Item], now: float) -> list[tuple[Item, Row]]:
+        return rows_in_sight(items, self.folds, self.filter, now, self._row)
+
+    def _row(self, item: Item, folded: bool) -> Row:
+        known = self._rows.get((item.key, folded))
+        if known is None or known[0] is not item:
+            known = self._rows[item.key, folded] = (item, tree_row(item, folded))
+        return known[1]
+
+    def is_folded_away(self, node: str) -> bool:
+        return self.folds.get(node.removeprefix(NOWHERE), False)
+
+    def _nodes(self) -> Iterator[tuple[Item, Row]]:
+        pods = Counter(head.parent for head in self._heads.values())
+        faults = Counter(head.parent for head in self._heads.values() if head.fault)
+        names = {NOWHERE + name for name in self._model.nodes} | pods.keys()
+        for key in names:
+            name = key.removeprefix(NOWHERE)
+            item = node_item(name, self._model.nodes.get(name), pods[key], faults[key])
+            yield item, tree_row(item, is_folded(item, self.folds))
+
+    def _files(self, now: float) -> Iterator[tuple[Item, Row]]:
+        manifests = self._model.manifests
+        if not manifests:
+            return
+        head = files_item(len(manifests))
+        if not self.filter.text and is_folded(head, self.folds):
+            yield head, tree_row(head, True)
+            return
+        by_name = {(p.metadata.namespace, p.metadata.name): p for p in self._model.pods.values()}
+        items = [head]
+        for manifest in manifests.values():
+            status = manifest.status
+            pod = self._model.pods.get(status.podUID)
+            items += file_items(manifest, pod or by_name.get((status.podNamespace, status.podName)))
+        yield from self._seen(items, now)
+
+    # --- folding
+
+    def fold(self, key: str, folded: bool) -> None:
+        item = self.shown.get(key)
+        if item is not None:
+            self.folds[item.path] = folded
+
+    def fold_all(self, folded: bool) -> None:
+        """Everything open, or pods and files alone in sight."""
+        self.folds = {}
+        for head in self._heads.values():
+            self.folds[head.path] = folded
+        if not folded:
+            self.folds[FILES] = False
+
+    def nearest(self, key: str, before: dict[str, Item]) -> str:
+        """A row that is in sight, else the next above it that is."""
+        while key and key not in self.shown:
+            item = before.get(key)
+            key = item.parent if item is not None else ""
+        return key

@@ -1,0 +1,143 @@
+"""Why a pod is as it is, on a line or two: the first thing that one wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from podtui.api.local import Manifest
+from podtui.api.printing import ending
+from podtui.api.times import short_duration
+from podtui.api.v1 import Pod
+from podtui.tui.model import Model
+from podtui.tui.overview.rows import manifest_message, place_of
+from podtui.tui.pods.pod_status import pod_status_line
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.format import epoch
+from podtui.tui.widgets.sanitize import clean
+from podtui.why import Diagnosis, Facts, Health, diagnose
+
+FRESH_SECONDS: Final = 2.0
+"""An explanation is made anew after so long at the latest."""
+GLYPHS: Final = {
+    Health.HEALTHY: ("●", "running"),
+    Health.DONE: ("✔", "completed"),
+    Health.WAITING: ("◔", "pending"),
+    Health.BROKEN: ("✖", "error"),
+}
+
+
+def facts_of(
+    model: Model, pod: Pod, now: float, logs: Mapping[str, tuple[str, ...]] | None = None
+) -> Facts:
+    """What the screen knows of a pod."""
+    return Facts(
+        pod=pod,
+        now=now,
+        events=tuple(model.events_of(pod)),
+        manifest=model.manifest_of(pod),
+        node=model.home_of(pod),
+        others=tuple(model.neighbours_of(pod)),
+        logs=logs or {},
+    )
+
+
+class Explanations:
+    """The line for the pod under the cursor, kept while nothing that it says may have changed."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._basis: tuple[object, ...] = ()
+        self._well = False
+        self._line: Line = ()
+
+    def of(self, pod: Pod, now: float) -> Line:
+        model = self._model
+        # What is well stays so until the pod changes; what is waited for may take too long.
+        turn = None if self._well else now // FRESH_SECONDS
+        basis = (pod, model.home_of(pod), len(model.events), turn)
+        if len(basis) != len(self._basis) or any(
+            a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
+        ):
+            facts = facts_of(model, pod, now)
+            said = diagnose(facts)
+            self._well = said.health is Health.HEALTHY
+            self._basis = (*basis[:-1], None if self._well else now // FRESH_SECONDS)
+            self._line = _told(facts, said)
+        return self._line
+
+
+def explain_pod(facts: Facts) -> Line:
+    """What holds the pod up and what mends it, or what it runs where all is well."""
+    return _told(facts, diagnose(facts))
+
+
+def _told(facts: Facts, said: Diagnosis) -> Line:
+    if said.health is Health.DONE:
+        return _endings(facts.pod, facts.now)
+    if said.health is Health.HEALTHY:
+        return _contents(facts.pod)
+    return (*_cause(facts.pod, said), *_cure(said))
+
+
+def _cause(pod: Pod, said: Diagnosis) -> Line:
+    rejected = pod_status_line(pod).rejected
+    head = (Span("rejected ", "error"),) if rejected else ()
+    return (*head, Span(clean(said.title)))
+
+
+def _cure(said: Diagnosis) -> Line:
+    if said.fixes:
+        return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
+    return (Span("  X ", "hint-key"), Span("tells more", "muted"))
+
+
+def _endings(pod: Pod, now: float) -> Line:
+    spans: list[Span] = []
+    for status in pod.status.containerStatuses:
+        ended = status.state.terminated
+        if ended is None:
+            continue
+        when = epoch(ended.finishedAt)
+        ago = f" {short_duration(now - when)} ago" if when is not None else ""
+        reason = "" if ended.exitCode == 0 else f" ({clean(ending(ended))})"
+        spans += [
+            Span("  ·  " if spans else "", "muted"),
+            Span(clean(status.name) + " ", "key"),
+            Span(f"ended with exit code {ended.exitCode}{reason}{ago}", "soft"),
+        ]
+    return tuple(spans) or _contents(pod)
+
+
+def _contents(pod: Pod) -> Line:
+    spans: list[Span] = []
+    for container in pod.spec.containers:
+        if spans:
+            spans.append(Span("  ·  ", "muted"))
+        spans.append(Span(clean(container.name) + " ", "key"))
+        spans.append(Span(clean(container.image), "soft"))
+    return tuple(spans)
+
+
+def explain_manifest(manifest: Manifest) -> Line:
+    """What is wrong with a file, and what podtui does about it."""
+    state = manifest.status.message
+    return (
+        Span(place_of(manifest) + " ", "key"),
+        Span(manifest_message(manifest)),
+        Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
+    )
+
+
+def health_word(health: Health) -> Line:
+    """A glyph and a word for how a pod is."""
+    glyph, tone = GLYPHS[health]
+    return (Span(f"{glyph} {health}", tone),)
+
+
+def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:
+    """The one that its manifest asks for, else the last that came."""
+    for pod in pods:
+        if uid and pod.metadata.uid == uid:
+            return pod
+    return pods[-1] if pods else None

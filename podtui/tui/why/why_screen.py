@@ -1,0 +1,200 @@
+"""Why a pod does not run: the cause, the evidence, the line to change, and the fix at a key."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.client.protocol import LogQuery
+from podtui.errors import PodtuiError
+from podtui.tui.actions.acting_screen import ActingScreen
+from podtui.tui.model import Changes
+from podtui.tui.overview.rows import place_of, pod_label
+from podtui.tui.why.why import facts_of, health_word, newest_of
+from podtui.tui.why.why_follow import Applied, apply_fix, progress
+from podtui.tui.why.why_lines import WhyView, why_lines
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.live_screen import BackScreen
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.tones import LinesView
+from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
+
+LOG_LINES = 8
+
+
+class WhyScreen(ActingScreen, BackScreen):
+    """For a pod, by namespace and name, so that it stays with the one that comes after a fix; or
+    for a file of the folder that gives none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "apply", "Apply the fix", id="why.apply",
+                tooltip="Write the fix that is shown into the manifest"),
+        Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
+        Binding("N", "next(-1)", "Fix before", show=False, id="why.before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    WhyScreen #why-text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
+        border-title-color: $pane-title-focus; background: $background; }
+    """
+    AUTO_FOCUS = "#why-text"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply", "why.next"})
+
+    def __init__(self, pod: Pod | None, file: str = "") -> None:
+        super().__init__()
+        self._name_ = (pod.metadata.namespace, pod.metadata.name) if pod is not None else None
+        self._file = file
+        self._pod = pod
+        self._chosen = 0
+        self._applied: Applied | None = None
+        self._said: Diagnosis | None = None
+        self._logs: dict[str, tuple[str, ...]] = {}
+        self._log_of: tuple[object, ...] = ()
+        self._log_problem = ""
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield LinesView(id="why-text")
+        yield Hints()
+
+    # --- what it is about
+
+    @property
+    def manifest(self) -> Manifest | None:
+        model = self.podtui.model
+        if self._file:
+            return model.manifests.get(self._file)
+        found = model.manifest_of(self._pod) if self._pod is not None else None
+        return found
+
+    def _find(self) -> Pod | None:
+        """The pod as it is now, or its successor; as it was last seen when it is gone."""
+        model, manifest = self.podtui.model, self.manifest
+        name = self._name_
+        if manifest is not None and name is None and manifest.status.podName:
+            name = (manifest.status.podNamespace, manifest.status.podName)
+        pods = [p for p in model.pods.values() if (p.metadata.namespace, p.metadata.name) == name]
+        found = newest_of(pods, manifest.status.podUID if manifest is not None else "")
+        if found is not None:
+            self._pod, self._name_ = found, name
+        return found
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        return (self._pod,) if self._pod is not None else ()
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        return (self.manifest,) if self.manifest is not None else ()
+
+    # --- what is shown
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if self.shown:
+            self._draw(now)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+
+    def _draw(self, now: float) -> None:
+        if not self.shown:
+            return
+        pod, manifest = self._find(), self.manifest
+        said = self._diagnose(pod, manifest, now)
+        if said is None:
+            self._header((Span("is gone", "warning"),))
+            return
+        if self._said is None or (said.cause, said.fixes) != (self._said.cause, self._said.fixes):
+            self._chosen = 0
+        self._said = said
+        self._header(health_word(said.health))
+        view = self.query_one("#why-text", LinesView)
+        shown = WhyView(
+            said,
+            manifest,
+            now,
+            self._chosen,
+            readonly=self.actions.readonly,
+            progress=progress(self._applied, manifest, pod, said) if self._applied else (),
+            log_problem=self._log_problem,
+        )
+        view.show(why_lines(shown, view.size.width - 1, view.size.height))
+        self.refresh_bindings()
+        if pod is not None:
+            self._ask_log(pod, said)
+
+    def _diagnose(self, pod: Pod | None, manifest: Manifest | None, now: float) -> Diagnosis | None:
+        if pod is not None:
+            return diagnose(facts_of(self.podtui.model, pod, now, self._logs))
+        return diagnose_manifest(manifest) if manifest is not None else None
+
+    def _header(self, state: Line) -> None:
+        label = pod_label(self._pod) if self._pod is not None else ""
+        if not label and self.manifest is not None:
+            label = place_of(self.manifest)
+        head = (Span(" why ", "brand"), Span(f" {clean(label or self._file)} ", "name"), *state)
+        self.query_one("#header", Bar).show(head)
+
+    # --- the log
+
+    def _ask_log(self, pod: Pod, said: Diagnosis) -> None:
+        """Fetch the last lines of the container that it is about, once for each of its ends."""
+        statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+        status = next((s for s in statuses if s.name == said.container), None)
+        if not said.wants_log or status is None:
+            return
+        runs = status.state.running is not None
+        end = status.lastState.terminated if runs else None
+        basis = (pod.metadata.uid, status.name, status.restartCount, status.containerID, runs)
+        if basis == self._log_of:
+            return
+        self._log_of = basis
+        previous = runs and end is not None and said.health is Health.BROKEN and status.ready
+        query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
+                         timestamps=False)  # fmt: skip
+        self.run_worker(self._fetch(pod, query), group="why-log", exclusive=True)
+
+    async def _fetch(self, pod: Pod, query: LogQuery) -> None:
+        lines: list[str] = []
+        try:
+            meta = pod.metadata
+            async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
+                lines += (line.decode(errors="replace") for line in batch)
+        except PodtuiError as error:
+            self._log_problem = f"no log: {error}"
+        else:
+            self._log_problem = ""
+            self._logs = {query.container: tuple(lines[-LOG_LINES:])}
+        self._draw(self.podtui.now())
+
+    # --- the fix
+
+    def _fix(self) -> Fix | None:
+        fixes = self._said.fixes if self._said is not None else ()
+        return fixes[self._chosen % len(fixes)] if fixes else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "apply":
+            return self._fix() is not None and not self.actions.readonly
+        if action == "next":
+            return self._said is not None and len(self._said.fixes) > 1
+        return super().check_action(action, parameters)
+
+    def action_next(self, step: int) -> None:
+        self._chosen += step
+        self._draw(self.podtui.now())
+
+    def action_apply(self) -> None:
+        fix, manifest, said = self._fix(), self.manifest, self._said
+        if fix is None or manifest is None or said is None:
+            return
+
+        async def apply() -> None:
+            text = await apply_fix(manifest, fix)
+            self._applied = Applied(fix.title, said.cause, text)
+            self.actions.tell(f"{fix.title}: written", title=manifest.metadata.name)
+            self._draw(self.podtui.now())
+
+        self.actions.start("Fix", apply)

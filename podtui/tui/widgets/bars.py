@@ -1,0 +1,137 @@
+"""The lines around the panes: header, key hints, status. Each draws one row of spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from textual import events
+from textual.app import App
+from textual.screen import Screen
+from textual.signal import Signal
+from textual.strip import Strip
+
+from podtui.tui.keys.key_names import UNBOUND
+from podtui.tui.widgets.cells import Line, Span, line_width
+from podtui.tui.widgets.tones import Toned
+
+ALWAYS: Final = frozenset(
+    {"app.help", "help", "app.quit", "quit", "app.command", "command", "back", "menu"}
+)
+"""Actions whose keys are named at the right end whatever has the focus."""
+
+
+class Bar(Toned):
+    """One row: ``left`` from the left, ``right`` from the right, the right one first to be cut
+    where both do not fit."""
+
+    DEFAULT_CSS = "Bar { height: 1; width: 1fr; background: $surface; }"
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.left: Line = ()
+        self.right: Line = ()
+
+    def show(self, left: Line, right: Line = ()) -> None:
+        """Equal lines cost nothing."""
+        if (left, right) != (self.left, self.right):
+            self.left, self.right = left, right
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        base = self.base
+        left = Strip(self.segments(self.left, base))
+        right = Strip(self.segments(self.right, base))
+        room = width - left.cell_length
+        if right.cell_length > room:
+            return left.crop_extend(0, width, base)
+        return Strip.join([left.extend_cell_length(width - right.cell_length, base), right])
+
+
+class Hints(Bar):
+    """The keys that do something here and now; a click on one presses it."""
+
+    def __init__(self, *, id: str = "hints") -> None:
+        super().__init__(id=id)
+        self._keys: list[tuple[int, int, str]] = []
+
+    def on_mount(self) -> None:
+        updated = cast("Signal[Screen[Any]]", cast("Any", self.screen).bindings_updated_signal)
+        updated.subscribe(self, self._changed)
+        self._changed(self.screen)
+
+    def on_resize(self) -> None:
+        self._changed(self.screen)
+
+    def _changed(self, screen: Screen[Any]) -> None:
+        if not self.is_mounted:
+            return
+        here: list[KeyHint] = []
+        always: list[KeyHint] = []
+        for hint in key_hints(screen):
+            (always if hint.action in ALWAYS else here).append(hint)
+        room = self.size.width - sum(line_width(hint.spans) for hint in always)
+        spans: list[Span] = []
+        self._keys = []
+        used = 0
+        for hint in here:
+            wide = line_width(hint.spans)
+            if used + wide > room:
+                break
+            self._keys.append((used, used + wide, hint.key))
+            spans += hint.spans
+            used += wide
+        right: list[Span] = []
+        used = room
+        for hint in always:
+            wide = line_width(hint.spans)
+            self._keys.append((used, used + wide, hint.key))
+            right += hint.spans
+            used += wide
+        self.show(tuple(spans), tuple(right))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.button != 1:
+            return
+        for left, right, key in self._keys:
+            if left <= event.x < right:
+                self.app.simulate_key(key)  # pyright: ignore[reportUnknownMemberType]
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHint:
+    key: str
+    shown: str
+    words: str
+    action: str
+    id: str
+
+    @property
+    def spans(self) -> Line:
+        return (Span(f" {self.shown}", "hint-key"), Span(f" {self.words} ", "muted"))
+
+
+def key_hints(screen: Screen[Any]) -> list[KeyHint]:
+    """Every binding that wants to be seen: what the screen puts first, then the nearest to the
+    focus."""
+    seen: set[str] = set()
+    found: list[KeyHint] = []
+    app = cast("App[Any]", cast("Any", screen).app)
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        usable = binding.show and active.enabled and binding.key != UNBOUND
+        if usable and binding.action not in seen:
+            seen.add(binding.action)
+            found.append(
+                KeyHint(
+                    binding.key,
+                    app.get_key_display(binding),
+                    binding.description,
+                    binding.action,
+                    binding.id or "",
+                )
+            )
+    first: frozenset[str] = getattr(screen, "FIRST_HINTS", frozenset())
+    return sorted(found, key=lambda hint: hint.id not in first)

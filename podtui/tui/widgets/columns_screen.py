@@ -1,0 +1,107 @@
+"""Ticks the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from podtui.tui.widgets.cells import Column, Line, Span, sized
+from podtui.tui.widgets.column_choice import ColumnChoice, most_important
+from podtui.tui.widgets.tones import LinesView
+
+
+class ColumnsScreen(ModalScreen[ColumnChoice | None]):
+    """Gives the choice back; None where it was cancelled."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="columns.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="columns.down"),
+        Binding("space", "tick", "Tick", id="columns.tick", tooltip="Show the column, or not"),
+        Binding("r", "reset", "As at first", id="columns.reset", tooltip="As it was at first"),
+        Binding("enter", "apply", "Use", id="columns.apply", tooltip="Show these columns"),
+        Binding("escape,q", "cancel", "Cancel", id="columns.cancel", tooltip="Leave all as it is"),
+    ]
+    DEFAULT_CSS = """
+    ColumnsScreen {
+        align: center middle;
+        & > LinesView {
+            width: 48; height: auto; max-height: 90%;
+            border: round $pane-border-focus; background: $background; padding: 0 1;
+            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
+        }
+    }
+    """
+
+    def __init__(self, columns: Sequence[Column], choice: ColumnChoice) -> None:
+        super().__init__()
+        self._columns = columns
+        self.choice = choice
+        self._place = 0
+
+    def compose(self) -> ComposeResult:
+        view = LinesView(id="columns")
+        view.border_title = " Columns "
+        view.border_subtitle = " space · enter · r as at first · esc "
+        yield view
+
+    def on_mount(self) -> None:
+        self.view.styles.height = len(self._columns) + 2
+        self._draw()
+
+    @property
+    def view(self) -> LinesView:
+        return self.query_one(LinesView)
+
+    def _draw(self) -> None:
+        self.view.show(column_lines(self._columns, self.choice, self._place))
+        self.view.scroll_to(y=max(0, self._place - self.view.size.height + 1), animate=False)
+
+    def action_move(self, step: int) -> None:
+        self._place = max(0, min(len(self._columns) - 1, self._place + step))
+        self._draw()
+
+    def action_tick(self) -> None:
+        self.choice = self.choice.toggled(self._columns[self._place].key, self._columns)
+        self._draw()
+
+    def action_reset(self) -> None:
+        self.choice = ColumnChoice()
+        self._draw()
+
+    def action_apply(self) -> None:
+        self.dismiss(self.choice)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self.view)
+        if offset is None:
+            return
+        place = offset.y + round(self.view.scroll_y)
+        if 0 <= place < len(self._columns):
+            self._place = place
+            self.action_tick()
+
+
+def column_lines(columns: Sequence[Column], choice: ColumnChoice, cursor: int) -> list[Line]:
+    """A line for each column: whether it is shown, its title, its name in filters."""
+    shown, fixed = set(choice.shown(columns)), most_important(columns)
+    lines: list[Line] = []
+    for index, column in enumerate(columns):
+        box = "[x]" if index in shown else "[ ]"
+        here = "▌" if index == cursor else " "
+        lines.append(
+            (
+                Span(here, "sorted"),
+                Span(f" {box} ", "muted" if index == fixed else "key"),
+                Span(sized(column.title, 12), "name" if index in shown else "soft"),
+                Span("always there" if index == fixed else column.names[-1], "muted"),
+            )
+        )
+    return lines

@@ -1,0 +1,278 @@
+"""Questions before something is done: what it is about, and a button that names the deed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widgets import Input
+
+from podtui.tui.widgets.cells import Line, Span, line_width, wrap
+from podtui.tui.widgets.sanitize import literal
+from podtui.tui.widgets.tones import LinesView, Toned
+
+CANCEL = "cancel"
+WIDEST = 96
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to answer. ``key`` chooses it at once; ``danger``: it ends or loses something."""
+
+    id: str
+    words: str
+    key: str
+    danger: bool = False
+
+
+CANCELS = Option(CANCEL, "Cancel", "n")
+
+
+class Buttons(Toned):
+    """The options on one line, or each on its own where they are too long for that; the chosen one
+    in brackets."""
+
+    DEFAULT_CSS = "Buttons { height: 1; background: $background; }"
+    chosen: reactive[int] = reactive(0)
+
+    class Pressed(Message):
+        def __init__(self, option: Option) -> None:
+            super().__init__()
+            self.option = option
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        super().__init__()
+        self.options = tuple(options)
+
+    def _spans(self, index: int) -> Line:
+        option, chosen = self.options[index], index == self.chosen
+        text = f"[ {option.words} ]" if chosen else f"  {option.words}  "
+        tone = "tab-active" if chosen else "error" if option.danger else "soft"
+        return (Span(f"{option.key} ", "hint-key"), Span(text, tone))
+
+    @property
+    def wide(self) -> int:
+        """The cells that all of them take on one line."""
+        widths = [line_width(self._spans(index)) for index in range(len(self.options))]
+        return sum(widths) + GAP * (len(widths) - 1)
+
+    def fit(self, width: int) -> int:
+        """How many lines they need in so many cells."""
+        lines = 1 if self.wide <= width else len(self.options)
+        self.styles.height = lines
+        return lines
+
+    def _rows(self) -> list[list[tuple[int, int, int]]]:
+        """By line, (option, first cell, cell behind it)."""
+        if self.size.height > 1:
+            return [[(n, 0, self.size.width)] for n in range(len(self.options))]
+        place = max(0, (self.size.width - self.wide) // 2)
+        row: list[tuple[int, int, int]] = []
+        for index in range(len(self.options)):
+            end = place + line_width(self._spans(index))
+            row.append((index, place, end))
+            place = end + GAP
+        return [row]
+
+    def render_line(self, y: int) -> Strip:
+        base: Style = self.rich_style
+        rows, segments, place = self._rows(), list[Segment](), 0
+        for index, start, end in rows[y] if y < len(rows) else ():
+            segments.append(Segment(" " * (start - place), base))
+            segments += self.segments(self._spans(index), base)
+            place = end
+        return Strip(segments).crop_extend(0, self.size.width, base)
+
+    def on_click(self, event: events.Click) -> None:
+        rows = self._rows()
+        for index, start, end in rows[event.y] if event.y < len(rows) else ():
+            if start <= event.x < end:
+                self.post_message(self.Pressed(self.options[index]))
+                return
+
+
+class Dialog(ModalScreen[str]):
+    """Asks, and gives back the id of the option; Esc is `CANCEL`. ``lines`` are wrapped and
+    scrolled where they are many. The first option is the one that Enter takes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,shift+tab,h", "choose(-1)", "Before", show=False, id="dialog.before",
+                tooltip="Choose the button before"),
+        Binding("right,tab,l", "choose(1)", "Next", show=False, id="dialog.next",
+                tooltip="Choose the next button"),
+        Binding("enter", "press", "Press", id="dialog.press", tooltip="Press the chosen button"),
+        Binding("escape", "cancel", "Cancel", id="dialog.cancel", tooltip="Do nothing"),
+        Binding("up,k", "scroll(-1)", "Up", show=False, id="dialog.up", tooltip="Scroll up"),
+        Binding("down,j", "scroll(1)", "Down", show=False, id="dialog.down",
+                tooltip="Scroll down"),
+        Binding("pageup", "scroll(-10)", "Page up", show=False, id="dialog.page-up",
+                tooltip="Scroll up a page"),
+        Binding("pagedown", "scroll(10)", "Page down", show=False, id="dialog.page-down",
+                tooltip="Scroll down a page"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    Dialog {
+        align: center middle;
+        & > Vertical {
+            height: auto; max-height: 90%;
+            border: round $pane-border-focus; background: $background; padding: 1 2;
+            border-title-color: $pane-title-focus;
+        }
+        & LinesView { height: auto; min-height: 1; background: $background; margin-bottom: 1; }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, title: str, lines: Sequence[Line], options: Sequence[Option]) -> None:
+        super().__init__()
+        self._title = title
+        self._text = tuple(lines)
+        self.buttons = Buttons(options)
+        self.view = LinesView()
+        self.box = Vertical(self.view, self.buttons)
+
+    def compose(self) -> ComposeResult:
+        self.box.border_title = literal(f" {self._title} ")
+        yield self.box
+
+    def on_mount(self) -> None:
+        self._place()
+
+    def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        """As wide as the longest line wants, as high as there is room."""
+        room = max(20, self.size.width - 4)
+        longest = max(map(line_width, self._text), default=0)
+        inner = min(WIDEST, room - 6, max(longest, self.buttons.wide, len(self._title) + 4, 30))
+        lines = [row for line in self._text for row in (wrap(line, inner, indent=4) or [()])]
+        rest = 5 + self.buttons.fit(inner)
+        height = max(1, min(len(lines), int(self.size.height * 0.9) - rest))
+        self.box.styles.width = inner + 6
+        self.view.styles.height = height
+        self.view.show(lines)
+
+    def on_key(self, event: events.Key) -> None:
+        for option in self.buttons.options:
+            if event.key == option.key:
+                event.stop()
+                self.dismiss(option.id)
+                return
+
+    def on_buttons_pressed(self, message: Buttons.Pressed) -> None:
+        self.dismiss(message.option.id)
+
+    def action_choose(self, step: int) -> None:
+        self.buttons.chosen = (self.buttons.chosen + step) % len(self.buttons.options)
+
+    def action_press(self) -> None:
+        self.dismiss(self.buttons.options[self.buttons.chosen].id)
+
+    def action_cancel(self) -> None:
+        self.dismiss(CANCEL)
+
+    def action_scroll(self, rows: int) -> None:
+        self.view.scroll_relative(y=rows, animate=False)
+
+
+def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
+    """A question whose answer `CANCEL` is the first; the other one is ``verb``, with id ``yes``."""
+    return Dialog(title, lines, (CANCELS, Option("yes", verb, "y", danger=True)))
+
+
+class Ask(ModalScreen[str | None]):
+    """Asks for a line of text; None where nothing is wanted. ``check`` says what is wrong with a
+    text, empty where nothing is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="ask.cancel", tooltip="Do nothing"),
+    ]
+    DEFAULT_CSS = """
+    Ask {
+        align: center middle;
+        & > Vertical {
+            height: auto; width: 90%; max-width: 72;
+            border: round $pane-border-focus; background: $background; padding: 1 2;
+            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
+        }
+        & LinesView { height: auto; background: $background; }
+        & Input { border: none; height: 1; padding: 0 1; background: $panel; margin: 1 0; }
+        & Input:focus { border: none; background-tint: $panel 0%; }
+    }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        lines: Sequence[Line] = (),
+        *,
+        text: str = "",
+        check: Callable[[str], str] = lambda text: "",
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._text = tuple(lines)
+        self._check = check
+        self._begin = text
+        self._touched = False
+        """Nothing is called wrong before something was typed."""
+        self.view = LinesView(id="ask-text")
+        self.wrong = LinesView(id="ask-wrong")
+        self.input = Input(value=text, select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        box = Vertical(self.view, self.input, self.wrong)
+        box.border_title = literal(f" {self._title} ")
+        box.border_subtitle = " enter goes on · esc cancels "
+        yield box
+
+    def on_mount(self) -> None:
+        self.view.can_focus = self.wrong.can_focus = False
+        self.call_after_refresh(self._place)
+        self.input.focus()
+
+    def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
+        lines = [row for line in self._text for row in wrap(line, inner)]
+        self.view.styles.height = len(lines)
+        self.view.display = bool(lines)
+        self.view.show(lines)
+        self._tell(self.input.value)
+
+    def _tell(self, text: str) -> str:
+        wrong = self._check(text) if self._touched else ""
+        inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
+        lines = wrap((Span(f"✗ {wrong}", "error"),), inner) if wrong else [()]
+        self.wrong.styles.height = len(lines)
+        self.wrong.show(lines)
+        return wrong
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._touched = self._touched or event.value != self._begin
+        self._tell(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._touched = True
+        if not self._tell(event.value):
+            self.dismiss(event.value)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

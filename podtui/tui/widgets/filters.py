@@ -1,0 +1,215 @@
+"""What the prompt of a table understands: k9s' grammar, and terms on columns.
+
+Words stand apart by blanks and all of them must hold: ``status=Error restarts>3 !batch``. A word is
+
+* ``COLUMN OP VALUE`` without blanks between, see `podtui.tui.widgets.column_filter`;
+* ``LABEL=VALUE`` or ``LABEL!=VALUE`` where no column has that name;
+* ``-l SELECTOR``, as kubectl's; ``-f LETTERS`` for letters in their order, to the end;
+* a regular expression, or ``!`` and one for what it does not match.
+
+Quotes (``"``) hold a word with blanks together and are taken as a regular expression where they
+begin it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from podtui.errors import UsageError
+from podtui.tui.widgets.cells import Column, Kind, Row
+from podtui.tui.widgets.column_filter import BadValue, column_term, smart_case
+
+Matches = Callable[[Row, float], bool]
+"""(row, epoch seconds now) → whether the row is wanted."""
+
+_TERM: Final = re.compile(r"(%?[A-Za-z][\w./-]*)(==|>=|<=|!=|!~|=|~|>|<)(.*)", re.DOTALL)
+_LABEL_OPS: Final = frozenset({"=", "==", "!="})
+
+
+class FilterError(UsageError):
+    """Raised for what cannot be read; characters ``start`` to ``end`` of the text are at fault."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.start = start
+        self.end = end
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """``text`` as it was typed; empty matches everything. ``timed``: what matches changes as time
+    goes on."""
+
+    text: str
+    matches: Matches
+    timed: bool = False
+
+
+class Word(NamedTuple):
+    """A word without its quotes, and where it stood."""
+
+    text: str
+    start: int
+    end: int
+    quoted: bool
+
+
+def _everything(row: Row, now: float) -> bool:
+    return True
+
+
+ALL: Final = Filter("", _everything)
+
+
+def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
+    """Raises `FilterError`. What is not finished yet (``status=``, ``-l``) wants nothing."""
+    terms: list[Matches] = []
+    timed = False
+    words = list(split_words(text))
+    place = 0
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if word.text.startswith("-l") and not word.quoted:
+            selector, place = _selector(words, place - 1)
+            if selector:
+                terms.append(_labels(selector))
+        elif word.text.startswith("-f") and not word.quoted:
+            letters = "".join(w.text for w in words[place - 1 :])[2:]
+            place = len(words)
+            if letters:
+                terms.append(_fuzzy(letters))
+        else:
+            found = _word(word, columns)
+            if found is not None:
+                terms.append(found[0])
+                timed |= found[1]
+    if not terms:
+        return ALL
+    return Filter(text.strip(), _all_of(terms), timed)
+
+
+def split_words(text: str) -> list[Word]:
+    """Words of a filter, in their order."""
+    words: list[Word] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        start, inside, kept = at, False, ""
+        while at < len(text) and (inside or not text[at].isspace()):
+            if text[at] == '"':
+                inside = not inside
+            else:
+                kept += text[at]
+            at += 1
+        words.append(Word(kept, start, at, text[start:].lstrip("!").startswith('"')))
+    return words
+
+
+def _all_of(terms: Sequence[Matches]) -> Matches:
+    if len(terms) == 1:
+        return terms[0]
+    return lambda row, now: all(term(row, now) for term in terms)
+
+
+def _word(word: Word, columns: Sequence[Column]) -> tuple[Matches, bool] | None:
+    """(what it wants, whether that depends on the time); None where it is not finished."""
+    term = None if word.quoted else _TERM.fullmatch(word.text)
+    if term is None:
+        pattern = _pattern(word)
+        return None if pattern is None else (pattern, False)
+    name, operator, value = term.group(1), term.group(2), term.group(3)
+    index = column_named(name, columns)
+    if index is None:
+        return _unnamed(word, columns, name, operator, value)
+    if not value:
+        return None
+    try:
+        return column_term(columns[index], index, operator, value), (
+            columns[index].kind is Kind.AGE
+        )
+    except BadValue as error:
+        start = word.start + len(name) + (0 if error.of_operator else len(operator))
+        raise FilterError(str(error), start, word.end) from error
+
+
+def _unnamed(
+    word: Word, columns: Sequence[Column], name: str, operator: str, value: str
+) -> tuple[Matches, bool] | None:
+    names = sorted({n for column in columns for n in column.names})
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.7)
+    if close or operator not in _LABEL_OPS:
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise FilterError(f"no column {name}{hint}", word.start, word.start + len(name))
+    return (_labels(f"{name}{operator}{value}"), False) if value else None
+
+
+def column_named(name: str, columns: Sequence[Column]) -> int | None:
+    """The place of the column that a user calls ``name``."""
+    wanted = name.lower()
+    for index, column in enumerate(columns):
+        if wanted in column.names:
+            return index
+    return None
+
+
+def _pattern(word: Word) -> Matches | None:
+    inverse = word.text.startswith("!")
+    pattern = word.text[1:] if inverse else word.text
+    if not pattern:
+        return None
+    try:
+        found = re.compile(pattern, smart_case(pattern)).search
+    except re.error as error:
+        start = min(word.end, word.start + inverse + (error.pos or 0))
+        raise FilterError(f"not a regular expression: {error.msg}", start, word.end) from error
+    return lambda row, now: (found(row.search) is None) is inverse
+
+
+def _fuzzy(letters: str) -> Matches:
+    lower = letters.lower()
+
+    def matches(row: Row, now: float) -> bool:
+        remaining = iter(row.search.lower())
+        return all(letter in remaining for letter in lower)
+
+    return matches
+
+
+def _selector(words: Sequence[Word], place: int) -> tuple[str, int]:
+    """The selector that begins with ``-l`` at ``place``, and where the next word is. It goes on
+    after a blank where a comma or an operator asks for more."""
+    selector = words[place].text[2:]
+    place += 1
+    while place < len(words) and (
+        not selector
+        or selector[-1] in ",=!"
+        or words[place].text[:1] in (",", "=")
+        or words[place].text.startswith("!=")
+    ):
+        selector += words[place].text
+        place += 1
+    return selector, place
+
+
+def _labels(selector: str) -> Matches:
+    terms = [_term(term.strip()) for term in selector.split(",") if term.strip()]
+    return lambda row, now: all(term(row.labels) for term in terms)
+
+
+def _term(term: str) -> Callable[[Mapping[str, str]], bool]:
+    if "!=" in term:
+        key, _, value = (part.strip() for part in term.partition("!="))
+        return lambda labels: labels.get(key) != value
+    if "=" in term:
+        key, _, value = (part.strip() for part in term.replace("==", "=").partition("="))
+        return lambda labels: labels.get(key) == value
+    if term.startswith("!"):
+        return lambda labels: term[1:].strip() not in labels
+    return lambda labels: term in labels

@@ -1,0 +1,114 @@
+"""A framed part of the screen with a title, and what it says when there is nothing to show."""
+
+from __future__ import annotations
+
+from textual.containers import Vertical
+from textual.content import Content
+from textual.markup import escape
+
+from podtui.tui.model import Link, Model
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.sanitize import clean
+
+
+class Pane(Vertical):
+    """``number`` is the key that leads to it; ``name_`` what it is called."""
+
+    DEFAULT_CSS = """
+    Pane {
+        border: round $pane-border;
+        border-title-color: $pane-title;
+        border-title-background: $background;
+        border-subtitle-color: $tone-muted;
+        border-subtitle-background: $background;
+        background: $background;
+        padding: 0;
+        &:focus-within {
+            border: round $pane-border-focus;
+            border-title-color: $pane-title-focus;
+            border-title-style: bold;
+        }
+    }
+    """
+
+    number = 0
+    name_ = ""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._detail = ""
+        self._note = ""
+        self._neighbours: tuple[Pane, ...] = ()
+
+    def set_detail(self, detail: str) -> None:
+        """What the title says after the pane's name."""
+        if detail != self._detail:
+            self._detail = detail
+            self._retitle()
+
+    def set_note(self, note: str) -> None:
+        """What stands in the lower border."""
+        if note != self._note:
+            self._note = note
+            self.border_subtitle = Content(note) if note else None
+
+    def share_with(self, panes: tuple[Pane, ...]) -> None:
+        """Name the panes that share this one's place in the title, to be clicked."""
+        self._neighbours = panes
+        self._retitle()
+
+    def on_mount(self) -> None:
+        self._retitle()
+
+    def _retitle(self) -> None:
+        detail = f" {escape(self._detail)}" if self._detail else ""
+        if len(self._neighbours) < 2:
+            self.border_title = Content.from_markup(f"{self.number} {self.name_}{detail}")
+            return
+        tabs = [
+            f"[$pane-title-focus bold]{p.number} {p.name_}[/]{detail}"
+            if p is self
+            else f"[$tone-muted @click=screen.pane('{p.id}')]{p.number} {p.name_}[/]"
+            for p in self._neighbours
+        ]
+        self.border_title = Content.from_markup(" [$tone-muted]│[/] ".join(tabs))
+
+
+EmptyText = tuple[tuple[Span, ...], ...]
+
+
+def refused_text(model: Model, kind: type) -> EmptyText:
+    """What a pane says of a kind that the server does not show to this user, else nothing."""
+    reason = model.refusals.get(kind)
+    if reason is None:
+        return ()
+    return (
+        (Span("✖ the server does not show these to you", "error"),),
+        (Span(clean(reason), "soft"),),
+    )
+
+
+def waiting_text(model: Model, start_error: str) -> EmptyText:
+    """What every pane says while there is no agent to ask; empty once there is one."""
+    if model.link is Link.CONNECTED:
+        return ()
+    if model.server.is_cluster:
+        from podtui.tui.overview.cluster_chrome import cluster_waiting
+
+        return cluster_waiting(model)
+    if start_error:
+        last = [line for line in start_error.splitlines() if line.strip()][-6:]
+        return (
+            (Span("✖ the agent did not start", "error"),),
+            (),
+            *((Span(clean(line), "soft"),) for line in last),
+            (),
+            (Span("'podtui doctor' looks for the cause", "muted"),),
+        )
+    if model.link is Link.STARTING:
+        return ((Span("◔ starting the agent…", "init"),),)
+    return (
+        (Span("✖ the agent does not answer", "error"),),
+        (Span(clean(model.lost_reason), "soft"),),
+        (Span("trying again; what you saw last stays on the screen", "muted"),),
+    )

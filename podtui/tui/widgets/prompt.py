@@ -1,0 +1,181 @@
+"""The line where filters, searches and commands are typed; it stands in for the key hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import ClassVar
+
+from rich.highlighter import Highlighter
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from podtui.tui.keys.completion import Complete, Completer, complete_command
+from podtui.tui.overview.view_history import Typed
+from podtui.tui.widgets.filters import FilterError
+from podtui.tui.widgets.sanitize import clean
+
+
+class Purpose(Enum):
+    FILTER = "/"
+    SEARCH = "?"
+    COMMAND = ":"
+
+
+SIGNS = {Purpose.FILTER: "/", Purpose.SEARCH: "/", Purpose.COMMAND: ":"}
+HELP = {
+    Purpose.FILTER: "regex  !regex  -l label=value  -f fuzzy  status=X restarts>3 age<2h",
+    Purpose.SEARCH: "regex; n and N go to the next and the one before",
+    Purpose.COMMAND: "po  events  logs  no  sort COLUMN  theme NAME  help  q",
+}
+
+Check = Callable[[str], FilterError | None]
+
+
+class _Fault(Highlighter):
+    """Shows in reverse what cannot be read."""
+
+    def __init__(self) -> None:
+        self.place: tuple[int, int] | None = None
+
+    def highlight(self, text: Text) -> None:
+        if self.place is not None:
+            text.stylize("underline reverse", *self.place)
+
+
+class Prompt(Horizontal):
+    """Hidden until `ask`; posts `Changed` as one types, `Submitted` or `Cancelled` at the end."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="prompt.cancel",
+                tooltip="Close; what was filtered is shown again"),
+        Binding("up", "history(-1)", "Earlier", show=False, id="prompt.earlier",
+                tooltip="What was typed before"),
+        Binding("down", "history(1)", "Later", show=False, id="prompt.later",
+                tooltip="What was typed after"),
+        Binding("tab", "complete", "Complete", show=False, id="prompt.complete",
+                tooltip="Take the completion that is shown"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    Prompt {
+        height: 1;
+        width: 1fr;
+        display: none;
+        background: $panel;
+        &.-open { display: block; }
+        & > Static {
+            width: 3; padding: 0 1; color: $primary; text-style: bold; background: $panel;
+        }
+        & > #prompt-fault {
+            width: auto; max-width: 60%; padding: 0 1; color: $error; text-style: none;
+            display: none;
+            &.-told { display: block; }
+        }
+        & > Input {
+            border: none; height: 1; padding: 0; background: $panel; width: 1fr;
+            &:focus { border: none; background-tint: $panel 0%; }
+        }
+    }
+    """
+
+    class Changed(Message):
+        def __init__(self, purpose: Purpose, text: str) -> None:
+            super().__init__()
+            self.purpose = purpose
+            self.text = text
+
+    class Submitted(Changed):
+        pass
+
+    class Cancelled(Changed):
+        pass
+
+    def __init__(self, *, id: str = "prompt") -> None:
+        super().__init__(id=id)
+        self._purpose = Purpose.FILTER
+        self._sign = Static("/")
+        self._marks = _Fault()
+        self._fault = Static("", id="prompt-fault")
+        self._typed = {purpose: Typed() for purpose in Purpose}
+        self._check: Check | None = None
+        self.input = Input(select_on_focus=False, highlighter=self._marks, id="prompt-input")
+
+    def compose(self) -> ComposeResult:
+        yield self._sign
+        yield self.input
+        yield self._fault
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    def ask(
+        self,
+        purpose: Purpose,
+        text: str = "",
+        words: Sequence[str] = (),
+        *,
+        complete: Complete | None = None,
+        check: Check | None = None,
+    ) -> None:
+        """Open for a purpose, with a text to begin with. ``words`` complete it, or ``complete``
+        does; what ``check`` finds fault with is told as one types and is not submitted."""
+        self._purpose = purpose
+        self._check = check
+        self._sign.update(SIGNS[purpose])
+        self.input.placeholder = HELP[purpose]
+        if words:
+            complete = partial(complete_command, words=words)
+        self.input.suggester = Completer(complete) if complete is not None else None
+        with self.prevent(Input.Changed):
+            self.input.value = text
+        self.input.cursor_position = len(text)
+        self._typed[purpose].add("")
+        self._tell(text)
+        self.add_class("-open")
+        # At once, not when there is time for it: keys that follow fast are for it.
+        self.screen.set_focus(self.input)
+
+    def close(self) -> None:
+        self.remove_class("-open")
+
+    def _tell(self, text: str) -> bool:
+        """Say what is wrong with a text; whether nothing is."""
+        fault = self._check(text) if self._check is not None else None
+        self._marks.place = (fault.start, fault.end) if fault is not None else None
+        words = f"✖ at {fault.start + 1}: {clean(str(fault))}" if fault is not None else ""
+        self._fault.update(Content(words))
+        self._fault.set_class(bool(words), "-told")
+        return fault is None
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.is_open:
+            self._tell(event.value)
+            self.post_message(self.Changed(self._purpose, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self._tell(event.value):
+            return
+        self._typed[self._purpose].add(event.value)
+        self.close()
+        self.post_message(self.Submitted(self._purpose, event.value))
+
+    def action_cancel(self) -> None:
+        self.close()
+        self.post_message(self.Cancelled(self._purpose, self.input.value))
+
+    def action_history(self, step: int) -> None:
+        self.input.value = self._typed[self._purpose].step(step, self.input.value)
+        self.input.cursor_position = len(self.input.value)
+
+    def action_complete(self) -> None:
+        self.input.action_end()
+        self.input.action_cursor_right()

@@ -1,0 +1,144 @@
+"""The rows of a table in their order: sorted, filtered, changed by difference.
+
+Nothing here draws. `RowSet.apply` says what a change means for the screen: which rows look
+different, and whether any moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from podtui.tui.widgets.cells import Cell, Column, Row, width_of
+from podtui.tui.widgets.filters import ALL, Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``touched``: keys of shown rows whose cells changed. ``moved``: rows came, went or changed
+    places. ``resized``: some column wants another width."""
+
+    touched: frozenset[str] = frozenset()
+    moved: bool = False
+    resized: bool = False
+
+
+class RowSet:
+    """Rows by key. ``order`` lists the keys of those that the filter lets through."""
+
+    def __init__(self, columns: Sequence[Column], sort: int, *, descending: bool = False) -> None:
+        self.columns = columns
+        self.rows: dict[str, Row] = {}
+        self.order: list[str] = []
+        self.index: dict[str, int] = {}
+        self.sort = sort
+        self.descending = descending
+        self.filter: Filter = ALL
+        self.faults_only = False
+        self.now = 0.0
+        """Epoch seconds, for filters that look at ages."""
+        self.natural = [0] * len(columns)
+        self.short = [0] * len(columns)
+        self.sorts = 0
+        """How often the whole order was made anew."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def at(self, position: int) -> Row | None:
+        return self.rows[self.order[position]] if 0 <= position < len(self.order) else None
+
+    def apply(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> Difference:
+        """Take in new and changed rows, forget removed ones."""
+        touched: set[str] = set()
+        moved = resized = False
+        for key in removed:
+            if self.rows.pop(key, None) is not None and key in self.index:
+                moved = True
+        for row in changed:
+            before = self.rows.get(row.key)
+            if before is row or before == row:
+                continue
+            self.rows[row.key] = row
+            resized |= self._measure(row)
+            shown = row.key in self.index
+            if shown != self.wants(row):
+                moved = True
+            elif shown:
+                touched.add(row.key)
+                moved |= before is None or self._place(before) != self._place(row)
+        if moved:
+            self._arrange()
+        return Difference(frozenset(touched), moved, resized)
+
+    def replace(self, rows: Iterable[Row]) -> Difference:
+        """These rows and no others."""
+        fresh = {row.key: row for row in rows}
+        return self.apply(fresh.values(), [key for key in self.rows if key not in fresh])
+
+    def sort_by(self, column: int, *, descending: bool) -> None:
+        self.sort, self.descending = column, descending
+        self._arrange()
+
+    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+        self.filter, self.faults_only = wanted, faults_only
+        self.natural = [0] * len(self.columns)
+        self.short = [0] * len(self.columns)
+        for row in self.rows.values():
+            if self.wants(row):
+                self._measure(row)
+        self._arrange()
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.filter.text) or self.faults_only
+
+    def wants(self, row: Row) -> bool:
+        """Whether the filter lets a row through."""
+        return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
+
+    def let_time_pass(self, now: float) -> bool:
+        """Whether a row came or went because the filter is about ages."""
+        self.now = now
+        if not self.filter.timed:
+            return False
+        if all(self.wants(row) == (key in self.index) for key, row in self.rows.items()):
+            return False
+        self._arrange()
+        return True
+
+    def _place(self, row: Row) -> tuple[int, Any]:
+        return row.pin, row.sort[self.sort]
+
+    def _arrange(self) -> None:
+        self.sorts += 1
+        shown = [row for row in self.rows.values() if self.wants(row)]
+        # Three stable sorts: by key, so that equals never dance; by the column; pins before all.
+        shown.sort(key=lambda row: row.key)
+        shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)
+        shown.sort(key=lambda row: row.pin)
+        self.order = [row.key for row in shown]
+        self.index = {key: position for position, key in enumerate(self.order)}
+
+    def _measure(self, row: Row) -> bool:
+        """Widths only grow between filters: columns that breathe with every change tire the eye."""
+        grew = False
+        last = row.tail_from if row.tail is not None else len(row.cells)
+        for position, cell in enumerate(row.cells[:last]):
+            short = width_of(cell.text)
+            natural = short + _age_room(cell)
+            if cell.since is not None and not cell.text:
+                short = natural
+            if natural > self.natural[position] or short > self.short[position]:
+                self.natural[position] = max(natural, self.natural[position])
+                self.short[position] = max(short, self.short[position])
+                grew = True
+        return grew
+
+
+def _age_room(cell: Cell) -> int:
+    """An age grows as it is looked at: room for its longest usual form."""
+    if cell.since is None:
+        return 0
+    return len(" (59m ago)") if cell.text else len("9m59s")

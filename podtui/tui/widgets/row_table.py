@@ -1,0 +1,351 @@
+"""A table of any number of rows that draws only those in sight, and of these only what changed.
+
+Rows are known by key: the cursor stays on its row however the table is sorted, filtered or changed
+under it. Ages run on while nothing else changes (`Table.tick`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width
+from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.drawn_rows import DrawnRows
+from podtui.tui.widgets.filters import Filter
+from podtui.tui.widgets.marks import Marks
+from podtui.tui.widgets.row_set import RowSet
+from podtui.tui.widgets.table_lines import gutter, title_spans
+from podtui.tui.widgets.tones import Toned
+
+
+class RowTable(Toned, ScrollView, can_focus=True):
+    """Rows, cursor and drawing; `podtui.tui.widgets.table.Table` adds the keys. The first line
+    holds the columns' titles and never scrolls."""
+
+    now: reactive[float] = reactive(0.0, repaint=False)
+    empty: reactive[tuple[tuple[Span, ...], ...]] = reactive(())
+    """Lines to show in the middle when there is no row."""
+
+    class CursorMoved(Message, namespace="table"):
+        """Posted when another row, or none, is under the cursor."""
+
+        def __init__(self, table: RowTable, key: str) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> RowTable:
+            return self.table
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, RowTable.CursorMoved) and message.table is self.table
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        sort: str,
+        descending: bool = False,
+        follow_top: bool = False,
+        home_pin: int = 0,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self.columns = columns
+        self.set = RowSet(columns, self.column_index(sort), descending=descending)
+        self.cursor_key = ""
+        self.marks = Marks()
+        self.choice = ColumnChoice()
+        self.chosen_column: str = ""
+        """Key of the column that keys act on; empty until one is chosen."""
+        self.repaints = 0
+        """Lines drawn since the start; what tests count instead of time."""
+        self._follow_top = follow_top
+        self._home_pin = home_pin
+        self._touched = False
+        self._same = ""
+        self._gone = ""
+        self._position = 0
+        self._fitted: tuple[Fitted, ...] = ()
+        self.drawn = DrawnRows(columns)
+
+    # --- rows
+
+    def change(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> None:
+        """Take in new and changed rows, forget removed ones; draw what that changes."""
+        before, in_sight = len(self.set), (self.cursor_key, self._keys_in_sight())
+        gone = tuple(removed)
+        difference = self.set.apply(changed, gone)
+        self.drawn.forget(gone)
+        if difference.moved:
+            self._settle()
+            if len(self.set) != before:
+                self._resize()
+        fitted = difference.resized and self._fit()
+        if fitted or (difference.moved and (self.cursor_key, self._keys_in_sight()) != in_sight):
+            self.refresh()
+            return
+        self._refresh_cells(
+            position
+            for key in difference.touched
+            if (position := self.set.index.get(key)) is not None
+        )
+
+    def replace(self, rows: Iterable[Row]) -> None:
+        fresh = {row.key: row for row in rows}
+        self.change(fresh.values(), [key for key in self.set.rows if key not in fresh])
+
+    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+        self.set.filter_by(wanted, faults_only=faults_only)
+        self._settle()
+        self._resize()
+        self._fit()
+        self.refresh()
+
+    def order_by(self, key: str, descending: bool) -> None:
+        """Sort by a column in this order."""
+        self.set.sort_by(self.column_index(key), descending=descending)
+        self._settle()
+        self._fit()
+        self.refresh()
+
+    def show_columns(self, choice: ColumnChoice) -> None:
+        """Show these columns, as far as there is room."""
+        if choice != self.choice:
+            self.choice = choice
+            self._fit()
+            self.refresh()
+
+    @property
+    def left_out(self) -> int:
+        """How many of the columns to show do not fit."""
+        return len(self.shown_columns()) - len(self._fitted) if self._fitted else 0
+
+    @property
+    def marked(self) -> tuple[Row, ...]:
+        """Rows that are marked and not filtered out, in the order of the table."""
+        if not len(self.marks):
+            return ()
+        return tuple(row for row in map(self.set.rows.__getitem__, self.set.order)
+                     if row in self.marks)  # fmt: skip
+
+    def column_index(self, key: str) -> int:
+        return next(i for i, column in enumerate(self.columns) if column.key == key)
+
+    def shown_columns(self) -> tuple[int, ...]:
+        return self.choice.shown(self.columns, self.set.sort)
+
+    def tick(self, now: float) -> bool:
+        """Let time go on: draw the rows in sight whose ages read otherwise now. Whether rows came
+        or went, since the filter is about ages."""
+        self.now = now
+        self.marks.keep(self.set.rows.values(), now)
+        if self.set.let_time_pass(now):
+            self._settle()
+            self._resize()
+            self.refresh()
+            return True
+        self._refresh_cells(self._in_sight())
+        return False
+
+    @property
+    def cursor_row(self) -> Row | None:
+        return self.set.rows.get(self.cursor_key)
+
+    def move_to(self, position: int) -> None:
+        """Put the cursor on a row and bring it into sight."""
+        if not len(self.set):
+            self._point("")
+            return
+        self._touched = True
+        self._gone = ""
+        position = max(0, min(position, len(self.set) - 1))
+        self._refresh_row(self._position)
+        self._position = position
+        self._refresh_row(position)
+        self._point(self.set.order[position])
+        self._show_cursor()
+
+    def select(self, key: str) -> bool:
+        """Put the cursor on the row of ``key``; False where it is not shown."""
+        if key not in self.set.index:
+            return False
+        self.move_to(self.set.index[key])
+        return True
+
+    def _point(self, key: str) -> None:
+        row = self.set.rows.get(key)
+        self._same = row.same if row is not None else ""
+        if key != self.cursor_key:
+            self.cursor_key = key
+            self.post_message(self.CursorMoved(self, key))
+
+    def _settle(self) -> None:
+        """Find the cursor's row again after rows moved; its neighbour where it is gone."""
+        at_top = self._follow_top and self._position == 0
+        position = None if at_top else self.set.index.get(self.cursor_key)
+        if position is not None and not self._touched:
+            row = self.set.at(position)
+            if row is not None and row.pin != self._home_pin:
+                position = None
+        if position is None or self._gone:
+            position = self._successor(position)
+        if position is None:
+            position = self._home() if not self._touched else self._position
+            position = 0 if at_top else max(0, min(position, len(self.set) - 1))
+            self._point(self.set.order[position] if len(self.set) else "")
+        if position != self._position:
+            self._position = position
+            self.call_after_refresh(self._show_cursor)
+
+    def _successor(self, position: int | None) -> int | None:
+        """The row that took the place of the one that the cursor lost, once it is there."""
+        if position is None and not self._gone:
+            self._gone = self._same
+        if self._gone:
+            for index, key in enumerate(self.set.order):
+                if self.set.rows[key].same == self._gone:
+                    self._gone = ""
+                    self._point(key)
+                    return index
+        return position
+
+    def _home(self) -> int:
+        """Where the cursor stands until it is moved: the first row of the pin that matters."""
+        for position, key in enumerate(self.set.order):
+            if self.set.rows[key].pin == self._home_pin:
+                return position
+        return 0
+
+    # --- geometry
+
+    def _rows_high(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def _in_sight(self) -> range:
+        top = round(self.scroll_y)
+        return range(top, min(len(self.set), top + self._rows_high()))
+
+    def _keys_in_sight(self) -> list[str]:
+        seen = self._in_sight()
+        return self.set.order[seen.start : seen.stop]
+
+    def _resize(self) -> None:
+        self.virtual_size = self.size.with_height(len(self.set) + 1)
+
+    def _fit(self) -> bool:
+        """Give columns their widths; whether any has another now."""
+        chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
+        width = self.size.width
+        self._fitted = fit(
+            self.columns,
+            self.set.natural,
+            self.set.short,
+            max(1, width - 2),
+            shown=self.shown_columns(),
+            wanted=(self.set.sort, chosen),
+        )
+        return self.drawn.lay_out(self._fitted, max(0, width - 2))
+
+    def _show_cursor(self) -> None:
+        top = round(self.scroll_y)
+        high = self._rows_high()
+        if self._position < top:
+            self.scroll_to(y=self._position, animate=False)
+        elif self._position >= top + high:
+            self.scroll_to(y=self._position - high + 1, animate=False)
+
+    def _refresh_row(self, position: int) -> None:
+        y = position - round(self.scroll_y) + 1
+        if 1 <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def _refresh_cells(self, positions: Iterable[int]) -> None:
+        """Draw those cells of rows that read otherwise than when they were composed last."""
+        seen = self._in_sight()
+        regions: list[Region] = []
+        for position in positions:
+            if position in seen:
+                row = self.set.rows[self.set.order[position]]
+                changed = self.drawn.change(row, self.now, marked=row in self.marks)
+                if changed is not None:
+                    start, end = changed
+                    regions.append(Region(1 + start, position - seen.start + 1, end - start, 1))
+        if regions:
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        self._resize()
+        if self._fit():
+            self.refresh()
+        self.call_after_refresh(self._show_cursor)
+
+    # --- drawing
+
+    def render_line(self, y: int) -> Strip:
+        self.repaints += 1
+        width = self.size.width
+        base = self.base
+        if not len(self.set):
+            return self._empty_line(y, width, base)
+        if y == 0:
+            return self._titles(width, base)
+        row = self.set.at(round(self.scroll_y) + y - 1)
+        if row is None:
+            return Strip.blank(width, base)
+        return self._row_strip(row, width, base)
+
+    def _empty_line(self, y: int, width: int, base: Style) -> Strip:
+        start = max(0, (self.size.height - len(self.empty)) // 2)
+        if not start <= y < start + len(self.empty):
+            return Strip.blank(width, base)
+        line = self.empty[y - start]
+        indent = max(0, (width - line_width(line)) // 2)
+        segments = [Segment(" " * indent, base), *self.segments(line, base)]
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _titles(self, width: int, base: Style) -> Strip:
+        segments = [Segment(" ", base)]
+        titles = title_spans(
+            self.columns, self._fitted, self.set.sort, descending=self.set.descending
+        )
+        for fitted, span in zip(self._fitted, titles, strict=True):
+            style = base + self.tone(span.tone)
+            if self.columns[fitted.index].key == self.chosen_column:
+                style += Style(underline=True)
+            segments += [Segment(span.text, style), Segment(" " * GAP, base)]
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _row_strip(self, row: Row, width: int, base: Style) -> Strip:
+        cursor, marked = row.key == self.cursor_key, row in self.marks
+        if cursor:
+            base = base + self.tone("cursor" if self.has_focus else "cursor-blurred")
+        line = self.drawn.line(row, self.now, marked=marked)
+        sign = gutter(cursor=cursor, marked=marked)
+        strip = self.drawn.strip(row.key, sign.text, base)
+        if strip is None:
+            segments = self.segments((sign, *line), base)
+            strip = Strip(segments).crop_extend(0, width, base)
+            self.drawn.keep_strip(row.key, sign.text, base, strip)
+        return strip
+
+    def forget_tones(self) -> None:
+        super().forget_tones()
+        self.drawn.forget_looks()
+
+    def watch_empty(self) -> None:
+        if not len(self.set):
+            self.refresh()
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
+        self._refresh_row(self._position)

@@ -1,0 +1,129 @@
+"""Lines of a table as spans: titles, rows, and all of it as a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import inf
+
+from podtui.api.times import short_duration_until
+from podtui.tui.widgets.cells import (
+    GAP,
+    Cell,
+    Column,
+    Fitted,
+    Line,
+    Row,
+    Span,
+    line_width,
+    sized,
+    width_of,
+)
+
+CURSOR, MARK, MARKED_CURSOR = "▌", "◆", "◈"
+
+
+def title_spans(
+    columns: Sequence[Column], fitted: Sequence[Fitted], sort: int, *, descending: bool
+) -> list[Span]:
+    """One span for each column that is shown."""
+    spans: list[Span] = []
+    for place in fitted:
+        column = columns[place.index]
+        chosen = place.index == sort
+        arrow = ("↓" if descending else "↑") if chosen else ""
+        text = sized(column.title + arrow, place.width, column.align)
+        spans.append(Span(text, "sorted" if chosen else "heading"))
+    return spans
+
+
+def gutter(*, cursor: bool, marked: bool) -> Span:
+    """The cell before a row."""
+    if marked:
+        return Span(MARKED_CURSOR if cursor else MARK, "sorted")
+    return Span(CURSOR if cursor else " ", "sorted")
+
+
+def row_line(
+    row: Row,
+    columns: Sequence[Column],
+    fitted: Sequence[Fitted],
+    *,
+    now: float,
+    width: int,
+    marked: bool,
+) -> Line:
+    """A row in the ``width`` cells after its gutter."""
+    spans: list[Span] = []
+    used = 0
+    for place in fitted:
+        if row.tail is not None and place.index >= row.tail_from:
+            spans.append(Span(sized(row.tail.text, max(0, width - used)), row.tail.tone))
+            break
+        cell = row.cells[place.index]
+        text = sized(cell.shown(now, short=place.short), place.width, columns[place.index].align)
+        tone = "key" if marked and cell.tone == "name" else cell.tone
+        spans += [Span(text, tone), Span(" " * GAP)]
+        used += place.width + GAP
+    return tuple(spans)
+
+
+def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
+    """The first cell that two lines differ in and the one behind the last; None where they are
+    equal."""
+    if before == after:
+        return None
+    ends = list(accumulate(width_of(span.text) for span in after))
+    if len(before) != len(after):
+        return 0, max(line_width(before), ends[-1] if ends else 0)
+    differ = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    first, last = differ[0], differ[-1]
+    if any(width_of(before[n].text) != width_of(after[n].text) for n in differ):
+        last = len(after) - 1
+    return ends[first] - width_of(after[first].text), max(
+        ends[last], line_width(before[: last + 1])
+    )
+
+
+def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
+    """Epoch seconds up to which a row reads the same, if only the time goes on."""
+    until = inf
+    for place in fitted:
+        cell = row.cells[place.index]
+        if cell.since is not None and not (place.short and cell.text):
+            until = min(until, cell.since + short_duration_until(now - cell.since))
+    return until
+
+
+def plain_text(
+    rows: Iterable[Row], columns: Sequence[Column], shown: Sequence[int], now: float
+) -> str:
+    """The whole table as a text, nothing cut."""
+    lines = [[columns[index].title for index in shown]]
+    for row in rows:
+        cells: list[str] = []
+        for index in shown:
+            if row.tail is not None and index >= row.tail_from:
+                cells.append(row.tail.text)
+                break
+            cells.append(row.cells[index].shown(now))
+        lines.append(cells)
+    widths = [
+        max((width_of(line[n]) for line in lines if n < len(line) - 1 or n == 0), default=0)
+        for n in range(len(shown))
+    ]
+    padded = (
+        (" " * GAP).join(
+            cell if n == len(line) - 1 else sized(cell, widths[n], columns[shown[n]].align)
+            for n, cell in enumerate(line)
+        )
+        for line in lines
+    )
+    return "\n".join(line.rstrip() for line in padded) + "\n"
+
+
+def cell_text(cell: Cell, now: float) -> str:
+    """A cell as one would copy it: without the sign that goes before a word."""
+    text = cell.shown(now)
+    head, blank, rest = text.partition(" ")
+    return rest if blank and len(head) == 1 and not head.isalnum() else text

@@ -1,0 +1,110 @@
+"""A pane with a table: filters, faults, columns, sorting, and the table as a file."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+
+from podtui.tui.overview.screen_memory import TableMemory
+from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.columns_screen import ColumnsScreen
+from podtui.tui.widgets.filters import ALL, Filter
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.pane import Pane
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+
+
+class TablePane(Pane):
+    """``table`` is made by the pane; `recount` says what the title tells of it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+z", "faults", "Faults", show=False, id="table.faults",
+                tooltip="Only what is not as it should be"),
+        Binding("W", "columns", "Columns", show=False, id="table.columns",
+                tooltip="Choose the columns"),
+        Binding("ctrl+s", "save", "Save", show=False, id="table.save",
+                tooltip="Write the table to a text file"),
+    ]  # fmt: skip
+
+    table: Table
+
+    def recount(self) -> None:
+        """Say in the title what the table shows."""
+
+    def filter_by(self, wanted: Filter) -> None:
+        self.table.filter_by(wanted, faults_only=self.table.set.faults_only)
+        self.recount()
+
+    @property
+    def filter_words(self) -> str:
+        """The filter as the title tells it; empty without one."""
+        table = self.table.set
+        faults = " · ▲ faults only" if table.faults_only else ""
+        return faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
+
+    def clear_filter(self) -> None:
+        """Show everything again."""
+        self.table.filter_by(ALL)
+        self.recount()
+
+    # --- what is remembered
+
+    @property
+    def memory(self) -> TableMemory:
+        table = self.table
+        return TableMemory(
+            table.columns[table.set.sort].key,
+            table.set.descending,
+            table.choice.chosen,
+            table.choice.wide,
+        )
+
+    def recall(self, memory: TableMemory) -> None:
+        """Sort and show columns as remembered, as far as there are such columns."""
+        keys = {column.key for column in self.table.columns}
+        chosen = None
+        if memory.columns is not None:
+            chosen = tuple(key for key in memory.columns if key in keys)
+        self.show_columns(ColumnChoice(chosen, memory.wide))
+        if memory.sort in keys:
+            self.table.order_by(memory.sort, memory.descending)
+
+    def show_columns(self, choice: ColumnChoice) -> None:
+        self.table.show_columns(choice)
+
+    def on_table_arranged(self) -> None:
+        self.recount()
+
+    # --- actions
+
+    def action_faults(self) -> None:
+        table = self.table
+        table.filter_by(table.set.filter, faults_only=not table.set.faults_only)
+        self.recount()
+
+    def action_columns(self) -> None:
+        def chosen(choice: ColumnChoice | None) -> None:
+            if choice is not None:
+                self.show_columns(choice)
+                self.post_message(Table.Arranged())
+
+        cast("Any", self).app.push_screen(
+            ColumnsScreen(self.table.columns, self.table.choice), chosen
+        )
+
+    async def action_save(self) -> None:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        path = Path(f"podtui-{self.id}-{stamp}.txt")
+        count = len(self.table.set)
+        try:
+            await asyncio.to_thread(path.write_text, self.table.text(), "utf-8")
+        except OSError as error:
+            self.notify(f"{path}: {error.strerror}", severity="error", title="Not saved",
+                        markup=False)  # fmt: skip
+        else:
+            self.notify(str(path), title=f"Saved {plural(count, 'row')}", markup=False)

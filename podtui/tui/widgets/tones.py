@@ -1,0 +1,189 @@
+"""How each tone looks: a few of the theme's variables and a weight.
+
+A widget that draws by the line asks `Toned.tone` for a style; styles are kept until the theme
+changes. Component classes of the style sheet would say the same, but Textual works each of them
+out for each widget whenever one of its classes, the focus or the screen changes: three hundred of
+them before the first picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.color import Color
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from podtui.tui.widgets.cells import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``color`` and ``background`` are variables of the theme; ``text`` is a style in Rich's words.
+    What is empty is left as it is where the tone is drawn."""
+
+    color: str = ""
+    background: str = ""
+    text: str = ""
+
+
+LOOKS: Final = {
+    "running": Look("phase-running"),
+    "unready": Look("phase-unready"),
+    "pending": Look("phase-pending"),
+    "init": Look("phase-init"),
+    "error": Look("phase-error"),
+    "terminating": Look("phase-terminating"),
+    "completed": Look("phase-completed"),
+    "name": Look("foreground", text="bold"),
+    "soft": Look("tone-soft"),
+    "muted": Look("tone-muted"),
+    "key": Look("tone-key"),
+    "reason": Look("tone-reason"),
+    "heading": Look("tone-heading", text="bold"),
+    "sorted": Look("primary", text="bold"),
+    "good": Look("success"),
+    "warning": Look("warning"),
+    "bar-one": Look("bar-one"),
+    "bar-two": Look("bar-two"),
+    "bar-chosen": Look("bar-chosen"),
+    "bar-used": Look("bar-used", text="bold"),
+    "bar-free": Look("bar-free"),
+    "brand": Look("background", "primary", "bold"),
+    "simulated": Look("simulated-foreground", "simulated-background", "bold"),
+    "tab": Look("tone-muted"),
+    "tab-active": Look("background", "primary", "bold"),
+    "hint-key": Look("primary", text="bold"),
+    "cursor": Look(background="cursor-background"),
+    "cursor-blurred": Look(background="cursor-blurred"),
+}
+TONES: Final = tuple(LOOKS)
+# Where colours are few or none, what they would say is said by weight and by turning it around.
+_FEW: Final = {
+    "cursor": Look(background="cursor-background", text="reverse"),
+    "cursor-blurred": Look(background="cursor-blurred", text="underline"),
+    "brand": Look("foreground", "background", "bold reverse"),
+    "tab-active": Look("foreground", "background", "bold reverse"),
+}
+_NONE: Final = {
+    "simulated": Look("simulated-foreground", "simulated-background", "bold reverse"),
+    "error": Look("phase-error", text="bold"),
+    "warning": Look("warning", text="bold"),
+}
+
+
+def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool) -> Style:
+    """The style of a tone with a theme's variables. ``few``: the terminal's own sixteen colours;
+    ``none``: no colours at all. Raises KeyError for a tone or a variable that is not there."""
+    look = LOOKS[tone]
+    if few:
+        look = _FEW.get(tone, look)
+    if none:
+        look = _NONE.get(tone, look)
+
+    def color(name: str) -> Color | None:
+        found = Color.parse(variables[name]) if name else None
+        return found if found is not None and found.a > 0 else None
+
+    front, back = color(look.color), color(look.background)
+    return Style(
+        color=front.rich_color if front is not None else None,
+        bgcolor=back.rich_color if back is not None else None,
+    ) + Style.parse(look.text)
+
+
+class Toned(Widget):
+    """Mixed into widgets that draw spans."""
+
+    _styles_by_tone: dict[str, Style] | None = None
+    _variables: Mapping[str, str] | None = None
+    """Those that the styles were made of."""
+
+    @property
+    def _theme_variables(self) -> Mapping[str, str]:
+        return cast("Any", self).app.theme_variables
+
+    def tone(self, name: str) -> Style:
+        """The style of a tone, without background unless the tone has one of its own."""
+        cache = self._styles_by_tone
+        if cache is None:
+            cache = self._styles_by_tone = {"": Style.null()}
+            self._variables = self._theme_variables
+        found = cache.get(name)
+        if found is None:
+            app = cast("Any", self).app
+            found = cache[name] = tone_style(
+                name, self._theme_variables, few=app.native_ansi_color, none=app.no_color
+            )
+        return found
+
+    def notify_style_update(self) -> None:
+        if self._styles_by_tone is not None and self._variables is not self._theme_variables:
+            self.forget_tones()
+            self.refresh()
+        super().notify_style_update()
+
+    def forget_tones(self) -> None:
+        """The theme is another: whatever was made of its colours is."""
+        self._styles_by_tone = None
+
+    @property
+    def base(self) -> Style:
+        """What everything is drawn on. Textual works `rich_style` out from all that a widget is in
+        each time, for each line; this one it keeps until the widget's own style is another."""
+        return self.visual_style.rich_style
+
+    def segments(self, spans: Iterable[Span], base: Style) -> list[Segment]:
+        return [Segment(span.text, base + self.tone(span.tone)) for span in spans if span.text]
+
+
+class LinesView(Toned, ScrollView, can_focus=True):
+    """Read-only lines of spans, scrolled up and down."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "Down", show=False, id="lines.down", tooltip="A line down"),
+        Binding("k", "scroll_up", "Up", show=False, id="lines.up", tooltip="A line up"),
+        Binding("g", "scroll_home", "First", show=False, id="lines.first",
+                tooltip="To the first line"),
+        Binding("G", "scroll_end", "Last", show=False, id="lines.last", tooltip="To the last line"),
+        Binding("ctrl+f,space", "page_down", "Page down", show=False, id="lines.page-down",
+                tooltip="A page down"),
+        Binding("ctrl+b", "page_up", "Page up", show=False, id="lines.page-up",
+                tooltip="A page up"),
+    ]  # fmt: skip
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.lines: list[tuple[Span, ...]] = []
+
+    def show(self, lines: list[tuple[Span, ...]]) -> None:
+        """Draw these lines instead; the place of reading stays. Equal lines cost nothing."""
+        if lines == self.lines:
+            return
+        before, self.lines = self.lines, lines
+        size = self.size.with_height(len(lines))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        if len(before) != len(lines):
+            self.refresh()
+            return
+        for number, (old, new) in enumerate(zip(before, lines, strict=True)):
+            if old != new:
+                self.refresh_line(number)
+
+    def on_resize(self) -> None:
+        self.virtual_size = self.size.with_height(len(self.lines))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        base = self.base
+        number = round(self.scroll_y) + y
+        if not 0 <= number < len(self.lines):
+            return Strip.blank(width, base)
+        return Strip(self.segments(self.lines[number], base)).crop_extend(0, width, base)
