@@ -94,6 +94,8 @@ class NodeScreen(ActingScreen, BackScreen):
         self._tab = tab
         self._wish = wish
         self._asks: dict[str, Ask] = {}
+        self._uses: dict[str, Usage | None] = {}
+        """As far as the model has told of them: new ones of very many pods come in parts."""
         self._share_rows: dict[str, tuple[Ask, Usage | None, dict[str, int], Row]] = {}
         self._books: Books | None = None
         self._gauges: tuple[Gauge, ...] = ()
@@ -149,13 +151,16 @@ class NodeScreen(ActingScreen, BackScreen):
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
             return
-        for key in changes.pods - changes.measured:
-            pod = self.podtui.model.pods.get(key)
+        model = self.podtui.model
+        for key in changes.pods:
+            pod = model.pods.get(key)
             if pod is None:
-                self._asks.pop(key, None)
-                self._share_rows.pop(key, None)
-            else:
+                for known in (self._asks, self._uses, self._share_rows):
+                    known.pop(key, None)
+                continue
+            if key not in changes.measured:
                 self._asks[key] = ask_of(pod)
+            self._uses[key] = model.usage.get((pod.metadata.namespace, pod.metadata.name))
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
         if not 0 <= now - self._drawn_at < PAUSE:
             self._draw(now)
@@ -205,7 +210,7 @@ class NodeScreen(ActingScreen, BackScreen):
 
     def _share_row(self, ask: Ask, allocatable: dict[str, int]) -> Row:
         """Made anew for a pod that changed, or uses other amounts."""
-        use = self.podtui.model.usage.get(ask.name)
+        use = self._uses.get(ask.key)
         kept = self._share_rows.get(ask.key)
         if kept is not None and kept[0] is ask and kept[1:3] == (use, allocatable):
             return kept[3]
