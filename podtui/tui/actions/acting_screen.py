@@ -34,7 +34,7 @@ class ActingScreen(LiveScreen):
         Binding("e", "edit", "Edit", id="act.edit",
                 tooltip="Edit the manifest, see the plan, then apply it"),
         Binding("ctrl+d", "delete", "Delete", id="act.delete",
-                tooltip="Move the manifest to the trash, which ends the pod; end a cluster's pod"),
+                tooltip="Move the manifest to the trash: the pod ends"),
         Binding("u", "undo", "Undo delete", show=False, id="act.undo",
                 tooltip="Bring back what was deleted last"),
         Binding("r", "restart", "Restart", id="act.restart",
