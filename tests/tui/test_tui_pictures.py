@@ -66,6 +66,17 @@ SCREENS = {
     "commands": ("ctrl+a",),
     "columns": ("W",),
     "menu": ("m",),
+    "logs": ("3", "plus"),
+    "pod-resources": ("enter", "7"),
+    "pod-probes": ("enter", "8"),
+    "node": ("4", "enter"),
+    "node-pods": ("4", "enter", "2"),
+    "node-images": ("4", "enter", "4"),
+    "node-rejected": ("4", "enter", "5"),
+    "delete": ("ctrl+d",),
+    "new-pod": ("n",),
+    "journal": ("J",),
+    "forwards": ("f",),
 }
 
 
