@@ -46,6 +46,8 @@ SHOTS = (
     Shot("timeline-dark", (120, 30), pod="pipeline", keys=("enter", "2")),
     Shot("why-dark", (120, 30), keys=("X",)),
     Shot("manifest-dark", (120, 30), pod="", keys=("g", "enter")),
+    Shot("tree-dark", (120, 34), keys=("colon", *"tree", "enter", "plus")),
+    Shot("node-dark", (120, 34), keys=("4", "enter")),
     Shot("help-dark", (120, 36), keys=("question_mark", "i")),
 )
 
