@@ -26,6 +26,7 @@ ALL = {
     "logs": ("benchmarks.logs", "measure"),
     "viewers": ("benchmarks.viewers", "measure"),
     "following": ("benchmarks.following", "measure"),
+    "beside": ("benchmarks.beside", "measure"),
     "cli": ("benchmarks.cli", "measure"),
 }
 """In the order in which they are run; each has a place of its name in the document."""

@@ -44,8 +44,12 @@ class Agent:
 
     def drop(self, name: str, version: str = "1") -> int:
         """Move a manifest in; returns the time of it in nanoseconds."""
+        return self.put(name, MANIFEST.format(name=name, version=version))
+
+    def put(self, name: str, manifest: str) -> int:
+        """The same with a manifest of one's own."""
         hidden = self.folder / f".{name}"
-        hidden.write_text(MANIFEST.format(name=name, version=version))
+        hidden.write_text(manifest)
         now = time.time_ns()
         hidden.rename(self.folder / f"{name}.yaml")
         return now
@@ -65,6 +69,16 @@ class Agent:
         done = self.command("status", "-o", "json")
         items = json.loads(done.stdout)["items"] if done.returncode == 0 else []
         return [item for item in items if item["kind"] == "Pod"]
+
+    def settle(self, count: int) -> None:
+        """Wait until the records say that so many pods run. Raises TimeoutError."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            running = [pod for pod in self.pods() if pod["status"]["phase"] == "Running"]  # type: ignore[index]
+            if len(running) >= count:
+                return
+            time.sleep(0.2)
+        raise TimeoutError(f"{count} pods are not all Running")
 
     def cpu_seconds(self) -> float:
         """CPU that the agent has used so far, to the nanosecond where the kernel says it so."""
@@ -101,6 +115,7 @@ def running(engine: str = "auto", max_pods: int = 1200) -> Iterator[Agent]:
             "PODTUI_ENGINE": engine,
             "PODTUI_MAX_PODS": str(max_pods),
             "XDG_CONFIG_HOME": base,
+            "XDG_STATE_HOME": base,
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "podtui", "agent"],

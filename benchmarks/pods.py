@@ -39,22 +39,11 @@ def podtui_start_and_remove(agent: agents.Agent, count: int) -> engine.Bare:
         begin = min(agent.drop(name) for name in names)
         watcher.wait(lambda events: len(_app_starts(events, batch)) >= count, 300)
         started = max(_app_starts(watcher.events, batch))
-        _settle(agent, count)
+        agent.settle(count)
         stop_begin = min(agent.remove(name) for name in names)
         watcher.wait(lambda events: len(_gone(events, batch)) >= 2 * count, 300)
         gone = max(_gone(watcher.events, batch))
     return engine.Bare((started - begin) / 1e9, (gone - stop_begin) / 1e9)
-
-
-def _settle(agent: agents.Agent, count: int) -> None:
-    """Wait until the records, too, say that all run."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        running = [pod for pod in agent.pods() if pod["status"]["phase"] == "Running"]  # type: ignore[index]
-        if len(running) >= count:
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"{count} pods are not all Running")
 
 
 def podtui_edit(agent: agents.Agent) -> float:
@@ -63,7 +52,7 @@ def podtui_edit(agent: agents.Agent) -> float:
     with engine.watching() as watcher:
         agent.drop(name)
         watcher.wait(lambda events: len(_app_starts(events, name)) >= 1, 60)
-        _settle(agent, 1)
+        agent.settle(1)
         begin = agent.drop(name, version="2")
         watcher.wait(lambda events: len(_app_starts(events, name)) >= 2, 60)
         seconds = (_app_starts(watcher.events, name)[1] - begin) / 1e9
@@ -192,7 +181,7 @@ def idle(*, quick: bool) -> list[Row]:
             for index in range(have, count):
                 agent.drop(f"idle-{index}")
             have = count
-            _settle(agent, count)
+            agent.settle(count)
             time.sleep(5)
             cpu, memory = agent.cpu_and_memory(seconds)
             rows.append(

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -22,8 +23,8 @@ LOOK = 0.02
 class Pane:
     """One program; ``began`` is when it was started."""
 
-    def __init__(self, server: str, pid: int, began: float) -> None:
-        self._tmux = ("tmux", "-L", server)
+    def __init__(self, socket: str, pid: int, began: float) -> None:
+        self._tmux = ("tmux", "-S", socket)
         self.pid = pid
         self.began = began
 
@@ -63,9 +64,19 @@ class Pane:
 def pane(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path, size: tuple[int, int]
 ) -> Generator[Pane]:
-    """A tmux server of its own, ended with what runs in it."""
-    server = f"podtui-bench-{os.getpid()}"
-    tmux = ["tmux", "-L", server, "-f", os.devnull]
+    """A tmux server of its own, ended with what runs in it; the program is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="podtui-bench-") as base:
+        yield from _pane(f"{base}/tmux", command, environment, cwd, size)
+
+
+def _pane(
+    socket: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path,
+    size: tuple[int, int],
+) -> Generator[Pane]:
+    tmux = ["tmux", "-S", socket, "-f", os.devnull]
     began = time.monotonic()
     subprocess.run(
         [*tmux, "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd),
@@ -76,6 +87,9 @@ def pane(
         listed = subprocess.run(
             [*tmux, "display-message", "-p", "#{pane_pid}"], capture_output=True, check=True
         )
-        yield Pane(server, int(listed.stdout), began)
+        shown = psutil.Process(int(listed.stdout))
+        yield Pane(socket, shown.pid, began)
     finally:
         subprocess.run([*tmux, "kill-server"], capture_output=True, check=False)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        shown.wait(30)

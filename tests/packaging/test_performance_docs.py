@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import ALL, TARGET
+from benchmarks.beside import epoch, shares, told
 from benchmarks.following import gaps
-from benchmarks.report import Absent, markdown, replaced, row
+from benchmarks.report import Absent, Row, markdown, replaced, row
 
 PAGE = """\
 # Page
@@ -60,3 +61,23 @@ def test_a_row_says_whether_its_bound_held() -> None:
 )
 def test_lost_lines_are_counted(numbers: list[int], expected: int) -> None:
     assert gaps(numbers) == expected
+
+
+def test_the_cost_of_two_processes_is_told_apart_and_added() -> None:
+    cost = shares({"screen": 1.0, "agent": 4.0}, {"screen": 1.5, "agent": 4.25}, 10.0)
+    assert cost == {"screen": 5.0, "agent": 2.5}
+    rows = [found for found in told("podtui", "CPU", cost, "%") if isinstance(found, Row)]
+    assert [found.name for found in rows] == [
+        "podtui, the screen: CPU", "podtui, the agent: CPU", "podtui, screen and agent: CPU",
+    ]  # fmt: skip
+    assert [found.value for found in rows] == [5.0, 2.5, 7.5]
+
+
+def test_one_process_is_held_against_the_sum_of_the_others() -> None:
+    (found,) = told("peer", "CPU", {"screen": 8.0}, "%", {"screen": 3.0, "agent": 1.0})
+    assert isinstance(found, Row)
+    assert (found.name, found.floor, found.ratio) == ("peer: CPU", 4.0, 2.0)
+
+
+def test_the_engine_s_stamp_is_read_as_utc() -> None:
+    assert epoch(b"1970-01-01T00:01:00.250000999Z number=0") == 60.25
