@@ -187,6 +187,7 @@ def test_ends_of_a_text_fit_and_part_no_letter(text: str, room: int) -> None:
 
 
 @given(st.lists(CLEAN, max_size=4), st.integers(2, 40), st.integers(0, 12))
+@example([" \u0301\u0301"], 2, 0)
 def test_wrapped_rows_fit_and_part_no_letter(texts: list[str], width: int, indent: int) -> None:
     rows = wrap([Span(text) for text in texts], width, indent=indent)
     assert all(line_width(row) <= width for row in rows)

@@ -273,11 +273,12 @@ def _fits(word: str, room: int) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Words with the blanks that follow them."""
+    """Words with the blanks that follow them; marks on a blank stay with it."""
     words: list[str] = []
     start = 0
     for position in range(1, len(text)):
-        if text[position - 1] == " " and text[position] != " ":
+        here = text[position]
+        if text[position - 1] == " " and here != " " and width_of(here):
             words.append(text[start:position])
             start = position
     if text:
