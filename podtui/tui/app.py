@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -156,10 +157,10 @@ class PodtuiApp(Notices):
     def _start(self) -> None:
         if self._on_painted is not None:
             self._on_painted()
-        self.run_worker(self._follow_all(), name="follow", group="follow")
-        self.run_worker(self._load_later(), name="later", group="later")
+        self.run_worker(self._follow_all, name="follow", group="follow")
+        self.run_worker(self._load_later, name="later", group="later")
         if self._theme_dirs:
-            self.run_worker(self._watch_themes(), name="themes", group="themes")
+            self.run_worker(self._watch_themes, name="themes", group="themes")
 
     async def _load_later(self) -> None:
         # The client's libraries and the first pods go before.
@@ -439,7 +440,7 @@ class PodtuiApp(Notices):
     def remember(self, memory: ScreenMemory) -> None:
         """Write down how the screen is arranged."""
         if memory != self.memory.memory:
-            self.run_worker(self._remember(memory), group="memory")
+            self.run_worker(partial(self._remember, memory), group="memory")
 
     async def _remember(self, memory: ScreenMemory) -> None:
         try:

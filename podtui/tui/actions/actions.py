@@ -85,7 +85,7 @@ class Actions:
                 if self._asking == name:
                     self.asked()
 
-        self.app.run_worker(run(), name=name, group="deeds")
+        self.app.run_worker(run, name=name, group="deeds")
 
     def asked(self) -> None:
         """The deed under way has no more questions: others may begin."""

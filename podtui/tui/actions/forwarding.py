@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from textual.worker import Worker
@@ -60,7 +61,7 @@ async def start_forward(actions: Actions, pod: Pod) -> None:
         meta.namespace, meta.name, ports.remote, local_port=ports.local
     )
     kept = KeptForward(pod, forward)
-    kept.worker = actions.app.run_worker(_run(actions, kept), group="forwards")
+    kept.worker = actions.app.run_worker(partial(_run, actions, kept), group="forwards")
     actions.forwards.append(kept)
     pair = f"{forward.local_port}:{ports.remote}"
     actions.did("forward", ["kubectl", "port-forward", "-n", meta.namespace, meta.name, pair],

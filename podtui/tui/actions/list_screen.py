@@ -57,7 +57,7 @@ class ListScreen(BackScreen):
 
     def ask(self) -> None:
         """Look again what there is to list."""
-        self.run_worker(self._ask(), group="list", exclusive=True)
+        self.run_worker(self._ask, group="list", exclusive=True)
 
     async def _ask(self) -> None:
         try:

@@ -104,7 +104,7 @@ class OutputScreen(BackScreen):
             (Span(" output ", "brand"), Span(f" {self._command.name} ", "name"),
              Span(line, "muted"))
         )  # fmt: skip
-        self.run_worker(self._run(), name=self._command.name, group="own")
+        self.run_worker(self._run, name=self._command.name, group="own")
 
     async def _run(self) -> None:
         said: list[str] = []

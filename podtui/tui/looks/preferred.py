@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -85,7 +86,9 @@ class Preferred:
         """Put them in force, and follow their file."""
         self._use_keys(self._now)
         if self._file is not None:
-            self._app.run_worker(self._watch(self._file), name="preferences", group="preferences")
+            self._app.run_worker(
+                partial(self._watch, self._file), name="preferences", group="preferences"
+            )
 
     def use(self, preferences: Preferences) -> None:
         """Put others in force; what did not change is left alone, also where the user changed it
@@ -173,7 +176,7 @@ class Preferred:
             driver.write(text)
             driver.flush()
         if self._now.notify_command:
-            self._app.run_worker(self._run(alert), group="notify")
+            self._app.run_worker(partial(self._run, alert), group="notify")
 
     async def _run(self, alert: Alert) -> None:
         problem = await run_command(self._now.notify_command, alert)

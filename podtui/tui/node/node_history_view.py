@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual.binding import Binding, BindingType
@@ -84,7 +85,9 @@ class NodeHistoryView(LinesView):
     def _ask(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        self._asking = self.run_worker(self._ask_on(SPANS[self._span]), name="node history")
+        self._asking = self.run_worker(
+            partial(self._ask_on, SPANS[self._span]), name="node history"
+        )
 
     async def _ask_on(self, span: float) -> None:
         """Endless, but for a server that keeps no history."""

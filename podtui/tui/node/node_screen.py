@@ -124,7 +124,7 @@ class NodeScreen(ActingScreen, BackScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.action_tab(self._tab)
-        self.run_worker(self._ask_images(), name="images", group="images")
+        self.run_worker(self._ask_images, name="images", group="images")
 
     # --- what is chosen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -213,7 +214,9 @@ class PodScreen(ActingScreen, BackScreen):
             self._asking.cancel()
             self._asking = None
         if self._tab in TABS_ASKED:
-            self._asking = self.run_worker(self._ask_on(self._tab), name="ask", group="ask")
+            self._asking = self.run_worker(
+                partial(self._ask_on, self._tab), name="ask", group="ask"
+            )
 
     async def _ask_on(self, tab: str) -> None:
         """Endless; the agent answers when there is something new."""
@@ -230,7 +233,9 @@ class PodScreen(ActingScreen, BackScreen):
     def on_probes_view_ask(self, message: ProbesView.Ask) -> None:
         pod = self.pod
         if pod is not None:
-            self.run_worker(self._run_probe(pod, message.key), group="probe", exclusive=True)
+            self.run_worker(
+                partial(self._run_probe, pod, message.key), group="probe", exclusive=True
+            )
 
     async def _run_probe(self, pod: Pod, key: Key) -> None:
         meta = pod.metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -154,7 +155,7 @@ class WhyScreen(ActingScreen, BackScreen):
         previous = runs and end is not None and said.health is Health.BROKEN and status.ready
         query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
                          timestamps=False)  # fmt: skip
-        self.run_worker(self._fetch(pod, query), group="why-log", exclusive=True)
+        self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)
 
     async def _fetch(self, pod: Pod, query: LogQuery) -> None:
         lines: list[str] = []
