@@ -1,0 +1,193 @@
+"""A kubelet that is killed at any of its calls of the engine: the next one takes up what is there.
+
+Of every container runs one instance, none that ran is replaced, nothing is left over. An instance
+that was made and never started is not started any more and counts, as in a kubelet (reference
+§6.2, 6.5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+from examples import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from kubelet_world import container, pod, with_env
+from mortal_world import Death, MortalWorld, When
+from virtual_time import run_virtual
+
+from podtui.api.v1 import ConfigMapVolumeSource, Pod, Volume, VolumeMount
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.protocol import ContainerConfig, ContainerState
+
+Call = tuple[str, str]
+UID: Final = "uid-web-n1"
+PAUSE: Final = 20.0
+LONG: Final = 70.0
+"""Virtual seconds: all that a deed comes to; two collections of what is dead."""
+
+
+def web() -> Pod:
+    mounts = (VolumeMount(name="conf", mountPath="/conf"),)
+    return pod(
+        "web-n1",
+        UID,
+        container("a", volumeMounts=mounts),
+        container("b", image="elsewhere:1"),
+        container("crashing"),
+        init=(container("i"),),
+        volumes=(Volume(name="conf", configMap=ConfigMapVolumeSource(name="conf")),),
+    )
+
+
+def behave(config: ContainerConfig) -> Behaviour:
+    if config.name == "i":
+        return Behaviour(exit_after=0.5)
+    return Behaviour(term_after=0.5)
+
+
+async def started(world: MortalWorld) -> None:
+    world.add(web())
+    await world.until(world.runs(UID, 3))
+    await world.sleep(5.0)
+
+
+def begin(world: MortalWorld) -> None:
+    world.add(web())
+
+
+def edit(world: MortalWorld) -> None:
+    world.replace(UID, with_env(web(), "new"))
+
+
+def remove(world: MortalWorld) -> None:
+    world.remove(UID)
+
+
+def crash(world: MortalWorld) -> None:
+    (found,) = [one for one in world.running_containers(UID) if one.name == "crashing"]
+    world.runtime.kill(found.id, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is done, the UID of the pod that there is in the end, and which of its containers ran
+    more than once by then, how often."""
+
+    act: Callable[[MortalWorld], None]
+    runs_before: bool = True
+    wanted: str = UID
+    again: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+DEEDS: Final = {
+    "start": Deed(begin, runs_before=False),
+    "edit": Deed(edit, wanted="new"),
+    "removal": Deed(remove, wanted=""),
+    "crash": Deed(crash, again={"crashing": 2}),
+}
+
+
+async def play(deed: Deed, *deaths: Death, deaf: bool = False) -> list[Call]:
+    """Do it, let one kubelet after the other die at their deaths, and look at what the last one
+    made of that; with ``deaf`` the records took nothing of what the first one said. All changes
+    that the first one asked for."""
+    world = MortalWorld(behave=behave, start_delay=0.2, pull_delay=0.5)
+    world.config_map("conf", key="value")
+    async with world.running():
+        if deed.runs_before:
+            await started(world)
+        before = len(world.life.calls)
+        world.life.deaf = deaf
+        deed.act(world)
+        calls = world.life.calls
+        for death in deaths:
+            world.life.dies(death)
+            await world.sleep(PAUSE)
+            await world.next_kubelet()
+        await world.sleep(LONG)
+        await check(world, deed)
+    return calls[before:]
+
+
+async def check(world: MortalWorld, deed: Deed) -> None:
+    wanted = {deed.wanted} - {""}
+    assert [one.uid for one in world.sandboxes(ready=False)] == list(wanted), "one sandbox"
+    assert {one.pod_uid for one in world.containers()} == wanted
+    assert {uid for _, uid in world.engine._pods} == wanted, "volumes are left over"
+    records = (await world.store.list("pods")).items
+    assert {one.metadata.uid for one in records} == wanted
+    assert not [e for e in await world.events("web-n1") if e.type != "Normal"]
+    for uid in wanted:
+        assert sorted(one.name for one in world.running_containers(uid)) == ["a", "b", "crashing"]
+        over = [c.name for c in world.containers(uid) if c.state is not ContainerState.RUNNING]
+        assert max(Counter(over).values()) == 1, f"dead instances are left over: {over}"
+        begun = {name: count for (owner, name), count in world.begun.items() if owner == uid}
+        assert begun == {"i": 1, "a": 1, "b": 1, "crashing": 1} | deed.again
+        status = await world.status()
+        assert status.phase == "Running"
+        for one in (*status.initContainerStatuses, *status.containerStatuses):
+            assert one.ready
+            assert one.restartCount == world.made[uid, one.name] - 1
+    assert world.pulled == {"elsewhere:1": 1}
+
+
+def lives(deed: Deed) -> list[Call]:
+    """What a kubelet that is left alone does."""
+    calls = run_virtual(play(deed))
+    assert len(calls) == len(set(calls)), "each of them is another"
+    return calls
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["heard", "deaf"])
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+def test_one_killed_at_any_call_is_followed_by_one_that_goes_on(deed: Deed, deaf: bool) -> None:
+    calls = lives(deed)
+    for number, call in enumerate(calls):
+        for when in When:
+            death = Death(number, when)
+            try:
+                seen = run_virtual(play(deed, death, deaf=deaf))
+            except AssertionError as error:
+                error.add_note(f"killed {when} {call}, after {calls[:number]}")
+                raise
+            assert seen[: number + 1] == calls[: number + 1], "it died where it was to die"
+
+
+def test_an_instance_that_never_ran_counts() -> None:
+    """The count is one more than that of the newest instance, whatever its state: §6.5."""
+
+    async def body() -> None:
+        world = MortalWorld()
+        async with world.running():
+            world.life.dies(Death(2, When.BEFORE))
+            world.add(pod())
+            await world.until(world.life.over.is_set)
+            assert world.life.calls[2] == ("start_container", "c")
+            await world.next_kubelet()
+            await world.until(world.runs(UID))
+            never, running = world.containers(UID)
+            assert (never.state, never.attempt) == (ContainerState.CREATED, 0)
+            assert (running.state, running.attempt) == (ContainerState.RUNNING, 1)
+            await world.sleep(PAUSE)
+            (status,) = (await world.status()).containerStatuses
+            assert status.restartCount == 1
+            assert status.lastState.terminated is None, "nothing ended"
+            reasons = [e.reason for e in await world.events()]
+            assert reasons.count("Started") == 1
+            assert "BackOff" not in reasons
+
+    run_virtual(body())
+
+
+@examples(40)
+@given(
+    st.sampled_from(sorted(DEEDS)),
+    st.lists(st.builds(Death, st.integers(0, 9), st.sampled_from(When)), min_size=2, max_size=6),
+)
+def test_many_killed_one_after_the_other(name: str, deaths: list[Death]) -> None:
+    run_virtual(play(DEEDS[name], *deaths))

@@ -1,0 +1,210 @@
+"""A kubelet that is killed at a chosen call of the runtime: before, within or after its effect.
+
+Killed as ``kill -9`` does it: from that instant on neither the engine nor the records hear another
+word of it, whatever it was about to say. The engine and its containers go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from kubelet_world import World
+
+from podtui.kubelet.kubelet import Kubelet
+from podtui.runtime.memory import MemoryRuntime
+from podtui.runtime.memory.cells import ContainerCell
+from podtui.runtime.protocol import ContainerConfig, ImageRecord
+from podtui.store.protocol import Records
+
+VERBS: Final = (
+    "run_sandbox",
+    "stop_sandbox",
+    "remove_sandbox",
+    "remove_pod_data",
+    "write_volume",
+    "pull_image",
+    "create_container",
+    "start_container",
+    "stop_container",
+    "remove_container",
+    "exec",
+)
+"""The calls that change something: what only looks leaves nothing half done."""
+
+
+class When(StrEnum):
+    BEFORE = "before"
+    WITHIN = "within"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """At the ``call``-th change that the kubelet asks for from now on, the first being 0."""
+
+    call: int
+    when: When
+
+
+class Life:
+    """One kubelet's: the changes that it asked for, and its end where it has one."""
+
+    def __init__(self) -> None:
+        self._death: Death | None = None
+        self.calls: list[tuple[str, str]] = []
+        """Verb, and the name of the container where there is one."""
+        self.over = asyncio.Event()
+        self.deaf = False
+        """Whether the records hear nothing of it."""
+
+    def dies(self, death: Death) -> None:
+        """From now on counted."""
+        self._death = Death(len(self.calls) + death.call, death.when)
+
+    async def check(self) -> None:
+        """The dead do nothing more."""
+        if self.over.is_set():
+            await asyncio.Event().wait()
+
+    async def around(
+        self,
+        verb: str,
+        name: str,
+        call: Callable[[], Awaitable[Any]],
+        half: Callable[[], Awaitable[None]],
+    ) -> Any:
+        await self.check()
+        death = self._death
+        when = death.when if death is not None and death.call == len(self.calls) else None
+        self.calls.append((verb, name))
+        if when is When.AFTER:
+            await call()
+        elif when is When.WITHIN:
+            await half()
+        if when is not None:
+            self.over.set()
+        await self.check()
+        result = await call()
+        await self.check()
+        return result
+
+
+class MortalRuntime(MemoryRuntime):
+    life: Life
+
+    async def _enter(self, verb: str, delay: float = 0.0) -> None:
+        await self.life.check()
+        await super()._enter(verb, delay)
+        await self.life.check()
+
+    async def _half(self, verb: str, call: Callable[[], Awaitable[Any]], *args: Any) -> None:
+        """A sandbox was made and not started; a removal got as far as the containers."""
+        if verb == "run_sandbox":
+            made = await call()
+            self.engine.stop_sandbox(self.engine.sandbox("memory", made.id))
+        elif verb == "remove_sandbox":
+            for one in self.engine._inside(self.engine.sandbox("memory", args[0])):
+                self.engine.remove_container(one)
+
+    def _name(self, verb: str, *args: Any) -> str:
+        if verb == "create_container":
+            return str(args[1].name)
+        cell = self.engine._containers.get(args[0]) if isinstance(args[0], str) else None
+        return cell.record.name if cell is not None else ""
+
+
+def _mortal(verb: str) -> Callable[..., Awaitable[Any]]:
+    plain = getattr(MemoryRuntime, verb)
+
+    async def call(self: MortalRuntime, *args: Any, **kwargs: Any) -> Any:
+        async def act() -> Any:
+            return await plain(self, *args, **kwargs)
+
+        return await self.life.around(
+            verb, self._name(verb, *args), act, lambda: self._half(verb, act, *args)
+        )
+
+    return call
+
+
+for _verb in VERBS:
+    setattr(MortalRuntime, _verb, _mortal(_verb))
+
+
+class MortalRecords:
+    """Takes nothing more from a kubelet that is dead, without a word."""
+
+    def __init__(self, records: Records, life: Life) -> None:
+        self._records = records
+        self._life = life
+
+    async def put(self, resource: Any, item: Any) -> Any:
+        return item if self._silent else await self._records.put(resource, item)
+
+    async def delete(self, resource: Any, namespace: str, name: str) -> bool:
+        return not self._silent and await self._records.delete(resource, namespace, name)
+
+    @property
+    def _silent(self) -> bool:
+        return self._life.deaf or self._life.over.is_set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+
+class MortalWorld(World):
+    """``life`` is that of the kubelet there is now. ``made`` and ``begun`` count, by pod UID and
+    container name, what the engine created and started for all of them; ``pulled`` counts pulls
+    that were done."""
+
+    life: Life
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.made = Counter[tuple[str, str]]()
+        self.begun = Counter[tuple[str, str]]()
+        self.pulled = Counter[str]()
+        create, start = self.engine.create_container, self.engine.start_container
+
+        def counted_create(root: str, sandbox: Any, config: ContainerConfig) -> Any:
+            self.made[config.pod_uid, config.name] += 1
+            return create(root, sandbox, config)
+
+        def counted_start(cell: ContainerCell) -> None:
+            self.begun[cell.record.pod_uid, cell.record.name] += 1
+            start(cell)
+
+        add = self.engine.images.add
+
+        def counted_add(record: ImageRecord, name: str) -> None:
+            self.pulled[name] += 1
+            add(record, name)
+
+        self.engine.images.add = counted_add  # type: ignore[method-assign]
+        self.engine.create_container = counted_create  # type: ignore[method-assign]
+        self.engine.start_container = counted_start  # type: ignore[method-assign]
+
+    def _new_runtime(self) -> MemoryRuntime:
+        self.life = Life()
+        runtime = MortalRuntime(clock=self.clock, engine=self.engine, **self._delays)
+        runtime.life = self.life
+        return runtime
+
+    def _new_kubelet(self) -> Kubelet:
+        store = self.store
+        self.store = MortalRecords(store, self.life)  # type: ignore[assignment]
+        try:
+            return super()._new_kubelet()
+        finally:
+            self.store = store
+
+    async def next_kubelet(self) -> None:
+        """The last one is gone without a word, and another takes its place."""
+        self.life.over.set()
+        await self.stop_kubelet()
+        await self.start_kubelet()
