@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ from podtui.errors import ApiError, UsageError
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.folder import is_broken
 from podtui.why.report import Report, render_json, render_text
+from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES: Final = 8
 T = TypeVar("T")
@@ -103,15 +104,39 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
         for pod in chosen
     ]
     told = {id(report.manifest) for report in reports}
-    files = [
-        Report(one.metadata.name, diagnose_manifest(one), one)
-        for one in manifests
-        if id(one) not in told
-        and (is_broken(one) if wanted is None else one.metadata.name == wanted)
-    ]
+    there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
+    untold = [one for one in manifests if id(one) not in told]
+    files = [*_of_files(untold, wanted), *_of_waiting(untold, there, nodes, wanted)]
     if wanted is not None and not reports and not files:
         raise UsageError(f"there is no pod and no file called {wanted!r}")
     return [*reports, *files]
+
+
+def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]:
+    return [
+        Report(one.metadata.name, diagnose_manifest(one), one)
+        for one in manifests
+        if (is_broken(one) if wanted is None else one.metadata.name == wanted)
+    ]
+
+
+def _of_waiting(
+    manifests: Iterable[Manifest],
+    there: Container[tuple[str, str]],
+    nodes: Sequence[Node],
+    wanted: str | None,
+) -> Iterator[Report]:
+    """Files whose pods nobody has seen, under the names that the pods will have."""
+    node = nodes[0] if len(nodes) == 1 else None
+    for one in manifests:
+        namespace, name = one.status.podNamespace, one.status.podName
+        if (namespace, name) in there or not (
+            wanted is None or _is_name(namespace, name, wanted, node)
+        ):
+            continue
+        said = diagnose_waiting(one, node)
+        if said is not None:
+            yield Report(_shown(namespace, name), said, one)
 
 
 def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
@@ -122,11 +147,19 @@ def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
 
 
 def _is_called(pod: Pod, wanted: str, node: Node | None) -> bool:
-    namespace, parted, name = wanted.rpartition("/")
-    if parted and namespace != pod.metadata.namespace:
+    return _is_name(pod.metadata.namespace, pod.metadata.name, wanted, node)
+
+
+def _is_name(namespace: str, name: str, wanted: str, node: Node | None) -> bool:
+    there, parted, called = wanted.rpartition("/")
+    if parted and there != namespace:
         return False
     suffix = f"-{node.metadata.name.lower()}" if node is not None else ""
-    return pod.metadata.name in (name, name + suffix)
+    return name in (called, called + suffix)
+
+
+def _shown(namespace: str, name: str) -> str:
+    return name if namespace == "default" else f"{namespace}/{name}"
 
 
 def _facts(
@@ -163,9 +196,7 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     if said.wants_log and said.container:
         lines = _log(source, pod, said.container)
         said = diagnose(replace(facts, logs={said.container: lines}))
-    meta = pod.metadata
-    name = meta.name if meta.namespace == "default" else f"{meta.namespace}/{meta.name}"
-    return Report(name, said, facts.manifest)
+    return Report(_shown(pod.metadata.namespace, pod.metadata.name), said, facts.manifest)
 
 
 def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[str, ...]:

@@ -10,12 +10,16 @@ import msgspec
 import pytest
 
 from podtui import why_command
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
     Node,
+    NodeCondition,
+    NodeStatus,
     ObjectMeta,
     Pod,
     PodCondition,
@@ -57,7 +61,7 @@ class Api:
     """What the agent answers; ``asked`` are the paths of logs."""
 
     def __init__(self, *pods: Pod, log: bytes = b"one\nit broke\n") -> None:
-        self._items: dict[str, list[Any]] = {
+        self.items: dict[str, list[Any]] = {
             "/api/v1/pods": list(pods),
             "/api/v1/nodes": [Node(metadata=ObjectMeta(name="n1"))],
         }
@@ -65,7 +69,7 @@ class Api:
         self.asked: list[str] = []
 
     def json(self, socket: Path, path: str) -> Any:
-        return {"items": msgspec.to_builtins(self._items.get(path, []))}
+        return {"items": msgspec.to_builtins(self.items.get(path, []))}
 
     def bytes(self, socket: Path, path: str) -> bytes:
         self.asked.append(path)
@@ -118,6 +122,42 @@ def test_a_pod_that_there_is_not(monkeypatch: pytest.MonkeyPatch, wanted: str) -
     serve(monkeypatch, pod("bad", fails=True))
     with pytest.raises(UsageError):
         why(SOCKET, wanted, "text")
+
+
+def unready(api: Api, *names: str) -> None:
+    """Files are read, and their node is not ready."""
+    condition = NodeCondition(type="Ready", status="False", message="container runtime is down")
+    status = NodeStatus(conditions=(condition,))
+    api.items["/api/v1/nodes"] = [Node(metadata=ObjectMeta(name="n1"), status=status)]
+    api.items[f"/apis/{GROUP_VERSION}/manifests"] = [
+        Manifest(
+            metadata=ObjectMeta(name=f"{name}.yaml"),
+            spec=ManifestSpec(path=f"/m/{name}.yaml"),
+            status=ManifestStatus(
+                state=ManifestState.ACCEPTED, podNamespace="default", podName=f"{name}-n1"
+            ),
+        )
+        for name in names
+    ]
+
+
+def test_pods_that_cannot_begin_are_not_called_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    unready(serve(monkeypatch, pod("there", fails=False)), "new", "there")
+    text, well = why(SOCKET, None, "text")
+    assert not well
+    seen, new = text.split("\n\n")
+    assert seen.startswith("✖ there-n1  broken\n  The node is not ready: container runtime is down")
+    assert new.startswith("◔ new-n1  waiting\n  It waits for the node n1, which is not ready: ")
+
+
+@pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new"])
+def test_a_pod_that_cannot_begin_is_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    unready(serve(monkeypatch), "new", "newer")
+    text, well = why(SOCKET, wanted, "json")
+    assert not well
+    assert [found["name"] for found in json.loads(text)] == ["new-n1"]
 
 
 def test_a_log_that_there_is_not_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

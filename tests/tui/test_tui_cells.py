@@ -43,6 +43,11 @@ def test_sized_text_has_its_size(text: str, width: int) -> None:
     assert width_of(sized(text, width)) == width
 
 
+def test_a_blank_that_has_no_room_ends_its_row() -> None:
+    rows = wrap([Span("four"), Span("  X "), Span("more")], 5)
+    assert ["".join(span.text for span in row) for row in rows] == ["four", "X ", "more"]
+
+
 @given(st.lists(PLAIN, max_size=4), st.integers(2, 40), st.integers(0, 50))
 def test_wrapped_rows_fit_and_lose_no_word(texts: list[str], width: int, indent: int) -> None:
     rows = wrap([Span(text) for text in texts], width, indent=indent)

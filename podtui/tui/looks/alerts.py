@@ -8,10 +8,13 @@ between two crashes of a loop every container is ready for a moment.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podtui.api.readiness import unready_words
 from podtui.api.v1 import Node, Pod
 from podtui.tui.pods.pod_status import pod_status_line
 
@@ -34,8 +37,7 @@ class Trouble(StrEnum):
 READY: Final = "ready"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """How a pod or the node stands now. ``well``: ready, or ended as it should."""
 
     trouble: Trouble = Trouble.NONE
@@ -43,8 +45,7 @@ class Condition:
     word: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """What is known of one thing: the ``trouble`` that was told last and not taken back, and since
     when (epoch seconds) it has been well, and gone."""
 
@@ -53,8 +54,7 @@ class Watched:
     gone_since: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Struct, frozen=True):
     """``kind`` is a word of ``notifyOn``; namespace and pod are empty where it is the node's."""
 
     kind: str
@@ -87,7 +87,7 @@ def node_condition(node: Node) -> Condition:
     """Pressures are no trouble here: pods go on."""
     for condition in node.status.conditions:
         if condition.type == "Ready" and condition.status != "True":
-            word = f"NotReady: {condition.message or condition.reason}"
+            word = f"NotReady: {unready_words(condition)}"
             return Condition(Trouble.NODE_NOT_READY, word=word)
     return Condition(well=True, word="Ready again")
 

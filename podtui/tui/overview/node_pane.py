@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from podtui.api.readiness import unready_words
 from podtui.api.v1 import Node
 from podtui.tui.model import Changes, Model
 from podtui.tui.node.nodes import books_of
-from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.cells import Span, wrap
 from podtui.tui.widgets.pane import Pane, refused_text, waiting_text
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
@@ -31,7 +32,7 @@ def node_state(node: Node) -> tuple[bool, str]:
         if condition.type == "Ready":
             if condition.status == "True":
                 return not pressures, clean(" ".join(["Ready", *pressures]))
-            return False, clean(f"NotReady: {condition.message or condition.reason}")
+            return False, clean(f"NotReady: {unready_words(condition)}")
     return False, "NotReady"
 
 
@@ -104,15 +105,14 @@ class NodePane(Pane):
         node = books.node
         found = gauges(node, books.asks, self._model.usage, books.use)
         refused = rejections(books.asks, found)
-        self.view.show(
-            node_lines(
-                found,
-                refused,
-                width=max(20, self.content_size.width - 3),
-                height=self.content_size.height,
-                chosen=self._chosen,
-            )
+        ready, text = node_state(node)
+        width = max(20, self.content_size.width - 3)
+        lines = node_lines(
+            found, refused, width=width, height=self.content_size.height, chosen=self._chosen
         )
-        _, text = node_state(node)
+        if not ready and not found:
+            # A node that has never been ready has not counted what it has.
+            lines = wrap((Span(text, "warning"),), width)
+        self.view.show(lines)
         detail = f"· {clean(node.metadata.name)} · {text}"
         self.set_detail(detail + (f" · {len(refused)} rejected" if refused else ""))

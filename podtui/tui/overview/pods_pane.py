@@ -17,6 +17,7 @@ from podtui.tui.model import Changes, Model
 from podtui.tui.overview.pulls import pull_line, pull_of
 from podtui.tui.overview.rows import MANIFEST_KEY
 from podtui.tui.overview.totals import Totals
+from podtui.tui.overview.waiting import Waiting
 from podtui.tui.pods.pod_rows import (
     CLUSTER_COLUMNS,
     POD_COLUMNS,
@@ -75,6 +76,7 @@ class PodsPane(TablePane):
         columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
+        self._waiting = Waiting(model)
         self._asked: dict[str, Asked] = {}
         self._explained: tuple[Line, int, int] = ((), 0, 0)
         self.why = LinesView(id="why")
@@ -132,9 +134,10 @@ class PodsPane(TablePane):
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
                 changed.append(self._row(pod, namespaced))
-        for name in changes.manifests:
+        for name in changes.manifests | self._waiting.look(changes):
             manifest = model.manifests.get(name)
-            row = manifest_row(manifest) if manifest is not None else None
+            waits_for = self._waiting.reason_of(name)
+            row = manifest_row(manifest, waits_for) if manifest is not None else None
             if row is None:
                 removed.append(MANIFEST_KEY + name)
             else:
@@ -185,7 +188,7 @@ class PodsPane(TablePane):
         if self.manifest is not None:
             from podtui.tui.why.why import explain_manifest
 
-            line = explain_manifest(self.manifest)
+            line = explain_manifest(self.manifest, self._model.node)
         elif self.pod is not None:
             pull = pull_of(self.pod, self._model.pods.values())
             explained = self._explanations

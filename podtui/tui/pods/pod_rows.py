@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod
@@ -65,7 +67,7 @@ _MANIFEST_WORDS: Final = {
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
     ManifestState.DUPLICATE: ("▲ DuplicatePod", "warning"),
     ManifestState.IGNORED: ("- Ignored", "muted"),
-    ManifestState.ACCEPTED: ("● Accepted", "running"),
+    ManifestState.ACCEPTED: ("◔ Waiting", "pending"),
 }
 
 
@@ -80,8 +82,7 @@ class _Field(NamedTuple):
 _NOT_MEASURED: Final = _Field(_BLANK, _NEVER, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a pod asks for, in milli cores and bytes; a limit of 0 is none."""
 
     cpu: int
@@ -248,13 +249,15 @@ def _ports(pod: Pod) -> str:
     return ",".join(found)
 
 
-def manifest_row(manifest: Manifest) -> Row | None:
-    """A row in the table of pods for a file that gives no pod as it stands; None for the rest."""
+def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
+    """A row in the table of pods for a file that gives no pod as it stands, or not yet: then
+    ``waits_for`` says why. None for the rest."""
     state = manifest.status.state
-    if state is ManifestState.ACCEPTED:
+    accepted = state is ManifestState.ACCEPTED
+    if accepted and not waits_for:
         return None
     word, tone = _MANIFEST_WORDS[state]
-    place, message = place_of(manifest), manifest_message(manifest)
+    place, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
     fields = {column.key: _nothing(column) for column in POD_COLUMNS} | {
         "name": _Field(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
@@ -269,7 +272,7 @@ def manifest_row(manifest: Manifest) -> Row | None:
         pin=2 if ignored else 0,
         tail=Span(message, "muted" if tone == "muted" else ""),
         tail_from=STATUS + 1,
-        fault=not ignored,
+        fault=not ignored and not accepted,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from podtui.api.local import Manifest
 from podtui.api.printing import ending
 from podtui.api.times import short_duration
-from podtui.api.v1 import Pod
+from podtui.api.v1 import Node, Pod
 from podtui.tui.model import Model
 from podtui.tui.overview.rows import manifest_message, place_of
 from podtui.tui.pods.pod_status import pod_status_line
@@ -16,6 +16,7 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Facts, Health, diagnose
+from podtui.why.waiting import diagnose_waiting
 
 FRESH_SECONDS: Final = 2.0
 """An explanation is made anew after so long at the latest."""
@@ -119,8 +120,11 @@ def _contents(pod: Pod) -> Line:
     return tuple(spans)
 
 
-def explain_manifest(manifest: Manifest) -> Line:
-    """What is wrong with a file, and what podtui does about it."""
+def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
+    """What is wrong with a file, and what podtui does about it; or what its pod waits for."""
+    waits = diagnose_waiting(manifest, node)
+    if waits is not None:
+        return (Span(f"{place_of(manifest)} ", "key"), Span(clean(waits.title)), *_cure(waits))
     state = manifest.status.message
     return (
         Span(place_of(manifest) + " ", "key"),

@@ -24,6 +24,7 @@ from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
+from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 
@@ -129,7 +130,10 @@ class WhyScreen(ActingScreen, BackScreen):
     def _diagnose(self, pod: Pod | None, manifest: Manifest | None, now: float) -> Diagnosis | None:
         if pod is not None:
             return diagnose(facts_of(self.podtui.model, pod, now, self._logs))
-        return diagnose_manifest(manifest) if manifest is not None else None
+        if manifest is None:
+            return None
+        # The pod went, or was never there: a file in use gives one as soon as its node lets it.
+        return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
 
     def _header(self, state: Line) -> None:
         label = pod_label(self._pod) if self._pod is not None else ""

@@ -7,11 +7,11 @@ A tone is the name of a meaning (``running``, ``muted`` …), never a colour;
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from typing import Any, Literal
 
+from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 
 from podtui.api.times import short_duration
@@ -20,8 +20,7 @@ GAP = 2
 """Blank cells between two columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     text: str
     tone: str = ""
 
@@ -29,8 +28,7 @@ class Span:
 Line = tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Clean text; with ``since`` (epoch seconds) also how long ago that was.
 
     Ages are made when a cell is drawn: a table of a thousand pods needs no new rows each second.
@@ -68,8 +66,7 @@ Value = str | float | None
 """What a filter compares; None where there is nothing to compare yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line of a table; ``cells``, ``sort`` and ``values`` are in the order of its columns.
 
     ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
@@ -102,8 +99,7 @@ class Shown(Enum):
     """Only where somebody ticks it."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True, dict=True):
     """``rank``: the smallest goes first when there is no room. ``flexible`` columns may shrink to
     ``minimum``; one that is ``filling`` takes what the others leave."""
 
@@ -129,8 +125,7 @@ class Column:
         return tuple(dict.fromkeys((self.title.lower(), self.key.lower())))
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Struct, frozen=True):
     """A column that is shown: its place among all columns, its width, whether cells are short."""
 
     index: int
@@ -229,11 +224,13 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
                 word = word[len(head) :]
                 rows.append([Span(margin)] if margin else [])
                 used = start = len(margin)
-            if used + width_of(word) > width:
-                word = word.rstrip(" ")
+            cells = width_of(word)
+            if used + cells > width:
+                # Blanks that have no room end the row: nothing is put where they were.
+                word, cells = word.rstrip(" "), width - used
             if word:
                 rows[-1].append(Span(word, span.tone))
-                used += width_of(word)
+            used += cells
     return [tuple(row) for row in rows]
 
 

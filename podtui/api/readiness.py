@@ -1,0 +1,26 @@
+"""Whether a node is ready, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtui.api.v1 import Node, NodeCondition
+
+_UNTOLD: Final = "[container runtime status check may not have completed yet, "
+
+
+def unready(node: Node | None) -> NodeCondition | None:
+    """The condition that says that a node is not ready; None where it is, or is not known."""
+    conditions = node.status.conditions if node is not None else ()
+    return next((c for c in conditions if c.type == "Ready" and c.status != "True"), None)
+
+
+def unready_words(condition: NodeCondition) -> str:
+    """What a node lacks, in the kubelet's words.
+
+    The kubelet lists all that it has against its runtime (reference §3). What it says of each
+    runtime that has not answered yet comes first and tells nothing: it is left out where more
+    follows.
+    """
+    said = condition.message or condition.reason or "nobody says why"
+    return said.removeprefix(_UNTOLD).removesuffix("]") if said.startswith(_UNTOLD) else said

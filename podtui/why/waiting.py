@@ -1,0 +1,36 @@
+"""A file that is fine and gives no pod yet: no pod is started while the node is not ready."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.readiness import unready, unready_words
+from podtui.api.v1 import Node
+from podtui.why.types import Diagnosis, Evidence, Health
+
+_TRIED: Final = "; tried:"
+
+
+def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
+    """What holds up the pod of a file in use of which there is no pod; None where nothing does,
+    so that it will be there in a moment."""
+    condition = unready(node)
+    if node is None or condition is None or manifest.status.state is not ManifestState.ACCEPTED:
+        return None
+    reason = unready_words(condition)
+    first = reason.partition("\n")[0].removesuffix(_TRIED)
+    of_runtime = "container runtime" in reason
+    return Diagnosis(
+        cause="NodeNotReady",
+        health=Health.WAITING,
+        title=f"It waits for the node {node.metadata.name}, which is not ready: {first}",
+        evidence=(
+            Evidence("node", f"{condition.reason}: {reason}", condition.lastTransitionTime or "",
+                     warning=True),
+        ),
+        advice="Start the container engine; `podtui doctor` says which were tried."
+        if of_runtime
+        else "Look at the node's conditions.",
+        docs="https://kubernetes.io/docs/reference/node/node-status/#condition",
+    )  # fmt: skip

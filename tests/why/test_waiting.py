@@ -1,0 +1,63 @@
+"""Files whose pods wait for their node."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from why_world import manifest_of, one
+
+from podtui.api.local import ManifestState
+from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta
+from podtui.why import Health
+from podtui.why.waiting import diagnose_waiting
+
+UNTOLD = "container runtime status check may not have completed yet"
+TRIED = "container runtime not ready: no container engine answers; tried:\n  unix:///a: none"
+
+
+def node(message: str, status: str = "False") -> Node:
+    ready = NodeCondition(
+        type="Ready", status=status, reason="KubeletNotReady", message=message,
+        lastTransitionTime="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+    return Node(metadata=ObjectMeta(name="n1"), status=NodeStatus(conditions=(ready,)))
+
+
+@pytest.mark.parametrize(
+    ("message", "title", "told"),
+    [
+        (f"[{UNTOLD}, {TRIED}]", "no container engine answers", TRIED),
+        (f"[container runtime is down, {TRIED}]", "container runtime is down", TRIED),
+        (UNTOLD, UNTOLD, UNTOLD),
+        ("PLEG is not healthy: pleg has yet to be successful", "PLEG", "PLEG is not healthy"),
+        ("", "KubeletNotReady", "KubeletNotReady"),
+    ],
+)
+def test_a_pod_that_cannot_begin_says_what_its_node_lacks(
+    message: str, title: str, told: str
+) -> None:
+    said = diagnose_waiting(manifest_of(one())[0], node(message))
+    assert said is not None
+    assert (said.cause, said.health) == ("NodeNotReady", Health.WAITING)
+    assert said.title.startswith("It waits for the node n1, which is not ready: ")
+    assert title in said.title
+    assert "\n" not in said.title
+    assert told in said.evidence[0].text
+    assert said.evidence[0].time == "2026-01-01T00:00:00Z"
+    assert ("doctor" in said.advice) is ("runtime" in message)
+
+
+def test_what_says_nothing_is_left_out_where_more_follows() -> None:
+    said = diagnose_waiting(manifest_of(one())[0], node(f"[{UNTOLD}, {TRIED}]"))
+    assert said is not None
+    assert UNTOLD not in said.title + said.evidence[0].text
+    assert said.evidence[0].text.endswith("none")
+
+
+def test_nothing_is_said_where_the_pod_comes_in_a_moment_or_the_file_gives_none() -> None:
+    manifest = manifest_of(one())[0]
+    assert diagnose_waiting(manifest, None) is None
+    assert diagnose_waiting(manifest, node("", "True")) is None
+    assert diagnose_waiting(manifest, Node(metadata=ObjectMeta(name="n1"))) is None
+    status = replace(manifest.status, state=ManifestState.INVALID)
+    assert diagnose_waiting(replace(manifest, status=status), node("no engine")) is None
