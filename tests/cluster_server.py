@@ -89,13 +89,15 @@ class Moods:
     """What the front does before and after our own server answers.
 
     ``forbidden`` maps beginnings of paths to words; ``refusals`` are answered first, one for each
-    request: (code, Retry-After or None). ``asked`` are the requests: method, path with query, who.
+    request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
+    server's. ``asked`` are the requests: method, path with query, who.
     """
 
     tokens: dict[str, str] = field(default_factory=dict)
     passwords: dict[str, str] = field(default_factory=dict)
     forbidden: dict[str, str] = field(default_factory=dict)
     refusals: list[tuple[int, str | None]] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
     expire_pages: bool = False
     managed: bool = False
     asked: list[tuple[str, str, str]] = field(default_factory=list)
@@ -122,6 +124,8 @@ class Moods:
         for start, words in self.forbidden.items():
             if request.path.startswith(start):
                 raise StatusError(403, words)
+        if request.path in self.answers and "watch" not in request.query:
+            return web.json_response(self.answers[request.path])
         if request.path.startswith("/apis/podtui.dev"):
             raise StatusError(404, "the server could not find the resource")
         if request.method == "DELETE":

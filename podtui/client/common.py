@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,11 +13,12 @@ import msgspec
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import METRICS_GROUP_VERSION
 from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.client.answers import read_by, understood
 from podtui.client.connection import Connection
 from podtui.client.copying import Copying
 from podtui.client.following import Following
 from podtui.client.forward import Forward, listen
-from podtui.client.kinds import kind_of
+from podtui.client.kinds import ObjectList, kind_of
 from podtui.client.lines import LineSplitter
 from podtui.client.protocol import Delta, LogQuery, T
 from podtui.client.remote import attach_session, exec_session, pod_path
@@ -75,7 +76,8 @@ class ApiClient:
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
         where = kind_of(kind)
         path = f"{where.collection(namespace)}/{quote(name, safe='')}"
-        return where.decode(await self._connection.get(path))
+        body = await self._connection.get(path)
+        return read_by(path, lambda: where.decode(body))
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
         """See `Client.logs`. A line longer than 1 MiB comes in pieces."""
@@ -102,15 +104,15 @@ class ApiClient:
 
     async def version(self) -> str:
         """The other side's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
-        document: dict[str, Any] = msgspec.json.decode(await self._connection.get("/version"))
-        return str(document.get("gitVersion", ""))
+        body = await self._connection.get("/version")
+        return understood("/version", body, _Version).gitVersion
 
     async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
         """See `Client.debug`."""
         path = pod_path(namespace, pod, "ephemeralcontainers")
         body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
         answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
-        return msgspec.json.decode(answer, type=Pod)
+        return understood(path, answer, Pod)
 
     async def delete_pod(self, pod: Pod) -> None:
         """See `Client.delete_pod`."""
@@ -167,7 +169,11 @@ class ApiClient:
 
     async def _collection(self, root: str, plural: str) -> str:
         namespace = await self._scope()
-        return f"{root}/namespaces/{quote(namespace)}/{plural}" if namespace else f"{root}/{plural}"
+        return (
+            f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
+            if namespace
+            else f"{root}/{plural}"
+        )
 
     async def _metrics(self, path: str, kind: type[_Metrics]) -> tuple[_Metrics, ...]:
         try:
@@ -177,8 +183,12 @@ class ApiClient:
                 # There are none, or not for us.
                 return ()
             raise
-        document = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return msgspec.json.decode(document["items"], type=tuple[kind, ...])
+        items = understood(path, body, ObjectList).items or ()
+        return tuple(understood(path, item, kind) for item in items)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    gitVersion: str = ""
 
 
 def _log_params(query: LogQuery) -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import quote
 
 import msgspec
 
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
+from podtui.api.reading import decoded
 from podtui.api.v1 import Event, ListMeta, Node, Pod
 from podtui.client.protocol import T
 
@@ -47,7 +49,7 @@ class Kind:
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """An object without the records of who manages which field, which nobody here reads and
         which are the larger part of many an object. Raises `msgspec.MsgspecError`."""
-        found = self.decoder.decode(item)
+        found = decoded(item, self.decoder)
         meta = found.metadata
         if not meta.managedFields:
             return found
@@ -57,7 +59,7 @@ class Kind:
 
     def collection(self, namespace: str) -> str:
         if namespace and self.namespaced:
-            return f"{self.root}/namespaces/{namespace}/{self.plural}"
+            return f"{self.root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
         return f"{self.root}/{self.plural}"
 
 

@@ -9,7 +9,6 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 import aiohttp
-import msgspec
 
 from podtui.api.engine_calls import EngineCall, EngineCallList
 from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
@@ -17,6 +16,7 @@ from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, P
 from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
+from podtui.client.answers import understood
 from podtui.client.common import ApiClient
 from podtui.client.connection import ANSWER_SECONDS, Connection
 from podtui.client.lines import LineSplitter
@@ -43,13 +43,15 @@ class UnixClient(ApiClient):
         self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
     ) -> PodInsight | None:
         """See `Client.insight`."""
-        body = await self._waited(f"{_pod_path(namespace, pod)}/insight", query)
-        return msgspec.json.decode(body, type=PodInsight) if body else None
+        path = f"{_pod_path(namespace, pod)}/insight"
+        body = await self._waited(path, query)
+        return understood(path, body, PodInsight) if body else None
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         """See `Client.node_insight`."""
-        body = await self._waited(f"/apis/{GROUP_VERSION}/nodeinsight", query)
-        return msgspec.json.decode(body, type=NodeInsight) if body else None
+        path = f"/apis/{GROUP_VERSION}/nodeinsight"
+        body = await self._waited(path, query)
+        return understood(path, body, NodeInsight) if body else None
 
     async def _waited(self, path: str, query: InsightQuery) -> bytes:
         """Empty where there was nothing new."""
@@ -65,38 +67,34 @@ class UnixClient(ApiClient):
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         query = urlencode({"container": container, "probe": probe})
-        body = await self._connection.post(f"{_pod_path(namespace, pod)}/probe?{query}")
-        return msgspec.json.decode(body, type=ProbeRun)
+        path = f"{_pod_path(namespace, pod)}/probe"
+        return understood(path, await self._connection.post(f"{path}?{query}"), ProbeRun)
 
     async def retry(self, namespace: str, pod: str) -> None:
         """Have a rejected pod admitted afresh. Raises `ApiError` 404 where there is none."""
-        await self._connection.post(
-            f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/retry"
-        )
+        await self._connection.post(f"{_pod_path(namespace, pod)}/retry")
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         """See `Client.restart`."""
         params = {"container": container} if container else None
-        path = f"/apis/{GROUP_VERSION}/namespaces/{namespace}/pods/{pod}/restart"
-        await self._connection.post(path, params)
+        await self._connection.post(f"{_pod_path(namespace, pod)}/restart", params)
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         """See `Client.plan`."""
         path = f"/apis/{GROUP_VERSION}/manifests/{quote(name, safe='')}/plan"
         params = {"remove": "true"} if text is None else None
-        return msgspec.json.decode(
-            await self._connection.post(path, params, body=text or b""), type=Plan
-        )
+        body = await self._connection.post(path, params, body=text or b"")
+        return understood(path, body, Plan)
 
     async def what_if(self, manifest: bytes) -> WhatIf:
         """See `Client.what_if`."""
-        body = await self._connection.post(f"/apis/{GROUP_VERSION}/whatifs", body=manifest)
-        return msgspec.json.decode(body, type=WhatIf)
+        path = f"/apis/{GROUP_VERSION}/whatifs"
+        return understood(path, await self._connection.post(path, body=manifest), WhatIf)
 
     async def images(self) -> tuple[NodeImage, ...]:
         """See `Client.images`."""
-        body = await self._connection.get(f"/apis/{GROUP_VERSION}/images")
-        return msgspec.json.decode(body, type=NodeImageList).items
+        path = f"/apis/{GROUP_VERSION}/images"
+        return understood(path, await self._connection.get(path), NodeImageList).items
 
     async def remove_image(self, image_id: str) -> None:
         """See `Client.remove_image`."""
@@ -108,17 +106,18 @@ class UnixClient(ApiClient):
         """See `Client.prune_images`."""
         path = f"/apis/{GROUP_VERSION}/images/prune"
         async with self._connection.stream("POST", path, total=REMOVAL_SECONDS) as response:
-            return msgspec.json.decode(await response.read(), type=PrunedImages)
+            return understood(path, await response.read(), PrunedImages)
 
     async def pull_image(self, image: str) -> AsyncGenerator[PullStep]:
         """See `Client.pull_image`."""
         splitter = LineSplitter(_LONGEST_STEP)
+        path = f"/apis/{GROUP_VERSION}/images/pull"
         async with self._connection.stream(
-            "POST", f"/apis/{GROUP_VERSION}/images/pull", {"image": image}, silence=PULL_SILENCE
+            "POST", path, {"image": image}, silence=PULL_SILENCE
         ) as response:
             async for chunk in response.content.iter_any():
                 for line in splitter.feed(chunk):
-                    step = msgspec.json.decode(line, type=PullStep)
+                    step = understood(path, line, PullStep)
                     if step.error:
                         raise ApiError(500, "ErrImagePull", step.error)
                     yield step
@@ -129,9 +128,10 @@ class UnixClient(ApiClient):
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         """See `Client.engine_calls`."""
         params = {"uid": uid} if uid else None
-        body = await self._connection.get(f"/apis/{GROUP_VERSION}/enginecalls", params)
-        return msgspec.json.decode(body, type=EngineCallList).items
+        path = f"/apis/{GROUP_VERSION}/enginecalls"
+        return understood(path, await self._connection.get(path, params), EngineCallList).items
 
 
 def _pod_path(namespace: str, pod: str) -> str:
-    return f"/apis/{GROUP_VERSION}/namespaces/{quote(namespace)}/pods/{quote(pod)}"
+    where = quote(namespace, safe="")
+    return f"/apis/{GROUP_VERSION}/namespaces/{where}/pods/{quote(pod, safe='')}"

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_server import Authority, FakeCluster, cluster
 from served import event, line, node, pod
@@ -54,6 +55,7 @@ async def make(straw: FakeCluster) -> AsyncIterator[Make]:
 
 
 TOKEN = {"token": "sesame"}
+METRICS = "/apis/metrics.k8s.io/v1beta1"
 
 
 async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
@@ -384,6 +386,44 @@ async def test_metrics_where_there_are_some(make: Make, straw: FakeCluster) -> N
     straw.moods.forbidden["/apis/metrics.k8s.io"] = "no"
     assert await client.pod_metrics() == ()
     assert await client.nodes_metrics() == ()
+
+
+async def test_one_null_does_not_hide_the_others(make: Make, straw: FakeCluster) -> None:
+    def written(item: Any) -> Any:
+        return json.loads(msgspec.json.encode(item))
+
+    odd = written(node("odd"))
+    odd["status"]["images"] = [{"names": None, "sizeBytes": 1}]
+    straw.moods.answers["/api/v1/nodes"] = {
+        "metadata": {"resourceVersion": "1"},
+        "items": [written(node("even")), odd],
+    }
+    straw.moods.answers["/api/v1/nodes/odd"] = odd
+    client = make(TOKEN)
+    assert await names(client, Node) == ["even", "odd"]
+    assert (await client.get(Node, "", "odd")).status.images[0].names == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "ask"),
+    [
+        ("/version", "<html>", lambda client: client.version()),
+        ("/api/v1/nodes/n", {"metadata": 7}, lambda client: client.get(Node, "", "n")),
+        (f"{METRICS}/nodes", {}, lambda client: client.nodes_metrics()),
+        (f"{METRICS}/pods", {"items": [{}]}, lambda client: client.pod_metrics()),
+    ],
+)
+async def test_what_is_no_answer_has_words(
+    make: Make, straw: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
+) -> None:
+    straw.moods.answers[path] = answer
+    with pytest.raises(ApiError, match=f"{path}: cannot be read: "):
+        await ask(make(TOKEN))
+
+
+async def test_metrics_without_a_list_are_none(make: Make, straw: FakeCluster) -> None:
+    straw.moods.answers[f"{METRICS}/nodes"] = {"items": None}
+    assert await make(TOKEN).nodes_metrics() == ()
 
 
 async def test_delete_of_this_pod_and_no_other(make: Make, straw: FakeCluster) -> None:
