@@ -73,7 +73,12 @@ def virtual_clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(scope="session")
-def engine_url(pytestconfig: pytest.Config) -> str:
-    """The engine that tests marked ``engine`` drive."""
-    return str(pytestconfig.getoption("--engine-url"))
+@pytest.fixture
+def engine_url(request: pytest.FixtureRequest) -> str:
+    """The engine that tests marked ``engine`` drive.
+
+    Fails in any other test: it would pass where an engine happens to run, and only there.
+    """
+    if request.node.get_closest_marker("engine") is None:
+        pytest.fail("asks for the engine and is not marked engine")
+    return str(request.config.getoption("--engine-url"))

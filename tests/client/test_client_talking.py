@@ -24,10 +24,9 @@ ASKED = b"GET /hostname HTTP/1.0\r\n\r\n"
 
 
 @pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
-async def world(
-    request: pytest.FixtureRequest, tmp_path: Path, engine_url: str
-) -> AsyncIterator[SessionWorld]:
-    make = memory() if request.param == "memory" else docker(engine_url)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionWorld]:
+    simulate = request.param == "memory"
+    make = memory() if simulate else docker(request.getfixturevalue("engine_url"))
     async with session_world(make, tmp_path / "s.sock") as it:
         yield it
 

@@ -44,9 +44,10 @@ async def _opened(make: MakeRuntime) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
-async def bench(request: pytest.FixtureRequest, engine_url: str) -> AsyncIterator[Bench]:
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A connected runtime with nothing in it."""
-    make = _memory() if request.param == "memory" else _docker(engine_url)
+    memory = request.param == "memory"
+    make = _memory() if memory else _docker(request.getfixturevalue("engine_url"))
     async with _opened(make) as bench:
         yield bench
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from contract.bench import Bench
 
 from podtui.runtime.protocol import SecurityContext
@@ -28,6 +29,7 @@ async def test_the_file_is_written_anew_for_each_container(bench: Bench) -> None
     assert after == [*HOSTS.decode().splitlines(), "10.0.0.9\tnew"]
 
 
+@pytest.mark.engine
 async def test_it_can_be_written_without_the_engine_s_directory(engine_bench: Bench) -> None:
     """As for an engine on another machine, or an agent that is not root."""
     runtime = engine_bench.runtime
