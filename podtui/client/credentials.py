@@ -1,7 +1,8 @@
 """Who one is to an API server: the headers that say so, and the certificate for TLS.
 
-As client-go has it: a token or password goes before an exec plugin, a token file is read again
-now and then, and nothing of all that is sent where the server speaks no TLS.
+As client-go has it: a token, a password or a certificate of the file goes before an exec plugin, a
+token file is read again now and then, and nothing of all that is sent where the server speaks no
+TLS.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Credentials:
         self._lock = asyncio.Lock()
         self._identity: Identity | None = None
         self._expires: datetime | None = None
+        self._last_token = ""
+        """What the token file said last."""
         self._read_at = 0.0
 
     def leave_terminal(self) -> None:
@@ -74,6 +77,7 @@ class Credentials:
     def _has_plugin(self) -> bool:
         user = self._target.user
         given = user.token or user.token_file or user.username or user.password
+        given = given or user.cert_data or user.cert_file
         return user.exec is not None and not given and self._target.cluster.is_secure
 
     @property
@@ -97,7 +101,7 @@ class Credentials:
         elif user.username or user.password:
             both = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
             headers.append(("Authorization", f"Basic {both}"))
-        elif user.exec is not None:
+        elif self._has_plugin:
             found = await self._asked()
             if found.token:
                 headers.append(("Authorization", f"Bearer {_header(found.token)}"))
@@ -117,13 +121,16 @@ class Credentials:
             return _header(user.token)
         try:
             text = await asyncio.to_thread(_read, user.token_file, "tokenFile", user.name)
+            if not text.strip():
+                raise PodtuiError(f"user {user.name!r}: {user.token_file} is empty")
         except PodtuiError:
-            if not user.token:
+            # Whoever writes it anew may be at it: the one before may hold a little longer.
+            text = self._last_token or user.token
+            if not text:
                 raise
-            text = user.token
+        else:
+            self._last_token = text
         self._read_at = self._clock.monotonic()
-        if not text.strip():
-            raise PodtuiError(f"user {user.name!r}: {user.token_file} is empty")
         return _header(text.strip())
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from podtui.api.reading import decoded
 from podtui.errors import PodtuiError
 from podtui.kubeconfig.types import Cluster, ExecPlugin, Target
 
@@ -134,6 +135,9 @@ async def _run(
                 err = group.create_task(_bounded(process.stderr))
             return await process.wait(), out.result(), err.result()
     except TimeoutError:
+        if not talks:
+            # It may have ended, and left somebody who holds its output.
+            _kill_all(process)
         raise PluginError(f"{plugin.command} takes too long: it was killed") from None
     finally:
         await _end(process, group=not talks)
@@ -150,13 +154,19 @@ async def _bounded(stream: asyncio.StreamReader | None) -> bytes:
 async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
     if process.returncode is not None:
         return
-    with suppress(ProcessLookupError):
-        if group:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
+    if group:
+        _kill_all(process)
+    else:
+        with suppress(ProcessLookupError):
             process.kill()
     async with asyncio.timeout(KILLED_SECONDS):
         await process.wait()
+
+
+def _kill_all(process: asyncio.subprocess.Process) -> None:
+    """It and what it started; its group keeps its number for as long as one of them is there."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
@@ -172,7 +182,7 @@ def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
     if len(answer) > MAX_ANSWER:
         raise PluginError(f"{plugin.command} answered with more than {MAX_ANSWER >> 20} MiB")
     try:
-        found = msgspec.json.decode(answer, type=_Answer)
+        found = decoded(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
         # Without the cause, whose text may quote the answer.
         raise PluginError(f"{plugin.command} answered with no ExecCredential") from None

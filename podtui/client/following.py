@@ -20,13 +20,15 @@ from podtui.client.kinds import Kind, ObjectList, Versioned, WatchEvent
 from podtui.client.lines import LineSplitter
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.clock import Clock
-from podtui.errors import AgentUnavailable, ApiError
+from podtui.errors import ApiError, PodtuiError
 
 FIRST_DELAY = 0.2
 LAST_DELAY = 5.0
 REFUSED_DELAY = 30.0
 """After a refusal: what one may not see now one may hardly see a second later."""
 LONGEST_DELAY = 120.0
+STEADY_SECONDS = 1.0
+"""A watch that ends sooner and brought nothing is none: client-go's rule."""
 MOST_PAGES = 10_000
 SILENCE_SECONDS = 150.0
 """More than three of the server's bookmarks missing: the connection is dead."""
@@ -100,7 +102,7 @@ class Following:
                 async with aclosing(self._watch()) as deltas:
                     async for delta in deltas:
                         yield delta
-            except (AgentUnavailable, ApiError, msgspec.MsgspecError) as error:
+            except (PodtuiError, msgspec.MsgspecError) as error:
                 if self._connection.closed:
                     return
                 self._version = ""
@@ -149,14 +151,17 @@ class Following:
             silence += self._watch_seconds
         splitter = LineSplitter(MAX_EVENT)
         async with self._connection.stream("GET", self._path, params, silence=silence) as response:
-            self._delay = FIRST_DELAY
+            began = self._clock.monotonic()
             while chunk := await response.content.readany():
+                self._delay = FIRST_DELAY
                 batch = _Batch()
                 for line in splitter.feed(chunk):
                     self._take(line, batch)
                 for delta in batch.deltas():
                     yield delta
                 await self._clock.sleep(COALESCE_SECONDS)
+            if self._clock.monotonic() - began > STEADY_SECONDS:
+                self._delay = FIRST_DELAY
 
     def _take(self, line: bytes, batch: _Batch) -> None:
         """Raises `ApiError` for an ERROR, and then what the batch held is in the list to come."""

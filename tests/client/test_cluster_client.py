@@ -112,6 +112,28 @@ async def test_a_token_file_is_read_again_when_it_is_refused(
     assert await client.version() == "v1.36.0+podtui-0.0.test"
 
 
+async def test_a_token_file_that_is_gone_for_a_while_is_no_loss(
+    make: Make, straw: FakeCluster
+) -> None:
+    class Later(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock, file = Later(), straw.folder / "token"
+    file.write_text("sesame\n")
+    client = make({"tokenFile": "token"}, clock=clock)
+    assert await client.version()
+    for broken in (lambda: file.write_text(" "), file.unlink):
+        broken()
+        clock.ahead += 100.0
+        assert await client.version()
+    fresh = make({"tokenFile": "token"})
+    with pytest.raises(PodtuiError, match=r"tokenFile: .*/token: No such file"):
+        await fresh.version()
+
+
 async def test_impersonation(make: Make, straw: FakeCluster) -> None:
     user = {
         "as": "eve",

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ import pytest
 from cluster_server import FakeCluster, cluster
 from contract.bench import until
 
+from podtui.api.v1 import Node
 from podtui.client import exec_plugin
 from podtui.client.cluster import ClusterClient
 from podtui.client.exec_plugin import PluginError, read_answer
+from podtui.client.protocol import Lost, Synced
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.kubeconfig import ExecPlugin, choose, load
@@ -192,6 +195,25 @@ async def test_a_token_goes_before_it(make: Make, plugin: Plugin) -> None:
     assert plugin.runs == []
 
 
+async def test_a_certificate_of_the_file_goes_before_it(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
+    assert await make(plugin.user() | straw.certificate("anne")).version()
+    assert plugin.runs == []
+    assert straw.moods.asked[-1][2] == "anne"
+
+
+async def test_a_follow_outlives_a_plugin_that_fails(make: Make, plugin: Plugin) -> None:
+    plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
+    async with aclosing(make(plugin.user()).follow(Node)) as deltas:
+        async with asyncio.timeout(20):
+            lost = await anext(deltas)
+            assert isinstance(lost, Lost)
+            assert "log in first" in lost.reason
+            plugin.write()
+            assert isinstance(await anext(deltas), Synced)
+
+
 async def test_one_that_fails_has_words_and_no_secrets(make: Make, plugin: Plugin) -> None:
     plugin.answer(token="hush-hush")
     plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
@@ -220,6 +242,18 @@ async def test_one_that_hangs_is_killed_with_all_it_started(
     with pytest.raises(PluginError, match="takes too long: it was killed"):
         await make(plugin.user()).version()
     pids = [int(pid) for pid in (plugin.folder / "pids").read_text().split()]
+    await until(lambda: _are_gone(pids))
+
+
+async def test_what_one_left_behind_is_killed_too(
+    make: Make, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 1.0)
+    child = "import subprocess; p = subprocess.Popen(['sleep', '300']);"
+    plugin.write(child + "open(folder + '/pids', 'w').write(str(p.pid))")
+    with pytest.raises(PluginError, match="takes too long: it was killed"):
+        await make(plugin.user()).version()
+    pids = [int((plugin.folder / "pids").read_text())]
     await until(lambda: _are_gone(pids))
 
 
@@ -269,6 +303,12 @@ def test_answers_that_are_none(answer: str, words: str) -> None:
     assert words in str(caught.value)
     assert "hush" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_null_is_what_is_not_there() -> None:
+    status = {"token": "t", "clientCertificateData": None, "expirationTimestamp": None}
+    answer = json.dumps(GOOD | {"spec": None, "status": status}).encode()
+    assert read_answer(answer, ExecPlugin(command="p", api_version=V1)).token == "t"
 
 
 async def test_its_answer_has_a_bound(
