@@ -477,7 +477,8 @@ def test_an_engine_that_fills_no_volume_gets_everything_uploaded() -> None:
         ("volumes", 0o755),
         ("v/00", 0o777),
         ("volumes/odd", 0o700),
-    ]
+        ("whole", 0o644),
+    ], "the mark comes last: an upload that was cut short has none"
 
 
 def test_broken_places_are_none() -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import docker.errors
@@ -23,10 +24,12 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.inspection import sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
+from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.payload import sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.storage import (
+    WHOLE,
     Entry,
     Layout,
     SandboxStore,
@@ -112,18 +115,17 @@ class Sandboxes:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
         labels = labels_of(made)
         fresh = labels.get(NONCE_LABEL) == nonce
-        layout = lay_out(
-            config.volumes,
-            read_places(labels.get(PLACES_LABEL)),
-            fresh=fresh,
-            filled=fresh and link.fills_volumes,
-            memory_volume=memory,
+        layout_of = partial(
+            lay_out, config.volumes, read_places(labels.get(PLACES_LABEL)), memory_volume=memory
         )
+        layout = layout_of(fresh=fresh, filled=fresh and link.fills_volumes)
         own = {**sandbox_labels(config, self._root, layout.places), NONCE_LABEL: nonce}
         payload = sandbox_payload(
             config, image=link.pause_id, labels=own, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
+        if not fresh and not link.fills_volumes and not await _is_whole(link, identity):
+            layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
             await upload(link, identity, layout.uploads)
         async with self._connection.starts:
@@ -301,6 +303,11 @@ def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
             "o": ",".join([*options, f"pagesize={volume.huge_pages}"]),
         }
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
+
+
+async def _is_whole(link: Link, container_id: str) -> bool:
+    """Whether an earlier attempt got as far as to fill the pod's volume. Raises `Refused`."""
+    return await stat_path(link, container_id, f"{POD_DIRECTORY}/{WHOLE}") is not None
 
 
 async def upload(link: Link, container_id: str, entries: Iterable[Entry]) -> None:

@@ -2,8 +2,9 @@
 
 A pod has one engine volume, mounted in its sandbox at `POD_DIRECTORY`:
 ``v/NN`` spare directories and ``t/NN`` spare termination files, from the image; ``volumes/NAME``
-directories that no spare fits; ``t/CONTAINER-…`` further termination files. A volume in memory is a
-tmpfs engine volume of its own, mounted at ``volumes/NAME`` in the sandbox.
+directories that no spare fits; ``t/…`` further termination files; ``whole``, a mark, where the
+engine fills no volumes. A volume in memory is a tmpfs engine volume of its own, mounted at
+``volumes/NAME`` in the sandbox.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from podtui.runtime.protocol import PodVolume, VolumeFile
 DATA: Final = "..data"
 """In a volume with projected files, the link to the directory with the version that holds."""
 MEMORY_PREFIX: Final = "memory:"
+WHOLE: Final = "whole"
+"""In a pod's volume that the engine does not fill: the last thing that is uploaded to a new one."""
 _SPARE_MODE: Final = 0o777
 _FOLDER_MODE: Final = 0o755
+_WHOLE_MODE: Final = 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def lay_out(
     memory_volume: Mapping[str, str],
 ) -> Layout:
     """``spares`` is what `first_places` gave when the pod was new, and is kept. ``fresh`` tells
-    that the engine just made the volume, ``filled`` that the image's spares will be in it;
+    that the volume has nothing of the pod's yet, ``filled`` that the image's spares will be in it;
     ``memory_volume`` names the tmpfs volumes."""
     places: dict[str, str] = {}
     uploads: list[Entry] = []
@@ -143,6 +147,8 @@ def lay_out(
             continue
         else:
             uploads += entries_of(volume, place)
+    if fresh and not filled:
+        uploads.append(Entry(WHOLE, _WHOLE_MODE, content=b""))
     return Layout(places, tuple(uploads), tuple(memory))
 
 
