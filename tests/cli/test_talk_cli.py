@@ -1,4 +1,8 @@
-"""exec, attach, port-forward and cp on the command line."""
+"""exec, attach, port-forward and cp on the command line.
+
+What signals, terminals and exit codes are about runs as a process; the rest runs `main` here, with
+the agent on a thread of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from on_thread import Ask, on_thread
 from session_world import SessionWorld, memory, session_world
 
 from podtui.cli import build_parser, main
@@ -21,6 +26,8 @@ from podtui.talk import Place, parse_place, parse_ports
 from podtui.talk_cli import take_words
 
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+Here = Callable[..., tuple[int, bytes, bytes]]
+ElsewhereWorld = tuple[SessionWorld, Ask]
 
 
 @pytest.mark.parametrize(
@@ -118,27 +125,51 @@ async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | 
     return process.returncode, out, err
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[ElsewhereWorld]:
+    """The same world on a thread of its own: `main` wants the first thread for its signals."""
+    with on_thread(lambda: session_world(memory(), tmp_path / "podtui.sock")) as (it, ask):
+        ask(it.put(c="echo one > /tmp/f; sleep 300"))
+        yield it, ask
+
+
+@pytest.fixture
+def here(
+    elsewhere: ElsewhereWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> Here:
+    """Runs a command line in this process; its exit code and what it wrote."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_here(*arguments: str, given: Path = Path(os.devnull)) -> tuple[int, bytes, bytes]:
+        with given.open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            code = main([f"--root-dir={tmp_path}", *arguments])
+        return code, *capfdbinary.readouterr()
+
+    return run_here
+
+
 async def test_exec(start: Start) -> None:
     script = "cat; echo bad >&2; exit 5"
     found = await run(start, "exec", "-i", "web", "--", "sh", "-c", script, given=b"given\n")
     assert found == (5, b"given\n", b"bad\n")
-    code, _, err = await run(start, "exec", "nobody", "--", "true")
+
+
+def test_exec_of_what_is_not_there(here: Here) -> None:
+    code, _, err = here("exec", "nobody", "--", "true")
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
-    code, _, err = await run(start, "exec", "web")
+    code, _, err = here("exec", "web")
     assert (code, b"say what to run" in err) == (2, True)
 
 
-async def test_exec_with_a_file_for_input(start: Start, tmp_path: Path) -> None:
+def test_exec_with_a_file_for_input(here: Here, tmp_path: Path) -> None:
     (tmp_path / "given").write_bytes(b"x" * 200_000)
     for name, size in ((tmp_path / "given", 200_000), (Path(os.devnull), 0)):
-        descriptor = os.open(name, os.O_RDONLY)
-        try:
-            process = await start("exec", "-i", "web", "--", "cat", stdin=descriptor)
-        finally:
-            os.close(descriptor)
-        async with asyncio.timeout(40):
-            out, err = await process.communicate()
-        assert (process.returncode, len(out), err) == (0, size, b"")
+        code, out, err = here("exec", "-i", "web", "--", "cat", given=name)
+        assert (code, len(out), err) == (0, size, b"")
 
 
 async def test_an_agent_that_stops_is_told(start: Start, world: SessionWorld) -> None:
@@ -198,25 +229,28 @@ async def test_port_forward(start: Start) -> None:
         assert await process.wait() == 130
 
 
-async def test_cp(start: Start, tmp_path: Path) -> None:
-    code, out, err = await run(start, "cp", "web:/tmp/f", "copied")
+def test_cp(here: Here, tmp_path: Path) -> None:
+    code, out, err = here("cp", "web:/tmp/f", "copied")
     assert (code, out) == (0, b"1 file, 4 bytes\n"), err
     assert (tmp_path / "copied").read_text() == "one\n"
-    code, out, err = await run(start, "cp", "copied", "web:/tmp/again")
+    code, out, err = here("cp", "copied", "web:/tmp/again")
     assert (code, out) == (0, b"1 file, 4 bytes\n"), err
-    code, _, err = await run(start, "cp", "here", "there")
+    code, out, err = here("exec", "web", "--", "cat", "/tmp/again")
+    assert (code, out) == (0, b"one\n"), err
+    code, _, err = here("cp", "here", "there")
     assert (code, b"one of the two must be in a container" in err) == (2, True)
 
 
-async def test_a_pod_is_called_with_and_without_its_nodes_name(
-    start: Start, world: SessionWorld, tmp_path: Path
+def test_a_pod_is_called_with_and_without_its_nodes_name(
+    here: Here, elsewhere: ElsewhereWorld, tmp_path: Path
 ) -> None:
+    world, ask = elsewhere
     world.statuses.pods.clear()
-    await world.put("api-node", d="echo deep > /tmp/f; sleep 300")
+    ask(world.put("api-node", d="echo deep > /tmp/f; sleep 300"))
     for name in ("api", "api-node"):
-        code, out, err = await run(start, "exec", name, "--", "cat", "/tmp/f")
+        code, out, err = here("exec", name, "--", "cat", "/tmp/f")
         assert (code, out) == (0, b"deep\n"), err
-        code, _, err = await run(start, "cp", f"{name}:/tmp/f", f"of-{name}")
+        code, _, err = here("cp", f"{name}:/tmp/f", f"of-{name}")
         assert (code, (tmp_path / f"of-{name}").read_text()) == (0, "deep\n"), err
-    code, _, err = await run(start, "exec", "api-no", "--", "true")
+    code, _, err = here("exec", "api-no", "--", "true")
     assert (code, err) == (1, b'podtui: pod "api-no" does not exist\n')
