@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
-import urllib.request
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ import aiohttp
 from podtui.api import channels
 from podtui.client.connection import READ_BUFFER, Connection, Request
 from podtui.client.credentials import Credentials, Identity
+from podtui.client.proxies import proxy_for
 from podtui.client.tls import tls_context
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError
@@ -51,7 +52,7 @@ class ClusterConnection(Connection):
         self._clock = clock
         self._lock = asyncio.Lock()
         self._shown: tuple[bytes, bytes] | None = None
-        self._proxy = proxy_for(cluster)
+        self._proxy = proxy_for(cluster.server, cluster.proxy_url, os.environ)
 
     async def _ready(self, identity: Identity) -> aiohttp.ClientSession:
         shown = (identity.certificate, identity.key)
@@ -183,25 +184,6 @@ def _moved(request: Request, prefix: str) -> Request:
         total=request.total,
         silence=request.silence,
     )
-
-
-def proxy_for(cluster: Cluster, environ_proxies: Mapping[str, str] | None = None) -> str:
-    """The cluster's own proxy, else the environment's (``HTTPS_PROXY``, ``NO_PROXY``); empty for
-    none."""
-    if cluster.proxy_url:
-        return cluster.proxy_url
-    parts = urlsplit(cluster.server)
-    proxies = (
-        urllib.request.getproxies_environment() if environ_proxies is None else environ_proxies
-    )
-    bypasses: Any = cast("Any", urllib.request).proxy_bypass_environment
-    host = parts.hostname or ""
-    if host in ("localhost", "127.0.0.1", "::1"):
-        return ""
-    if bypasses(host, dict(proxies)):
-        return ""
-    found = proxies.get(parts.scheme, "")
-    return found if found.startswith(("http://", "https://")) else ""
 
 
 def _kept_alive(address: tuple[Any, ...]) -> socket.socket:

@@ -1,0 +1,92 @@
+"""Which proxy leads to a server: the kubeconfig's, else the environment's, by Go's rules
+(``golang.org/x/net/http/httpproxy``), which are kubectl's."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from podtui.errors import UsageError
+
+_PORTS: Final = {"https": "443", "http": "80"}
+
+
+def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
+    """The URL of the proxy to a server's URL, empty for none. Raises `UsageError` for one that
+    podtui cannot use; it has no password in it."""
+    if proxy_url:
+        return proxy_url
+    parts = urlsplit(server)
+    scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
+    port = str(parts.port or _PORTS.get(scheme, ""))
+    name = f"{scheme.upper()}_PROXY"
+    found = _either(environ, name)
+    if not found or is_direct(host, port, _either(environ, "NO_PROXY")):
+        return ""
+    found = found if "://" in found else f"http://{found}"
+    way = urlsplit(found).scheme.lower()
+    if way not in ("http", "https"):
+        raise UsageError(
+            f"{name} is a {way} proxy; podtui knows http and https proxies. Give the cluster a"
+            " proxy-url, or name its server in NO_PROXY"
+        )
+    return found
+
+
+def _either(environ: Mapping[str, str], name: str) -> str:
+    return (environ.get(name) or environ.get(name.lower()) or "").strip()
+
+
+def is_direct(host: str, port: str, exceptions: str) -> bool:
+    """Whether a host is asked without a proxy. ``exceptions`` is what ``NO_PROXY`` holds: names
+    with all below them, ``.name`` for those below alone, addresses, ranges of addresses, each but
+    the last with a ``:port`` as one likes; ``*`` for all."""
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    entries = [entry.strip().lower() for entry in exceptions.split(",")]
+    return any(_covers(entry, host, port, address) for entry in entries if entry)
+
+
+def _covers(entry: str, host: str, port: str, address: _Address | None) -> bool:
+    if entry == "*":
+        return True
+    if address is not None and "/" in entry:
+        return _is_within(address, entry)
+    name, its_port = _parted(entry)
+    if its_port not in ("", port):
+        return False
+    if address is not None:
+        return _address(name) == address
+    name = name.removeprefix("*")
+    if name.startswith("."):
+        return host.endswith(name)
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _address(text: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _is_within(address: _Address, entry: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False
+
+
+def _parted(entry: str) -> tuple[str, str]:
+    """(host, port or nothing) of ``host``, ``host:port``, ``[v6]``, ``[v6]:port`` or ``v6``."""
+    if entry.startswith("["):
+        host, _, rest = entry[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, colon, port = entry.rpartition(":")
+    return (host, port) if colon and ":" not in host else (entry, "")
