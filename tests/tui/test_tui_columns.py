@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from podtui.tui.overview.rows import EVENT_COLUMNS
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.table_lines import (
@@ -106,3 +107,23 @@ def test_a_column_keeps_room_for_what_is_usual_in_it_where_there_is_some() -> No
     narrow = fit(columns, natural, natural, 24)
     assert [fitted.index for fitted in narrow] == [0, 1, 2]
     assert narrow[1].width < 19
+
+
+@pytest.mark.parametrize(
+    ("available", "widths"),
+    [
+        (130, {"seen": 5, "reason": 25, "object": 20, "message": 74}),
+        (76, {"seen": 5, "reason": 16, "object": 16, "message": 33}),
+        (56, {"seen": 5, "reason": 14, "object": 12, "message": 19}),
+        (46, {"seen": 5, "reason": 14, "message": 23}),
+    ],
+)
+def test_an_event_names_its_pod_before_its_message_is_shown_in_full(
+    available: int, widths: dict[str, int]
+) -> None:
+    shown = [n for n, column in enumerate(EVENT_COLUMNS) if column.key in
+             ("seen", "reason", "object", "message")]  # fmt: skip
+    natural = [5, 8, 25, 5, 20, 8, 400]
+    found = fit(EVENT_COLUMNS, natural, natural, available, shown=shown)
+    assert sum(f.width for f in found) + 2 * (len(found) - 1) == available
+    assert {EVENT_COLUMNS[f.index].key: f.width for f in found} == widths

@@ -15,12 +15,12 @@ from podtui.tui.widgets.sanitize import clean
 EVENT_COLUMNS: Final = (
     Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE),
     Column("type", "TYPE", 40, shown=Shown.CHOSEN),
-    Column("reason", "REASON", 90, minimum=16, maximum=32, flexible=True),
+    Column("reason", "REASON", 90, minimum=14, maximum=32, flexible=True),
     Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
            shown=Shown.CHOSEN),
     Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
     Column("source", "SOURCE", 30, maximum=24, shown=Shown.WIDE),
-    Column("message", "MESSAGE", 100, minimum=30, maximum=2000, flexible=True, filling=True),
+    Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True),
 )  # fmt: skip
 MANIFEST_KEY: Final = "manifest:"
 """What the keys of manifest rows begin with."""

@@ -166,10 +166,7 @@ def fit(
         if _total(widths, kept) <= available:
             break
         widths[index], is_short[index] = tight[index], tight[index] < wide[index]
-    for index in sorted((i for i in kept if columns[i].flexible), key=lambda i: -widths[i]):
-        over = _total(widths, kept) - available
-        if over > 0:
-            widths[index] = max(min(columns[index].minimum, widths[index]), widths[index] - over)
+    _shrink(columns, widths, _total(widths, kept) - available)
     spare = available - _total(widths, kept)
     filling = [i for i in kept if columns[i].filling]
     if filling and spare > 0:
@@ -180,6 +177,21 @@ def fit(
         for index in kept[:-1]:
             widths[index] += each
     return tuple(Fitted(i, min(widths[i], available), is_short[i]) for i in kept)
+
+
+def _shrink(columns: Sequence[Column], widths: dict[int, int], over: int) -> None:
+    """Take ``over`` cells from the flexible columns, always from the widest that may still give;
+    one that fills the line may be twice as wide as the others."""
+    while over > 0:
+        giving = [i for i, w in widths.items() if columns[i].flexible and w > columns[i].minimum]
+        if not giving:
+            return
+        index = max(giving, key=lambda i: widths[i] / (1 + columns[i].filling))
+        least = max((widths[i] / (1 + columns[i].filling) for i in giving if i != index), default=0)
+        share = widths[index] - int(least * (1 + columns[index].filling))
+        given = min(over, max(1, share), widths[index] - columns[index].minimum)
+        widths[index] -= given
+        over -= given
 
 
 def _clamp(column: Column, width: int) -> int:
