@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from podtui.api import channels
 from podtui.client.connection import READ_BUFFER, Connection, Request
 from podtui.client.credentials import Credentials, Identity
 from podtui.client.proxies import proxy_for
@@ -24,6 +23,8 @@ from podtui.kubeconfig.types import Cluster
 
 ANSWER_SECONDS: Final = 32.0
 """client-go's for discovery; a page of 500 pods from afar wants some of it."""
+CONNECT_SECONDS: Final = 15.0
+"""Clusters are far away, and a first packet that is lost costs a second, a second one three."""
 TRIES: Final = 5
 LONGEST_WAIT: Final = 10.0
 """Of a server that wants to be left alone; who waits longer is told."""
@@ -40,7 +41,7 @@ class ClusterConnection(Connection):
 
     peer = "the API server"
     answer_seconds = ANSWER_SECONDS
-    subprotocols = (channels.V4,)
+    connect_seconds = CONNECT_SECONDS
 
     def __init__(self, cluster: Cluster, credentials: Credentials, clock: Clock) -> None:
         parts = urlsplit(cluster.server)

@@ -51,8 +51,8 @@ class Connection:
     """Who is at the other end, in words."""
     answer_seconds = ANSWER_SECONDS
     """How long a whole answer may take that is no stream."""
-    subprotocols: tuple[str, ...] = ()
-    """Further ones to offer where a WebSocket is asked for, less wanted ones."""
+    connect_seconds = CONNECT_SECONDS
+    """How long it may take until there is a connection, with TLS."""
 
     def __init__(
         self,
@@ -147,7 +147,9 @@ class Connection:
                 data=request.body,
                 headers=[*request.headers.items(), *headers],
                 timeout=aiohttp.ClientTimeout(
-                    total=request.total, sock_connect=CONNECT_SECONDS, sock_read=request.silence
+                    total=request.total,
+                    sock_connect=self.connect_seconds,
+                    sock_read=request.silence,
                 ),
                 allow_redirects=False,
                 **options,
@@ -160,12 +162,13 @@ class Connection:
 
     @asynccontextmanager
     async def socket(
-        self, path: str, params: Sequence[tuple[str, str]], protocol: str
+        self, path: str, params: Sequence[tuple[str, str]], *protocols: str
     ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket, open while the block lasts, whose errors stay as they are."""
+        """A WebSocket of one of the protocols, the first wanted most, open while the block lasts;
+        its errors stay as they are."""
         try:
             async with asyncio.timeout(_UPGRADE_SECONDS):
-                socket = await self._upgrade(path, params, (protocol, *self.subprotocols))
+                socket = await self._upgrade(path, params, protocols)
         except aiohttp.WSServerHandshakeError as error:
             # The library throws the answer away: ask again for the words in it.
             await self._refused(path, params)

@@ -17,6 +17,7 @@ from podtui.client.talking import AttachQuery, ExecQuery, Output, RemoteSession
 from podtui.errors import AgentUnavailable, ApiError
 
 _PIECE: Final = 64 * 1024
+_PROTOCOLS: Final = (channels.V5, channels.V4)
 _STREAMS: Final = {channels.STDOUT: "stdout", channels.STDERR: "stderr"}
 
 
@@ -33,7 +34,7 @@ async def exec_session(
     params = [("command", word) for word in query.command]
     params += _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "exec")
-    async with connection.socket(path, params, channels.V5) as socket:
+    async with connection.socket(path, params, *_PROTOCOLS) as socket:
         yield SocketSession(socket, connection.peer)
 
 
@@ -44,7 +45,7 @@ async def attach_session(
     """See `podtui.client.talking.Talking.attach`."""
     params = _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "attach")
-    async with connection.socket(path, params, channels.V5) as socket:
+    async with connection.socket(path, params, *_PROTOCOLS) as socket:
         yield SocketSession(socket, connection.peer)
 
 
@@ -70,13 +71,14 @@ class SocketSession:
 
     async def output(self) -> AsyncGenerator[Output]:
         async for message in self._socket:
-            if not isinstance(message.data, bytes) or not message.data:
+            # A channel with nothing in it says that it is there.
+            if not isinstance(message.data, bytes) or len(message.data) < 2:
                 continue
             channel, data = message.data[0], message.data[1:]
             if channel == channels.ERROR:
                 self._status = _decoded(data, self._peer)
                 return
-            if data and channel in _STREAMS:
+            if channel in _STREAMS:
                 yield "stderr" if channel == channels.STDERR else "stdout", data
         raise AgentUnavailable(f"{self._peer} closed the connection")
 

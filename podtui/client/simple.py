@@ -65,7 +65,9 @@ def refusal(
     after = float(wait) if wait.isascii() and wait.isdigit() else None
     try:
         status = json.loads(body)
-        return ApiError(code, str(status["reason"]), str(status["message"]), after)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # Kubernetes leaves the reason out where it has no word for it.
+        word = str(status.get("reason") or reason.replace(" ", ""))
+        return ApiError(code, word, str(status["message"]), after)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = body[:500].decode(errors="replace").strip()
         return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}", after)

@@ -35,10 +35,10 @@ def _trust(context: ssl.SSLContext, cluster: Cluster) -> None:
     where = cluster.ca_file or "certificate-authority-data"
     try:
         pem = cluster.ca_data or (cluster.ca_file.read_bytes() if cluster.ca_file else b"")
-        context.load_verify_locations(cadata=pem.decode("ascii"))
+        # What stands around the certificates may be in any language.
+        context.load_verify_locations(cadata=pem.decode("ascii", errors="ignore"))
     except ssl.SSLError:
-        pass
-    except UnicodeDecodeError:
+        # Of several, one that is broken does not take the others away; of none it is said below.
         pass
     except OSError as error:
         raise PodtuiError(f"cluster {cluster.name!r}: {where}: {error.strerror}") from error

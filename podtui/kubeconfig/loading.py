@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from podtui.kubeconfig.reader import read
 from podtui.kubeconfig.types import Cluster, Context, Kubeconfig, KubeconfigError, Target, User
@@ -111,8 +111,8 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
     if not cluster.server:
         said.append("has no server")
     else:
-        parts = urlsplit(cluster.server)
-        if parts.scheme not in ("https", "http") or not parts.hostname:
+        parts = _url(cluster.server)
+        if parts is None or parts.scheme not in ("https", "http"):
             said.append("its server is no URL such as https://host:6443")
         elif parts.username or parts.password or parts.query or parts.fragment:
             said.append("its server's URL holds more than scheme, host, port and path")
@@ -121,12 +121,21 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
     if cluster.insecure and (cluster.ca_file or cluster.ca_data):
         said.append("has both insecure-skip-tls-verify and a certificate authority")
     if cluster.proxy_url:
-        parts = urlsplit(cluster.proxy_url)
-        if parts.scheme.startswith("socks"):
+        parts = _url(cluster.proxy_url)
+        if parts is not None and parts.scheme.startswith("socks"):
             said.append(f"its proxy-url is {parts.scheme}; podtui knows http and https proxies")
-        elif parts.scheme not in ("http", "https") or not parts.hostname:
+        elif parts is None or parts.scheme not in ("http", "https"):
             said.append("its proxy-url is no URL such as http://host:3128")
     return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in said]
+
+
+def _url(text: str) -> SplitResult | None:
+    """None for what is no URL with a host, and with a port that there can be."""
+    try:
+        parts = urlsplit(text)
+        return parts if parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
 
 
 def user_problems(user: User) -> list[tuple[str, str]]:

@@ -41,6 +41,11 @@ def test_refusals_that_are_no_status_still_have_words() -> None:
     assert str(refusal(500, "X", b"[]")) == "[]"
 
 
+def test_a_status_without_a_reason_still_has_its_words() -> None:
+    error = refusal(500, "Internal Server Error", b'{"kind":"Status","message":"no","code":500}')
+    assert (error.code, error.reason, str(error)) == (500, "InternalServerError", "no")
+
+
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [

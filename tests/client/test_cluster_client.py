@@ -183,6 +183,16 @@ async def test_without_an_authority_the_machine_s_count(make: Make) -> None:
         await make(TOKEN, {"certificate-authority-data": None}).version()
 
 
+async def test_words_around_an_authority_may_be_in_any_language(
+    make: Make, straw: FakeCluster
+) -> None:
+    (straw.folder / "ca.crt").write_bytes(
+        "# Aussteller: Österreich\n".encode() + straw.authority.pem
+    )
+    file = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
+    assert await make(TOKEN, file).version()
+
+
 async def test_insecure_trusts_anybody(make: Make) -> None:
     given = {"certificate-authority-data": None, "insecure-skip-tls-verify": True}
     assert await make(TOKEN, given).version()
@@ -265,6 +275,23 @@ async def test_a_mute_server_is_given_up(
     await client.close()
     server.close()
     await server.wait_closed()
+
+
+async def test_a_server_that_says_nothing_of_tls_is_given_up(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+    monkeypatch.setattr(client._connection, "connect_seconds", 0.3)
+    async with server, aclosing(client.follow(Pod)) as deltas:
+        with pytest.raises(AgentUnavailable, match="does not answer"):
+            async with client._connection.stream("GET", "/api/v1/pods"):
+                pass
+        assert isinstance(await anext(deltas), Lost)
 
 
 async def test_the_path_of_the_server_s_url_goes_before_all(make: Make, straw: FakeCluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cluster_server import Authority, FakeCluster, Moods, listen_tls
 from contract.bench import until
 from session_world import SessionWorld, docker, memory, session_world
 
+from podtui.api import channels
 from podtui.client.cluster import ClusterClient
 from podtui.client.talking import ExecQuery
 from podtui.errors import ApiError, PodtuiError
@@ -105,6 +107,61 @@ async def test_without_tar_files_cannot_go(
         await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
     with pytest.raises(PodtuiError, match="has no tar and test"):
         await client.copy_to(NS, "web", "c", tmp_path, "/tmp")
+
+
+@asynccontextmanager
+async def socket_server(
+    folder: Path, protocol: str, *messages: bytes
+) -> AsyncIterator[ClusterClient]:
+    """Knows one protocol, and says the same to everybody."""
+
+    async def joined(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(protocol,))
+        await socket.prepare(request)
+        for message in messages:
+            await socket.send_bytes(message)
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", joined)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    straw = FakeCluster(
+        f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), Moods(), None, folder
+    )  # type: ignore[arg-type]
+    path = straw.kubeconfig({}, **{"certificate-authority-data": None})
+    client = ClusterClient(choose(load(path, {})))
+    try:
+        yield client
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+
+async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> None:
+    done = b'\x03{"status": "Success"}'
+    async with (
+        asyncio.timeout(20),
+        socket_server(tmp_path, channels.V4, b"\x01", b"\x03", b"\x01hello", done) as client,
+        client.exec(NS, "web", ExecQuery(command=("true",))) as session,
+    ):
+        assert [piece async for piece in session.output()] == [("stdout", b"hello")]
+        assert session.exit_code() == 0
+
+
+async def test_a_forward_takes_no_protocol_that_is_none_of_its(tmp_path: Path) -> None:
+    async with socket_server(tmp_path, channels.V4) as client:
+        forward = await client.port_forward(NS, "web", 80)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            task = group.create_task(forward.run())
+            reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+            assert await reader.read() == b""
+            writer.close()
+            task.cancel()
+        assert "port-forward 1.31" in forward.problem
 
 
 @pytest.mark.parametrize(("code", "hint"), [(400, True), (403, False)])
