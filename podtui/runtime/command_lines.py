@@ -114,6 +114,11 @@ def write_volume(sandbox_id: str, volume: PodVolume) -> str:
     return line(["docker", "cp", f"./{volume.name}/.", f"{short(sandbox_id)}:/{volume.name}"])
 
 
+def fill_volume(sandbox_id: str, volume: str, image_id: str) -> str:
+    target = shlex.quote(f"{short(sandbox_id)}:/{volume}")
+    return f"docker cp $(docker create {short(image_id)} none):/. - | docker cp - {target}"
+
+
 def pull(image: str) -> str:
     return line(["docker", "pull", image])
 

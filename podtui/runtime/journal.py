@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from datetime import UTC
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -30,6 +37,8 @@ from podtui.runtime.sessions import Session
 
 CALLS: Final = 2000
 SHOWN_ERROR: Final = 300
+GIVEN_UP: Final = "given up before the engine had answered"
+T = TypeVar("T")
 
 
 class Journal:
@@ -62,6 +71,9 @@ class Journal:
         began, error = self._clock.monotonic(), ""
         try:
             yield
+        except asyncio.CancelledError:
+            error = GIVEN_UP
+            raise
         except Exception as failure:
             error = str(failure)[:SHOWN_ERROR] or type(failure).__name__
             raise
@@ -108,6 +120,7 @@ class _Journaled:
         return getattr(self._runtime, name)
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        before = frozenset(self._owners)
         snapshot = await self._runtime.list(pod_uid)
         owners = {
             one.id: _owner(one.namespace, one.name, one.uid) for one in snapshot.sandboxes
@@ -116,7 +129,9 @@ class _Journaled:
             for one in snapshot.containers
         }
         if pod_uid is None:
-            self._owners = owners
+            # What was made while the engine was asked may not be on the list.
+            late = {one: owner for one, owner in self._owners.items() if one not in before}
+            self._owners = late | owners
         else:
             self._owners |= owners
         return snapshot
@@ -145,6 +160,11 @@ class _Journaled:
     async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
         with self._noted("write volume", lines.write_volume(sandbox_id, volume), sandbox_id):
             await self._runtime.write_volume(sandbox_id, volume)
+
+    async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
+        text = lines.fill_volume(sandbox_id, volume, image_id)
+        with self._noted("fill volume", text, sandbox_id):
+            await self._runtime.fill_volume(sandbox_id, volume, image_id)
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
         with self._noted("resize", lines.update_container(container_id, resources), container_id):
@@ -193,24 +213,32 @@ class _Journaled:
         with self._noted("exec", text, container_id):
             return await self._runtime.exec(container_id, command, timeout=timeout, limit=limit)
 
-    def exec_session(
+    @asynccontextmanager
+    async def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AsyncGenerator[Session]:
         text = lines.execute(container_id, command, stdin=stdin, tty=tty)
-        with self._noted("exec", text, container_id):
-            return self._runtime.exec_session(container_id, command, stdin=stdin, tty=tty)
+        session = self._runtime.exec_session(container_id, command, stdin=stdin, tty=tty)
+        async with self._opened("exec", text, container_id, session) as opened:
+            yield opened
 
-    def attach_session(
+    @asynccontextmanager
+    async def attach_session(
         self, container_id: str, *, stdin: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
-        with self._noted("attach", lines.attach(container_id, stdin=stdin), container_id):
-            return self._runtime.attach_session(container_id, stdin=stdin)
+    ) -> AsyncGenerator[Session]:
+        text = lines.attach(container_id, stdin=stdin)
+        session = self._runtime.attach_session(container_id, stdin=stdin)
+        async with self._opened("attach", text, container_id, session) as opened:
+            yield opened
 
-    def read_files(
+    @asynccontextmanager
+    async def read_files(
         self, container_id: str, path: str
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        with self._noted("copy out", lines.copy_out(container_id, path), container_id):
-            return self._runtime.read_files(container_id, path)
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        text = lines.copy_out(container_id, path)
+        content = self._runtime.read_files(container_id, path)
+        async with self._opened("copy out", text, container_id, content) as opened:
+            yield opened
 
     async def write_files(
         self, container_id: str, directory: str, content: AsyncIterator[bytes]
@@ -220,3 +248,13 @@ class _Journaled:
 
     def _noted(self, verb: str, line: str, engine_id: str) -> AbstractContextManager[None]:
         return self._journal.noted(verb, line, self._owners.get(engine_id))
+
+    @asynccontextmanager
+    async def _opened(
+        self, verb: str, line: str, engine_id: str, block: AbstractAsyncContextManager[T]
+    ) -> AsyncGenerator[T]:
+        """The block, noted once it is open or could not be opened."""
+        async with AsyncExitStack() as stack:
+            with self._noted(verb, line, engine_id):
+                opened = await stack.enter_async_context(block)
+            yield opened

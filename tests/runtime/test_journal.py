@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import shlex
 
 import pytest
 from virtual_time import VirtualClock
 
-from podtui.errors import EngineError, EngineNotFound
+from podtui.errors import EngineConflict, EngineError, EngineNotFound
 from podtui.runtime import command_lines as lines
-from podtui.runtime.journal import Journal, _Journaled, journaled
+from podtui.runtime.journal import GIVEN_UP, Journal, _Journaled, journaled
 from podtui.runtime.memory import MemoryEngine, MemoryRuntime
 from podtui.runtime.memory.images import invent
 from podtui.runtime.protocol import (
@@ -50,7 +51,7 @@ def test_every_verb_is_the_runtimes_own() -> None:
 def test_every_verb_that_changes_something_is_noted() -> None:
     looks = {
         "connect", "close", "ping", "sandbox_status", "container_status", "pod_data",
-        "read_volume", "fill_volume", "host_path", "termination_message", "image_status",
+        "read_volume", "host_path", "termination_message", "image_status",
         "list_images", "dial", "logs", "stats", "sandbox_stats", "layer_sizes", "events", "list",
     }  # fmt: skip
     every = {name for name in vars(Runtime) if not name.startswith("_")}
@@ -104,6 +105,66 @@ async def test_a_failure_is_kept_with_its_reason_and_still_raised() -> None:
         await runtime.start_container("nowhere")
     (call,) = journal.calls()
     assert call.error
+
+
+async def test_a_session_that_cannot_be_opened_is_a_failure() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
+    box = await runtime.run_sandbox(sandbox())
+    made = await runtime.create_container(box.id, container())
+    with pytest.raises(EngineConflict):
+        async with runtime.exec_session(made.id, ("sh",), stdin=True):
+            pass
+    with pytest.raises(EngineConflict):
+        async with runtime.attach_session(made.id):
+            pass
+    with pytest.raises(EngineNotFound):
+        async with runtime.read_files(made.id, "/nowhere"):
+            pass
+    await runtime.start_container(made.id)
+    with pytest.raises(ValueError, match="mine"):
+        async with runtime.exec_session(made.id, ("sh",), stdin=True):
+            raise ValueError("mine")
+    told = [(call.verb, bool(call.error)) for call in journal.calls("u1")[2:]]
+    assert told == [
+        ("exec", True), ("attach", True), ("copy out", True), ("start", False), ("exec", False),
+    ]  # fmt: skip
+
+
+async def test_a_call_that_is_given_up_is_not_shown_as_done() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine.faults.hold("pull_image")
+    runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await runtime.pull_image("other:1")
+    (call,) = journal.calls()
+    assert call.error == GIVEN_UP
+
+
+async def test_a_list_under_way_makes_nobody_forget_whose_a_new_container_is() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
+    answered = engine.pods
+    engine.pods = lambda root, uid: []  # type: ignore[method-assign]
+    engine.faults.delay("list", 1.0)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(runtime.list())
+        await asyncio.sleep(0.5)
+        box = await runtime.run_sandbox(sandbox())
+    await runtime.stop_sandbox(box.id)
+    assert [call.verb for call in journal.calls("u1")] == ["run sandbox", "stop sandbox"]
+    engine.pods = answered  # type: ignore[method-assign]
+    await runtime.remove_sandbox(box.id)
+    await runtime.list()
+    await runtime.stop_sandbox(box.id)
+    assert len(journal.calls("u1")) == 3, "of what is gone nothing is kept"
 
 
 def noted(journal: Journal, line: str, error: str = "") -> None:
@@ -177,6 +238,12 @@ def test_a_container_is_a_line_that_a_shell_reads_back() -> None:
         "--workdir", "/w", "--tty", "--entrypoint", "sh", IMAGE, "-c", "echo 'it works' $HOME",
         "--x y",
     ]  # fmt: skip
+
+
+def test_a_volume_is_filled_by_a_line_that_copies() -> None:
+    line = lines.fill_volume("abcdef0123456789", "a b", "sha256:0123456789abcdef")
+    copy = "docker cp $(docker create 0123456789ab none):/. -"
+    assert line == f"{copy} | docker cp - 'abcdef012345:/a b'"
 
 
 def test_a_sandbox_is_a_line_too() -> None:
