@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from podtui import __version__, cluster_cli, explain_command, service_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
@@ -205,6 +205,9 @@ def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
+    if not sys.stderr.isatty():
+        # Textual paints on the standard error: `podtui 2>errors` would show nothing.
+        cast("Any", sys).__stderr__ = sys.__stdout__
     if namespace.cluster:
         return cluster_cli.screen(namespace, lambda: _resolved(namespace))
     # `run_tui` takes up the search for garbage again when there is a picture. Until then all that
@@ -333,7 +336,7 @@ def _stop(namespace: argparse.Namespace) -> int:
 
 def _settings_of_last(namespace: argparse.Namespace) -> Settings:
     """The settings, with the engine of the root directory's last agent unless a flag names one."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from podtui.agent.lock import last_engine
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from tmux_harness import Machine, wait_until
+from tmux_harness import PODTUI, Machine, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -171,3 +171,16 @@ def ragged(screen: str, columns: int) -> list[str]:
         for line in lines
         if line[:1] in "│╭╰" and line and (line[-1] not in "│╮╯▊▁▎█▐" or cell_len(line) != columns)
     ]
+
+
+def test_errors_may_go_to_a_file(machine: Machine, tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    write(machine, "web", "sleep 3600")
+    machine.terminal.start(
+        ["sh", "-c", f'exec "$@" 2>{errors}', "sh", *PODTUI],
+        columns=80, rows=24, env=machine.env, cwd=tmp_path,
+    )  # fmt: skip
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.terminal.keys("q")
+    machine.terminal.see("podtui stop")
+    assert "\x1b" not in errors.read_text()
