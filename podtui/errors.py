@@ -16,6 +16,10 @@ class UsageError(PodtuiError):
     """Raised when a command line or a setting cannot be used as given (exit status 2)."""
 
 
+class SettingsError(UsageError):
+    """Raised for a setting that cannot be used; the text names file, line, column and key."""
+
+
 class EngineError(PodtuiError):
     """Raised when the container engine refuses or fails a call."""
 

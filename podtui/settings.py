@@ -8,19 +8,17 @@ and column.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
-import yaml
+from msgspec import Struct, field
 
 from podtui.api.quantity import parse_quantity
-from podtui.errors import UsageError
+from podtui.errors import SettingsError
 from podtui.screen_settings import (
     NOTIFY_BY,
     NOTIFY_ON,
@@ -44,35 +42,6 @@ _DURATION_UNITS: Final = {
 _DURATION: Final = re.compile(r"([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)")
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
-
-# KubeletConfiguration fields that mean nothing to a single machine without a cluster.
-KUBELET_ONLY: Final = frozenset(
-    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
-    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
-    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS
-    eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
-    healthzBindAddress oomScoreAdj streamingConnectionIdleTimeout nodeStatusUpdateFrequency
-    nodeStatusReportFrequency nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups
-    systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver cpuManagerPolicy
-    singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
-    memoryManagerPolicy topologyManagerPolicy topologyManagerScope
-    topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode podCIDR
-    runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS kubeAPIBurst podsPerCore
-    enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains
-    iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap containerLogMaxWorkers
-    containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
-    systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable reservedSystemCPUs
-    showHiddenMetricsForVersion volumePluginDir providerID kernelMemcgNotification logging
-    enableSystemLogHandler enableSystemLogQuery reservedMemory enableProfilingHandler
-    enableDebugFlagsHandler memoryThrottlingFactor registerWithTaints registerNode tracing
-    localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
-    userNamespaces imagePullCredentialsVerificationPolicy
-    preloadedImagesVerificationAllowlist""".split()
-)
-
-
-class SettingsError(UsageError):
-    """Raised for a setting that cannot be used; the text names file, line, column and key."""
 
 
 def parse_duration(text: str) -> float:
@@ -225,8 +194,7 @@ EVICTION_HARD: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Every setting, resolved. Durations are seconds, paths absolute."""
 
     rootDir: Path
@@ -356,19 +324,9 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "notifyBy": one_of(NOTIFY_BY),
     "notifyCommand": command_words,
 }
-# Their scalars are words, whatever YAML takes them for: ``[grep, no]`` looks for "no".
-_VERBATIM: Final = frozenset({"commands", "hotkeys"})
-# Where KubeletConfiguration nests or names a setting of ours otherwise.
-ALIASES: Final = {
-    "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
-    "podManifestPath": "staticPodPath",
-    "hostnameOverride": "nodeName",
-    "rootDirectory": "rootDir",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """``origins`` maps a setting, and each part of one that is a map or a list of maps
     (``keys.app.quit``, ``commands[0].key``), to the words that say where it comes from; ``ignored``
     lists the keys of the file that only a kubelet needs, as ``file:line:column: key``. ``path`` is
@@ -406,7 +364,10 @@ def resolve(
     if named is not None and not path.is_file():
         raise SettingsError(f"{path}: no such configuration file")
     if path.is_file():
-        for key, value, place in _read_file(path, ignored, origins):
+        # YAML's library is slow to import, and most have no such file.
+        from podtui.settings_file import read_settings
+
+        for key, value, place in read_settings(path, PARSERS.keys(), ignored, origins):
             values[key] = _parsed(key, value, place)
             origins[key] = place
     for key in PARSERS:
@@ -424,8 +385,8 @@ def resolve(
     if values.get("mergeDefaultEvictionSettings"):
         values["evictionHard"] = {**EVICTION_HARD, **values.get("evictionHard", {})}
     settings = Settings(**values)
-    for item in fields(Settings):
-        origins.setdefault(item.name, "default")
+    for name in Settings.__struct_fields__:
+        origins.setdefault(name, "default")
     for key, problem in broken_rules(settings):
         raise SettingsError(f"{origins[key]}: {key}: {problem}")
     return Resolved(settings, origins, tuple(ignored), path)
@@ -436,94 +397,3 @@ def _parsed(key: str, value: object, place: str) -> Any:
         return PARSERS[key](value)
     except ValueError as error:
         raise SettingsError(f"{place}: {key}: {error}") from error
-
-
-def _read_file(
-    path: Path, ignored: list[str], places: dict[str, str]
-) -> list[tuple[str, object, str]]:
-    """(setting, raw value, place) of a settings file, one for each key that is ours; ``places``
-    takes those of the parts of maps."""
-    try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: {error}") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise SettingsError(f"{path}{where}: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{path}: {error}") from error
-    if node is None:
-        return []
-    if not isinstance(node, yaml.MappingNode):
-        raise SettingsError(f"{path}:1:1: wants a map of settings")
-    found: list[tuple[str, object, str]] = []
-    _walk(path, node, "", found, ignored, places)
-    return found
-
-
-def _place(path: Path, node: yaml.Node) -> str:
-    return f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
-
-
-def _walk(
-    path: Path,
-    node: yaml.MappingNode,
-    prefix: str,
-    found: list[tuple[str, object, str]],
-    ignored: list[str],
-    places: dict[str, str],
-) -> None:
-    for key_node, value_node in node.value:
-        name = prefix + str(key_node.value)
-        place = _place(path, key_node)
-        key = ALIASES.get(name, name)
-        if key in PARSERS:
-            read = _verbatim if key in _VERBATIM else _plain
-            found.append((key, read(value_node), place))
-            places |= _parts(path, key, value_node)
-        elif any(alias.startswith(name + ".") for alias in ALIASES):
-            if isinstance(value_node, yaml.MappingNode):
-                _walk(path, value_node, name + ".", found, ignored, places)
-        elif name in KUBELET_ONLY:
-            ignored.append(f"{place}: {name}")
-        else:
-            near = difflib.get_close_matches(name, [*PARSERS, *KUBELET_ONLY], n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise SettingsError(f"{place}: {name}: no such setting{hint}")
-
-
-def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
-    """Where the parts of a map stand, and those of each map of a list."""
-    if isinstance(node, yaml.MappingNode):
-        return {f"{name}.{part.value}": _place(path, part) for part, _ in node.value}
-    found: dict[str, str] = {}
-    if isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            found[f"{name}[{number}]"] = _place(path, item)
-            if isinstance(item, yaml.MappingNode):
-                found |= _parts(path, f"{name}[{number}]", item)
-    return found
-
-
-def _verbatim(node: yaml.Node) -> object:
-    """The value of a node; every scalar stays the text that it is."""
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _verbatim(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_verbatim(item) for item in node.value]
-    return str(node.value)
-
-
-def _plain(node: yaml.Node) -> object:
-    """The value of a node; scalars but booleans and integers stay text, for the parsers to read."""
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _plain(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item) for item in node.value]
-    text = str(node.value)
-    if node.tag == "tag:yaml.org,2002:bool":
-        return text.lower() in _TRUE
-    if node.tag == "tag:yaml.org,2002:int" and text.isdigit():
-        return int(text)
-    return text

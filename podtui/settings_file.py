@@ -1,0 +1,143 @@
+"""Reads the settings file: which keys it has, what each says, and where.
+
+Apart from `podtui.settings`, because YAML's library is slow to import and most have no such file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from podtui.errors import SettingsError
+
+TRUE: Final = frozenset({"1", "true", "yes", "on"})
+# KubeletConfiguration fields that mean nothing to a single machine without a cluster.
+KUBELET_ONLY: Final = frozenset(
+    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
+    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
+    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS
+    eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
+    healthzBindAddress oomScoreAdj streamingConnectionIdleTimeout nodeStatusUpdateFrequency
+    nodeStatusReportFrequency nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups
+    systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver cpuManagerPolicy
+    singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
+    memoryManagerPolicy topologyManagerPolicy topologyManagerScope
+    topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode podCIDR
+    runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS kubeAPIBurst podsPerCore
+    enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains
+    iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap containerLogMaxWorkers
+    containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
+    systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable reservedSystemCPUs
+    showHiddenMetricsForVersion volumePluginDir providerID kernelMemcgNotification logging
+    enableSystemLogHandler enableSystemLogQuery reservedMemory enableProfilingHandler
+    enableDebugFlagsHandler memoryThrottlingFactor registerWithTaints registerNode tracing
+    localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
+    userNamespaces imagePullCredentialsVerificationPolicy
+    preloadedImagesVerificationAllowlist""".split()
+)
+# Their scalars are words, whatever YAML takes them for: ``[grep, no]`` looks for "no".
+_VERBATIM: Final = frozenset({"commands", "hotkeys"})
+# Where KubeletConfiguration nests or names a setting of ours otherwise.
+ALIASES: Final = {
+    "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
+    "podManifestPath": "staticPodPath",
+    "hostnameOverride": "nodeName",
+    "rootDirectory": "rootDir",
+}
+
+
+def read_settings(
+    path: Path, known: Collection[str], ignored: list[str], places: dict[str, str]
+) -> list[tuple[str, object, str]]:
+    """(setting, raw value, place) of a settings file, one for each key that is ``known``;
+    ``ignored`` takes those that only a kubelet needs, ``places`` those of the parts of maps. Raises
+    `SettingsError`."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise SettingsError(f"{path}{where}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    if node is None:
+        return []
+    if not isinstance(node, yaml.MappingNode):
+        raise SettingsError(f"{path}:1:1: wants a map of settings")
+    found: list[tuple[str, object, str]] = []
+    _walk(path, node, "", known, found, ignored, places)
+    return found
+
+
+def _place(path: Path, node: yaml.Node) -> str:
+    return f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+
+
+def _walk(
+    path: Path,
+    node: yaml.MappingNode,
+    prefix: str,
+    known: Collection[str],
+    found: list[tuple[str, object, str]],
+    ignored: list[str],
+    places: dict[str, str],
+) -> None:
+    for key_node, value_node in node.value:
+        name = prefix + str(key_node.value)
+        place = _place(path, key_node)
+        key = ALIASES.get(name, name)
+        if key in known:
+            read = _verbatim if key in _VERBATIM else _plain
+            found.append((key, read(value_node), place))
+            places |= _parts(path, key, value_node)
+        elif any(alias.startswith(name + ".") for alias in ALIASES):
+            if isinstance(value_node, yaml.MappingNode):
+                _walk(path, value_node, name + ".", known, found, ignored, places)
+        elif name in KUBELET_ONLY:
+            ignored.append(f"{place}: {name}")
+        else:
+            near = difflib.get_close_matches(name, [*known, *KUBELET_ONLY], n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise SettingsError(f"{place}: {name}: no such setting{hint}")
+
+
+def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
+    """Where the parts of a map stand, and those of each map of a list."""
+    if isinstance(node, yaml.MappingNode):
+        return {f"{name}.{part.value}": _place(path, part) for part, _ in node.value}
+    found: dict[str, str] = {}
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            found[f"{name}[{number}]"] = _place(path, item)
+            if isinstance(item, yaml.MappingNode):
+                found |= _parts(path, f"{name}[{number}]", item)
+    return found
+
+
+def _verbatim(node: yaml.Node) -> object:
+    """The value of a node; every scalar stays the text that it is."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _verbatim(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_verbatim(item) for item in node.value]
+    return str(node.value)
+
+
+def _plain(node: yaml.Node) -> object:
+    """The value of a node; scalars but booleans and integers stay text, for the parsers to read."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item) for item in node.value]
+    text = str(node.value)
+    if node.tag == "tag:yaml.org,2002:bool":
+        return text.lower() in TRUE
+    if node.tag == "tag:yaml.org,2002:int" and text.isdigit():
+        return int(text)
+    return text
