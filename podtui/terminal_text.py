@@ -40,7 +40,8 @@ CONTROL: Final = re.compile(
 _FILLERS: Final = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Letters that are drawn as nothing."""
 _CONTESTED: Final = (
-    (0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x1D300, 0x1D356), (0x1D360, 0x1D376),
+    (0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D356),
+    (0x1D360, 0x1D376),
 )  # fmt: skip
 """One cell up to Unicode 15, two since, or the other way round."""
 _FLAGS: Final = (0x1F1E6, 0x1F1FF)
@@ -142,6 +143,20 @@ def _is_mark(character: str) -> bool:
     """Whether it is drawn on the letter before."""
     category = unicodedata.category(character)
     return category in ("Mn", "Me") or _within(ord(character), _JAMO)
+
+
+def cells(text: str) -> int:
+    """How many cells a text takes that `one_line` or `settled` has given."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+@lru_cache(maxsize=8192)
+def _cells(character: str) -> int:
+    if _is_mark(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
