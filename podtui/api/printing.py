@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.pods import is_sidecar, is_true
 from podtui.api.times import parse_time
@@ -16,8 +17,7 @@ INIT: Final = "Init:"
 _COMPLETED: Final = "Completed"
 
 
-@dataclass(frozen=True, slots=True)
-class PodLine:
+class PodLine(Struct, frozen=True):
     """``ready`` of ``wanted`` containers and sidecars; ``last_restart`` is when the container that
     restarted last had ended."""
 
@@ -28,8 +28,7 @@ class PodLine:
     last_restart: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
+class _Opening(Struct, frozen=True):
     """What the init containers say: ``seen`` are those up to the one that holds the pod up, which
     ``word`` tells of; it is empty once all are through."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.quantity import parse_quantity
 
@@ -38,8 +39,7 @@ class ThresholdError(ValueError):
         self.setting = setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
+class Threshold(Struct, frozen=True, kw_only=True):
     """``value`` is the least that may be left and ``reclaim`` how much more there must be before
     the threshold is over, each an amount (``100Mi``) or a share of the capacity (``10%``).
 

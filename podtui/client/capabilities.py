@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+
+class Capabilities(Struct, frozen=True, kw_only=True):
     """True for what is there. All that Kubernetes' own API has is not listed."""
 
     manifests: bool = True
@@ -48,8 +48,7 @@ CLUSTER: Final = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Struct, frozen=True, kw_only=True):
     """Who is looked at: the agent of this machine, or a cluster by the names that a kubeconfig
     gives it. ``contexts`` are those that one may turn to."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.images import NodeImage, PrunedImages, PullStep
@@ -18,27 +19,23 @@ from podtui.client.talking import Talking
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(Struct, frozen=True):
     """The whole list, at the start and again after every reconnect: replaces what was known."""
 
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """Objects added or modified, oldest change first, coalesced per read."""
 
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """The agent does not answer; what was known is stale until the next `Synced`. ``refused``: it
     answers, but does not give this kind to this user; the others are not touched by it."""
 
@@ -49,8 +46,7 @@ class Lost:
 Delta = Synced | Changed | Removed | Lost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogQuery:
+class LogQuery(Struct, frozen=True, kw_only=True):
     container: str
     follow: bool = True
     previous: bool = False

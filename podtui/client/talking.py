@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecQuery:
+class ExecQuery(Struct, frozen=True, kw_only=True):
     """``container`` empty means the only one. With ``tty`` there is one stream of output."""
 
     container: str = ""
@@ -21,8 +21,7 @@ class ExecQuery:
     tty: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachQuery:
+class AttachQuery(Struct, frozen=True, kw_only=True):
     """``tty`` tells whether the container has a terminal; it is the container's to have."""
 
     container: str = ""
@@ -102,8 +101,7 @@ class PortForward(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
+class Copied(Struct, frozen=True, kw_only=True):
     """``skipped`` are links, devices and the like, which are not copied to this machine."""
 
     files: int

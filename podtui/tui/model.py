@@ -7,10 +7,11 @@ The only writer is the app's workers (`Model.fold`); the app takes the changes a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 from typing import Any, Final
+
+from msgspec import Struct
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import MANIFEST_PATH
@@ -34,8 +35,7 @@ class Link(Enum):
     LOST = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """Keys of what came, changed or went since the last look; ``everything`` on the first one.
     ``measured`` are those of ``pods`` of which nothing is new but what they use."""
 

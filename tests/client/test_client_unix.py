@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from msgspec import structs
+from msgspec.structs import replace
 from served import Served, event, line, node, pod, serving
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row
 from podtui.tui.widgets.filters import parse_filter

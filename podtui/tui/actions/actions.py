@@ -8,11 +8,11 @@ from __future__ import annotations
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct, field
 from textual.screen import Screen
 
 from podtui.api.images import PullStep
@@ -33,16 +33,14 @@ UNDO_SECONDS = 10.0
 READ_ONLY = "podtui runs read-only: nothing is changed"
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """A text that was edited and not applied, and what the file held then."""
 
     base: bytes | None
     text: bytes
 
 
-@dataclass(slots=True)
-class Actions:
+class Actions(Struct):
     """``readonly``: deeds that change something are refused."""
 
     app: PodtuiApp

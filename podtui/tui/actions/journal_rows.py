@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.engine_calls import EngineCall
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row
@@ -22,8 +23,7 @@ COLUMNS: Final = (
 LINE: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(Struct, frozen=True):
     """Something that was done on the screen, and a line that does the same."""
 
     moment: float

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.tui.actions.manifest_file import ManifestFileError
 
@@ -20,8 +21,7 @@ _STAMP: Final = "%Y%m%dT%H%M%S.%fZ"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)~(.+)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Trashed:
+class Trashed(Struct, frozen=True):
     """One file in the trash: where it is, where it was, and since when it has been there."""
 
     path: Path

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from podtui.client.capabilities import Capabilities
 from podtui.errors import UsageError
 from podtui.tui.overview.offers import is_offered
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """``action`` is one of the main screen, or of the app after ``app.``; it is run with
     ``parameters`` and, where ``argument`` says what may be typed after the name, with that.
     ``on_cluster`` are the words for a server that is no agent, where they differ."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from podtui.tui.keys.key_names import SUGGESTIONS, UNBOUND, KeyNameError, key_list, shown_key
 
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
 Keys = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnKeys:
+class OwnKeys(Struct, frozen=True):
     """Keys of something that is not podtui's, in force everywhere: ``id`` is its binding's,
     ``words`` what it is called, ``field`` what the settings call its keys, and where."""
 
@@ -27,8 +28,7 @@ class OwnKeys:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyMap:
+class KeyMap(Struct, frozen=True):
     """``keys`` is what `textual.app.App.set_keymap` takes, ``own`` has the keys of what is not
     podtui's by id; ``problems`` say where each is."""
 
@@ -37,8 +37,7 @@ class KeyMap:
     own: Keys = field(default_factory=dict[str, tuple[str, ...]])
 
 
-@dataclass(frozen=True, slots=True)
-class _Clash:
+class _Clash(Struct, frozen=True):
     loser: str
     key: str
     other: str

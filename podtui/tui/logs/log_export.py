@@ -8,9 +8,10 @@ import shlex
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+
+from msgspec import Struct
 
 from podtui.tui.logs.ansi import colours_only, plain_text
 from podtui.tui.logs.line_buffer import Block, Snapshot
@@ -25,8 +26,7 @@ MOST_NAMED: Final = 120
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Struct, frozen=True):
     """What is written: a moment's lines, or those ``chosen`` of each of its blocks. ``names`` of
     several sources are written before their lines."""
 

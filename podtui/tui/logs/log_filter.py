@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.errors import UsageError
 from podtui.tui.logs.line_buffer import Block
@@ -23,8 +24,7 @@ _SGR: Final = re.compile(rb"\x1b\[[0-9;:]*m")
 _ALONE: Final = re.compile(r"\\[AZ]|\(\?")
 
 
-@dataclass(frozen=True, slots=True)
-class LogFilter:
+class LogFilter(Struct, frozen=True):
     """``pattern`` None shows all. ``marked`` says that the pattern's groups are what is to be
     marked, not all of it."""
 

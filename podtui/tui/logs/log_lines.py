@@ -8,9 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from re import Pattern
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.tui.logs.line_buffer import DISK_BYTES, Chunk, LineBuffer
 from podtui.tui.logs.line_set import LineSet
@@ -26,8 +27,7 @@ LEVELS_KEPT: Final = 512
 """Chunks whose lines' levels are remembered, a byte a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Which lines are shown. What is said about the log itself always is."""
 
     filter: LogFilter = EVERY_LINE

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
+
+from msgspec import Struct
 
 WINDOW: Final = 0.25
 """Seconds that a line waits for those of logs that have nothing to say."""
@@ -21,8 +22,7 @@ MOST_WAITING: Final = 50_000
 """Lines that wait at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Consecutive lines of one source or kind."""
 
     tag: int

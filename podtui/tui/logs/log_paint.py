@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
 from typing import Final
 
+from msgspec import Struct
 from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
@@ -49,8 +49,7 @@ class Prefix(Enum):
         return order[(order.index(self) + 1) % len(order)]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """How lines are drawn. ``width`` is all there is; ``shift`` cells of it are to the left."""
 
     width: int
@@ -100,8 +99,7 @@ class Look:
         return len(self.breaks(text, tag)) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(Struct, frozen=True):
     """What is drawn: row ``inside`` of a line; ``json`` where it is one of those below it."""
 
     text: bytes

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """Disk is given back a segment at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a run of bytes lies; ``segment`` counts up and is never reused."""
 
     segment: int

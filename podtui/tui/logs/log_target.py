@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
@@ -19,8 +20,7 @@ TAIL: Final = 5000
 """Lines of the past that a glance at a log asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """How much of the past is asked for; neither ``tail`` (lines) nor ``since`` (seconds) is all of
     it. ``from_start`` shows its beginning first."""
 
@@ -44,8 +44,7 @@ RANGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogTarget:
+class LogTarget(Struct, frozen=True):
     """One container's log."""
 
     key: str

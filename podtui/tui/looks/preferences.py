@@ -4,14 +4,14 @@ notifications."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from podtui.settings import Resolved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preferences:
+class Preferences(Struct, frozen=True, kw_only=True):
     """``places`` says where in which file each part of ``keys`` stands, by the binding's id;
     ``own_places`` the parts of ``commands`` and ``hotkeys``, by their names in the settings."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct
 
 from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class PreferencesFile:
+class PreferencesFile(Struct, frozen=True):
     """``read`` reads all settings anew; it may block, and raises `PodtuiError` for bad ones."""
 
     path: Path

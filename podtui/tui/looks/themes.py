@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct, field
 from rich.terminal_theme import TerminalTheme
 from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
@@ -59,8 +59,7 @@ DEFAULT_THEME: Final = "podtui-dark"
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeFile:
+class ThemeFile(Struct, frozen=True):
     """What a file gave: a theme, or ``problems`` as ``FILE:LINE: what``."""
 
     path: Path
@@ -68,8 +67,7 @@ class ThemeFile:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     path: Path
     problems: list[str] = field(default_factory=list[str])
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, Pod
@@ -21,8 +22,7 @@ _LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
 _SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What one pod asks of the node, by resource; made once for each change of the pod."""
 
     key: str
@@ -54,16 +54,14 @@ def ask_of(pod: Pod) -> Ask:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     key: str
     name: str
     requested: int
     used: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(Struct, frozen=True):
     """One resource, in milli cores, bytes or pods. ``used`` is None where nobody measures it."""
 
     resource: str
@@ -82,8 +80,7 @@ class Gauge:
         return in_unit(self.resource, count)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """A pod that the node refused. ``missing`` says what it would take; ``fits`` whether there is
     room for it now."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.tui.pods.usage import Usage
 
@@ -12,8 +13,7 @@ KEPT: Final = 1200
 """Samples; an hour at one in three seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """``at`` in Unix seconds; ``cpu`` in milli cores, ``memory`` in bytes."""
 
     at: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta, Pod
 from podtui.tui.model import Model
@@ -52,8 +53,7 @@ def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Books(Struct, frozen=True):
     """A node, what its pods ask for, and what it uses."""
 
     node: Node

@@ -8,10 +8,11 @@ What people resized or hid stays so in each of these shapes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from textual.geometry import Region
 
 PANES: Final = ("pods", "events", "logs", "node")
@@ -40,8 +41,7 @@ def shape_of(width: int, height: int) -> Shape:
     return Shape.FLAT if width >= 140 else Shape.NARROW
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """A room in two: ``first`` above (``stacked``) or left of ``second``. ``share`` is the first
     one's part where nobody resized it, ``least`` the cells that each then has at least."""
 
@@ -76,8 +76,7 @@ _TREES: Final[Mapping[Shape, Tree]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """``active`` has the keyboard; ``lower`` is the chosen one of those that share a place;
     ``shares`` are the parts of the splits that were resized, by name."""
 
@@ -109,8 +108,7 @@ class View:
         return tuple(name for name in PANES if name not in self.hidden)
 
 
-@dataclass(frozen=True, slots=True)
-class Divider:
+class Divider(Struct, frozen=True):
     """The border between the halves of a split: ``place`` are its cells, ``room`` the whole."""
 
     split: Split

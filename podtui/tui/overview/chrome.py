@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.v1 import Node
 from podtui.tui.model import Link, Model
@@ -91,8 +92,7 @@ class Detail(Enum):
     """Amounts, and of how much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(Struct, frozen=True):
     """One resource of the node, in milli cores or bytes; ``used`` None is not measured."""
 
     name: str

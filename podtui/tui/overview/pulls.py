@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from podtui.api.images import PullStep
 from podtui.api.names import PULL_PROGRESS
@@ -38,8 +40,7 @@ _WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(Struct, frozen=True):
     """``current`` and ``total`` in bytes of the layers known so far, 0 where none is; ``pods`` are
     the labels of those that wait for it, none where somebody asked for the image by hand."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.v1 import Pod
 from podtui.tui.pods.pod_rows import STATUS, Asked
@@ -14,8 +15,7 @@ from podtui.tui.widgets.cells import Row
 FAMILIES: Final = {family.value: family for family in Family}
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     family: Family
     cpu: int
     memory: int

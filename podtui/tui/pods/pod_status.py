@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.printing import INIT, pod_line
 from podtui.api.v1 import Pod
@@ -37,8 +38,7 @@ REJECTED: Final = "Pod was rejected: "
 _WAITING_IS_FINE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-@dataclass(frozen=True, slots=True)
-class PodStatusLine:
+class PodStatusLine(Struct, frozen=True):
     """``last_restart`` is epoch seconds. ``rejected``: the node refused the pod."""
 
     word: str

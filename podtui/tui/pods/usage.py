@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pods import is_sidecar
@@ -13,8 +14,7 @@ from podtui.api.v1 import Container, Pod
 _Of = Callable[[Container], dict[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """``cpu`` in milli cores, ``memory`` in bytes."""
 
     cpu: int

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from textual import events
 from textual.app import App
 from textual.screen import Screen
@@ -100,8 +100,7 @@ class Hints(Bar):
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHint:
+class KeyHint(Struct, frozen=True):
     key: str
     shown: str
     words: str

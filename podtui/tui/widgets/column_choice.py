@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from podtui.tui.widgets.cells import Column, Shown
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChoice:
+class ColumnChoice(Struct, frozen=True):
     """``chosen``: keys that were ticked, None where nobody chose."""
 
     chosen: tuple[str, ...] | None = None

@@ -7,8 +7,8 @@ comparison that finds the cells to draw, and the drawing itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.style import Style
 from textual.strip import Strip
 
@@ -16,8 +16,7 @@ from podtui.tui.widgets.cells import Column, Fitted, Line, Row
 from podtui.tui.widgets.table_lines import changed_cells, holds_until, row_line
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """``at`` and ``until`` (epoch seconds): when it was composed, how long its ages read so."""
 
     row: Row

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from podtui.errors import UsageError
 from podtui.tui.widgets.cells import Column, Kind, Row
@@ -39,8 +40,7 @@ class FilterError(UsageError):
         self.end = end
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """``text`` as it was typed; empty matches everything. ``timed``: what matches changes as time
     goes on."""
 

@@ -7,15 +7,15 @@ different, and whether any moved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from podtui.tui.widgets.cells import Cell, Column, Row, width_of
 from podtui.tui.widgets.filters import ALL, Filter
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """``touched``: keys of shown rows whose cells changed. ``moved``: rows came, went or changed
     places. ``resized``: some column wants another width."""
 

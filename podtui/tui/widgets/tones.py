@@ -9,9 +9,9 @@ them before the first picture.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -23,8 +23,7 @@ from textual.widget import Widget
 from podtui.tui.widgets.cells import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """``color`` and ``background`` are variables of the theme; ``text`` is a style in Rich's words.
     What is empty is left as it is where the tone is drawn."""
 
