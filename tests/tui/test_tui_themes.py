@@ -3,10 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from examples import examples
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
+from podtui.tui.looks import theme_text
 from podtui.tui.looks.themes import GROUPS, defaults, load_theme, load_themes, variable
 
 
@@ -53,6 +57,32 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem:
     file = load_theme(write(tmp_path, text))
     assert file.theme is None
     assert problem in file.problems[0]
+
+
+@pytest.mark.parametrize("path", sorted(THEMES.iterdir()), ids=lambda path: path.stem)
+def test_themes_that_ship_are_read_without_yaml(path: Path) -> None:
+    assert theme_text.plain(path.read_text()) is not None
+
+
+LINES = st.sampled_from(
+    ["a: b", "colors:", "  primary: '#fff'", '  panel: "red" # warm', "# all", "", "  # inside",
+     "name: x y", "name: #fff", "  x: *y", " x: 1", "    deep: 1", "-", "---", "a", "b: &y c",
+     "dark: yes", "e:  f   ", "  g:\th", 'h: "\\x41"', "i: 'it''s'", "j: |", "k:", "é: è", "? l",
+     "m: [n]", "o: {p: q}", "r: 's", "  t: u:v", "w: ~", "x: 12", "  y: a#b", "\ufeffz: 1",
+     "a: b\r"]
+)  # fmt: skip
+
+
+@examples(500)
+@given(st.lists(LINES, max_size=5))
+def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> None:
+    found = theme_text.plain("\n".join(lines))
+    if found is not None:
+        assert theme_text.by_library("\n".join(lines)) == found
+
+
+def test_a_map_within_itself_is_a_problem_and_no_more(tmp_path: Path) -> None:
+    assert load_theme(write(tmp_path, "colors: &a {primary: *a}")).problems
 
 
 def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:

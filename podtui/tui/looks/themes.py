@@ -8,13 +8,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
 from msgspec import Struct, field
 from rich.terminal_theme import TerminalTheme
 from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
+
+from podtui.tui.looks.theme_text import Node, NotYaml, read
 
 BASE: Final = (
     "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "success",
@@ -55,8 +56,6 @@ GROUPS: Final = {
     "simulated": {"background": "warning", "foreground": "background"},
 }
 DEFAULT_THEME: Final = "podtui-dark"
-# The one in C reads all themes in 3 ms, the other in 45, before there is anything to see.
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ThemeFile(Struct, frozen=True):
@@ -71,8 +70,8 @@ class _Reading(Struct):
     path: Path
     problems: list[str] = field(default_factory=list[str])
 
-    def problem(self, node: yaml.Node, text: str) -> None:
-        self.problems.append(f"{self.path.name}:{node.start_mark.line + 1}: {text}")
+    def problem(self, node: Node, text: str) -> None:
+        self.problems.append(f"{self.path.name}:{node.line}: {text}")
 
 
 def variable(group: str, name: str) -> str:
@@ -135,35 +134,33 @@ def load_theme(path: Path) -> ThemeFile:
     """Never raises for what a file holds."""
     reading = _Reading(path)
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        node = read(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         return ThemeFile(path, None, (f"{path.name}: {error}",))
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        return ThemeFile(path, None, (f"{path.name}{line}: {error.problem}",))
-    except yaml.YAMLError as error:
-        return ThemeFile(path, None, (f"{path.name}: {error}",))
-    if not isinstance(node, yaml.MappingNode):
+    except NotYaml as error:
+        line = f":{error.line}" if error.line else ""
+        return ThemeFile(path, None, (f"{path.name}{line}: {error}",))
+    if node is None or node.pairs is None:
         return ThemeFile(path, None, (f"{path.name}:1: wants a map with name, dark and colors",))
     theme = _theme(node, reading)
     return ThemeFile(path, None if reading.problems else theme, tuple(reading.problems))
 
 
-def _theme(node: yaml.MappingNode, reading: _Reading) -> Theme | None:
+def _theme(node: Node, reading: _Reading) -> Theme | None:
     name = ""
     flags = {"dark": True, "ansi": False}
     base: dict[str, str] = {}
     variables: dict[str, str] = {}
     for key, value in _pairs(node, ("name", *flags, "colors", *GROUPS), reading):
         if key == "name" or key in flags:
-            text = str(value.value) if isinstance(value, yaml.ScalarNode) else ""
+            text = value.text
             if key == "name":
                 name = text
             elif text in ("true", "false"):
                 flags[key] = text == "true"
             else:
                 reading.problem(value, f"{key}: wants true or false")
-        elif not isinstance(value, yaml.MappingNode):
+        elif value.pairs is None:
             reading.problem(value, f"{key}: wants a map of colours")
         elif key == "colors":
             base = _colors(value, key, BASE, reading)
@@ -212,13 +209,11 @@ def _built(
     )
 
 
-def _pairs(
-    node: yaml.MappingNode, known: Sequence[str], reading: _Reading
-) -> list[tuple[str, yaml.Node]]:
+def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[str, Node]]:
     """Keys that are known, with their values; the others are problems."""
-    found: list[tuple[str, yaml.Node]] = []
-    for key_node, value in node.value:
-        key = str(key_node.value)
+    found: list[tuple[str, Node]] = []
+    for key_node, value in node.pairs or ():
+        key = key_node.text
         if key in known:
             found.append((key, value))
             continue
@@ -228,13 +223,11 @@ def _pairs(
     return found
 
 
-def _colors(
-    node: yaml.MappingNode, group: str, known: Sequence[str], reading: _Reading
-) -> dict[str, str]:
+def _colors(node: Node, group: str, known: Sequence[str], reading: _Reading) -> dict[str, str]:
     """Colours that can be parsed, by name."""
     colors: dict[str, str] = {}
     for key, value in _pairs(node, known, reading):
-        text = str(value.value) if isinstance(value, yaml.ScalarNode) else ""
+        text = value.text
         try:
             Color.parse(text)
         except ColorParseError:
