@@ -199,5 +199,6 @@ def _log_params(query: LogQuery) -> dict[str, str]:
         "timestamps": "true" if query.timestamps else "",
         "tailLines": "" if query.tail is None else str(query.tail),
         "sinceSeconds": "" if query.since_seconds is None else str(query.since_seconds),
+        "sinceTime": query.since_time,
     }
     return {name: value for name, value in wishes.items() if value}

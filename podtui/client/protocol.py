@@ -47,11 +47,15 @@ Delta = Synced | Changed | Removed | Lost
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
+    """``since_seconds`` goes by the server's clock, ``since_time`` (RFC 3339) by the log's own; at
+    most one of them."""
+
     container: str
     follow: bool = True
     previous: bool = False
     tail: int | None = None
     since_seconds: int | None = None
+    since_time: str = ""
     timestamps: bool = True
 
 

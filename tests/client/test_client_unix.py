@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -261,6 +262,8 @@ async def test_followed_logs_come_as_they_are_written(client: UnixClient, served
     assert asked[:4] == ("default", "web", "c", False)
     assert (asked[4].follow, asked[4].tail) == (True, 1)
     assert asked[4].since is not None
+    await read_log(client, replace(LOG, since_time="2026-01-01T00:00:05Z"))
+    assert served.kubelet.asked[1][4].since == datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
 
 
 async def test_refused_logs(client: UnixClient, served: Served) -> None:

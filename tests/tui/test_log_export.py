@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from podtui.tui.logs.log_export import (
     MOST_COPIED,
+    Export,
     clipboard_text,
     export_of,
     file_name,
@@ -67,6 +71,23 @@ def test_a_pager_gets_no_sequence_but_colours() -> None:
         assert path.stat().st_mode & 0o777 == 0o600
     finally:
         path.unlink()
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def lines_then_trouble(export: Export) -> Iterator[bytes]:
+        yield b"one"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Export, "lines", lines_then_trouble)
+    with pytest.raises(OSError, match="No space"):
+        export_of(lines()).save(tmp_path / "x.log")
+    with pytest.raises(OSError, match="No space"):
+        export_of(lines()).temporary()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_copied_is_plain_and_not_longer_than_a_terminal_takes() -> None:

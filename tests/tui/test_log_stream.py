@@ -86,7 +86,36 @@ async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> Non
     first, second = script.queries
     assert (first.tail, first.since_seconds) == (5000, None)
     assert second.tail is None
-    assert second.since_seconds is not None
+    assert second.since_time == "2026-11-21T12:00:02Z"
+
+
+@pytest.mark.parametrize(
+    "stamp", ["2026-11-21T12:00:01.987654321Z", "2026-11-21T13:00:01.98+01:00"]
+)
+async def test_what_was_missed_is_asked_for_by_the_logs_own_clock(stamp: str) -> None:
+    script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
+    await hear(script, TARGET, 3)
+    second = script.queries[1]
+    assert (second.since_time, second.since_seconds) == ("2026-11-21T12:00:01Z", None)
+
+
+async def test_a_stream_that_ends_before_its_container_does_is_opened_again() -> None:
+    script = Script(([line(1, "a")],), ([line(1, "a"), line(2, "b")],), ([line(3, "c")],))
+    heard = await hear(script, TARGET, 4)
+    assert heard.said[:2] == ["a", "b"]
+    assert heard.said[-1] == "c"
+
+
+async def test_the_log_of_a_container_that_ended_is_asked_for_once() -> None:
+    script = Script(([line(1, "a")],), ([line(1, "a")],), ())
+    heard = Heard()
+    over = pod("web", status(state=ended(0, seconds=1)))
+    task = asyncio.get_running_loop().create_task(
+        LogStream(script, TARGET, 0, heard, over).run()  # type: ignore[arg-type]
+    )
+    await asyncio.sleep(0.05)
+    task.cancel()
+    assert len(script.queries) == 1
 
 
 @pytest.mark.compares("logs-follow")

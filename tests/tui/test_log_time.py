@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from podtui.tui.logs.line_buffer import LineBuffer
 from podtui.tui.logs.log_time import (
     SECOND,
     Times,
@@ -40,6 +41,18 @@ def test_stamps(stamp: bytes, nanoseconds: int) -> None:
 @given(st.integers(0, 4 * 10**18))
 def test_a_time_comes_back_as_it_was_written(moment: int) -> None:
     assert parse_stamp(rfc3339(moment).encode()) == moment or moment == 0
+
+
+@pytest.mark.parametrize("year", ["0001", "1600", "2400", "9999"])
+@pytest.mark.parametrize("zone", ["Z", ".5Z", "+01:00"])
+def test_a_time_beyond_all_times_is_none(year: str, zone: str) -> None:
+    """A server says what it likes; the view goes on."""
+    stamp = f"{year}-11-21T12:00:00{zone}".encode()
+    assert parse_stamp(stamp) == 0
+    buffer = LineBuffer()
+    stamps, texts = split_lines([stamp + b" x"], NOON)
+    buffer.append(texts, stamps)
+    assert buffer.stamp(0) == NOON
 
 
 def test_lines_are_split_and_pieces_of_long_lines_keep_the_time() -> None:

@@ -246,7 +246,7 @@ class LogCommands(Pane):
         try:
             count = await asyncio.to_thread(export.save, path)
         except OSError as error:
-            self.notify(f"{path}: {error.strerror}", severity="error", title="Not saved",
+            self.notify(f"{path}: {error.strerror or error}", severity="error", title="Not saved",
                         markup=False)  # fmt: skip
         else:
             self.notify(str(path), title=f"Saved {plural(count, 'line')}", markup=False)

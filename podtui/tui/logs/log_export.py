@@ -9,7 +9,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -44,18 +44,16 @@ class Export(Struct, frozen=True):
                     yield _export(block, index, self.names)
 
     def save(self, path: Path) -> int:
-        """Write to a new file, readable by the owner alone; returns the number of lines. Raises
-        OSError, FileExistsError among them."""
+        """Write to a new file, readable by the owner alone; returns the number of lines. Leaves
+        none when it raises OSError, FileExistsError among them."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            return _write(file, self.lines())
+        return _write_whole(descriptor, path, self.lines())
 
     def temporary(self) -> Path:
         """A file for a pager, readable by the owner alone, with no control sequences but colours.
-        Raises OSError."""
+        Leaves none when it raises OSError."""
         descriptor, name = tempfile.mkstemp(prefix="podtui-", suffix=".log")
-        with os.fdopen(descriptor, "wb") as file:
-            _write(file, map(colours_only, self.lines()))
+        _write_whole(descriptor, Path(name), map(colours_only, self.lines()))
         return Path(name)
 
 
@@ -79,11 +77,17 @@ def _export(block: Block, index: int, names: Sequence[str]) -> bytes:
     return b" ".join([*parts, text])
 
 
-def _write(file: IO[bytes], lines: Iterable[bytes]) -> int:
+def _write_whole(descriptor: int, path: Path, lines: Iterable[bytes]) -> int:
+    """All of the lines, or no file. Closes ``descriptor``."""
     count = 0
-    for line in lines:
-        file.write(line + b"\n")
-        count += 1
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for line in lines:
+                file.write(line + b"\n")
+                count += 1
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
     return count
 
 

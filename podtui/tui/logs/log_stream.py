@@ -11,6 +11,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
+from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
@@ -23,6 +24,7 @@ from podtui.tui.logs.log_target import (
     describe_previous,
     instance,
     stamp_of,
+    zoned,
 )
 from podtui.tui.logs.log_time import clock, parse_stamp
 from podtui.tui.widgets.format import epoch
@@ -102,6 +104,9 @@ class LogStream:
             if self.target.previous and pause is None:
                 self._remark(RULE, describe_end(self.target.container, self._status()))
                 return
+            if pause is None and self._runs():
+                # Servers end streams that are not at their end: they restart, or tire of them.
+                pause = RETRY
             same = True
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
@@ -115,16 +120,15 @@ class LogStream:
     async def _read(self) -> None:
         target = self.target
         last = self._resumption.last_stamp
-        since = target.range.since
-        if last and (moment := epoch(last)) is not None:
-            # A little more than what was missed: the surplus is known and dropped.
-            since = max(1, int(datetime.now(UTC).timestamp() - moment) + 2)
+        moment = epoch(last)
         query = LogQuery(
             container=target.container,
             follow=not target.previous,
             previous=target.previous,
             tail=target.range.tail if not last else None,
-            since_seconds=since,
+            since_seconds=target.range.since if moment is None else None,
+            # Whole seconds: the surplus is known and dropped.
+            since_time="" if moment is None else rfc3339(datetime.fromtimestamp(moment, UTC)),
         )
         batches = self._client.logs(target.namespace, target.pod, query)
         async with aclosing(cast("Any", batches)):
@@ -138,7 +142,7 @@ class LogStream:
         if not self._any and self.target.previous:
             self._remark(RULE, describe_previous(self.target.container, self._status()))
         if lost := self._resumption.lost_after:
-            before, after = (clock(parse_stamp(s + b"Z")) for s in (lost, stamp_of(fresh[0])))
+            before, after = (clock(parse_stamp(zoned(s))) for s in (lost, stamp_of(fresh[0])))
             self._remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
                               " cut while it could not be read")  # fmt: skip
         self._any = True
@@ -148,6 +152,10 @@ class LogStream:
     def _restarted(self, seen: str) -> bool:
         before, now = seen.partition(" ")[0], self._instance.partition(" ")[0]
         return bool(before and now and before != now and self._any)
+
+    def _runs(self) -> bool:
+        status = self._status()
+        return status is not None and status.state.running is not None
 
     def _status(self) -> Any:
         return container_status(self._pod, self.target.container)

@@ -172,7 +172,7 @@ class Resumption:
     @property
     def last_stamp(self) -> str:
         """The time of the newest line, empty before the first."""
-        return self._last.decode(errors="replace") + "Z" if self._last else ""
+        return zoned(self._last).decode(errors="replace") if self._last else ""
 
     def reopen(self, *, same_log: bool = True) -> None:
         """Another stream begins; it may tell again what is known, and does if it is of the same
@@ -215,3 +215,8 @@ class Resumption:
 def stamp_of(line: bytes) -> bytes:
     """The time stamp without its ``Z``, so that more digits compare as later."""
     return line.partition(b" ")[0].removesuffix(b"Z")
+
+
+def zoned(stamp: bytes) -> bytes:
+    """What `stamp_of` gave as a time again: engines write offsets where their zone has one."""
+    return stamp if stamp[-6:-5] in (b"+", b"-") else stamp + b"Z"

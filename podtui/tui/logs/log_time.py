@@ -12,6 +12,8 @@ from podtui.api.times import short_duration
 
 SECOND: Final = 1_000_000_000
 LONGEST_STAMP: Final = 40
+_MOST: Final = (1 << 63) - 1
+"""Nanoseconds that are kept: until the year 2262. Whatever else a server says is no time."""
 _BLANK: Final = ord(" ")
 _Z: Final = ord("Z")
 
@@ -43,6 +45,11 @@ def _seconds(text: bytes) -> int:
 
 def parse_stamp(stamp: bytes) -> int:
     """Nanoseconds of an RFC 3339 time, 0 for what is none."""
+    moment = _nanoseconds(stamp)
+    return moment if -_MOST <= moment <= _MOST else 0
+
+
+def _nanoseconds(stamp: bytes) -> int:
     rest = stamp[19:]
     try:
         seconds = _seconds(stamp[:19])
