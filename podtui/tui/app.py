@@ -19,10 +19,9 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.events import Event as Event_
-from textual.events import InputEvent, Key
+from textual.events import InputEvent
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import Input
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
@@ -33,6 +32,7 @@ from podtui.tui import later
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.own_deeds import OwnDeeds
 from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
+from podtui.tui.keys.in_turn import InTurn
 from podtui.tui.looks.preferences import Preferences
 from podtui.tui.looks.preferred import PreferencesFile, Preferred
 from podtui.tui.looks.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
@@ -46,17 +46,15 @@ from podtui.tui.pods.pod_rows import POD_COLUMNS
 from podtui.tui.tidying import Tidying
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.live_screen import LiveScreen
-from podtui.tui.widgets.notices import Notices, unmarked
+from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
-PROMPTING = frozenset({"command", "filter", "search", "find"})
-"""Actions that open a line to type in."""
 RETRY_SECONDS = 1.0
 LATER_SECONDS = 1.0
 
 
-class PodtuiApp(Notices):
+class PodtuiApp(InTurn):
     """``folder`` is shown in the status line, ``folder_path`` is where new files go until the
     first one is known; ``start_error`` is what is said when the agent could
     not be started; ``check_agent`` is asked for it once a second while nobody answers. With
@@ -170,19 +168,7 @@ class PodtuiApp(Notices):
     async def on_event(self, event: Event_) -> None:
         if isinstance(event, InputEvent):
             self._tidying.touched()
-        if isinstance(event, Key) and not event.is_forwarded and await self._ask(event):
-            return
         await super().on_event(event)
-
-    async def _ask(self, event: Key) -> bool:
-        """Open a prompt before the next key is looked at: keys that come in one burst, typed fast
-        or over a slow line, are for the prompt and not for what had the focus."""
-        if isinstance(self.focused, Input):
-            return False
-        found = self.screen.active_bindings.get(event.key)
-        if found is None or not found.enabled or found.binding.action not in PROMPTING:
-            return False
-        return await self.run_action(found.binding.action, found.node)
 
     async def on_unmount(self) -> None:
         await self.client.close()
@@ -433,7 +419,7 @@ class PodtuiApp(Notices):
     def _run_parsed(self, command: Command, argument: str) -> None:
         namespace, name, parameters = command.action_for(argument)
         owner = self if namespace == "app" else self.screen
-        self.call_later(self.run_action, ("", name, parameters), owner)
+        self.do_soon(("", name, parameters), owner)
 
     # --- what is remembered
 

@@ -84,7 +84,7 @@ class HelpScreen(ModalScreen[None]):
         if entry.has_class("-open"):
             entry.remove_class("-open")
             entry.value = ""
-            self.query_one(LinesView).focus()
+            self.set_focus(self.query_one(LinesView))
         else:
             self.dismiss()
 
@@ -95,4 +95,4 @@ class HelpScreen(ModalScreen[None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.query_one(LinesView).focus()
+        self.set_focus(self.query_one(LinesView))

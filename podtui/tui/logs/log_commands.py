@@ -126,7 +126,7 @@ class LogCommands(Pane):
         error = self._apply(message.asked, message.text)
         if error and not message.cancelled:
             self.notify(error, severity="error", title="Filter", markup=False)
-        self.view.focus()
+        self.screen.set_focus(self.view)
         if message.asked is Asked.SEARCH and not message.cancelled:
             self.view.previous_match()
 

@@ -319,7 +319,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def _searched(self) -> None:
         self.query_one(Hints).display = True
-        self._body().focus()
+        self.set_focus(self._body())
 
 
 def _part(widget: Widget) -> Widget:

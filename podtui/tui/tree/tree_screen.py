@@ -164,7 +164,7 @@ class TreeScreen(ActingScreen, BackScreen):
 
     def _asked(self) -> None:
         self.query_one(Hints).display = True
-        self.table.focus()
+        self.set_focus(self.table)
 
     def action_back(self) -> None:
         if self.view.filter.text:

@@ -153,7 +153,7 @@ class ManifestScreen(ActingScreen, BackScreen):
 
     def _searched(self) -> None:
         self.query_one(Hints).display = True
-        self.query_one(TextView).focus()
+        self.set_focus(self.query_one(TextView))
 
 
 class EventScreen(BackScreen):
