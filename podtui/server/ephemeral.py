@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 
+from podtui.api.reading import without_nulls
 from podtui.api.v1 import EphemeralContainer, Pod, StatusCause, StatusDetails
 from podtui.errors import InvalidUpdate
 from podtui.manifest.defaults import container_defaults
@@ -123,7 +124,7 @@ def _items(body: Tree) -> list[Tree]:
 def _decoded(items: list[Tree]) -> tuple[EphemeralContainer, ...]:
     containers: list[EphemeralContainer] = []
     for item in items:
-        tree = cast("Tree", _without_nulls(item))
+        tree = cast("Tree", without_nulls(item))
         try:
             # What defaults look into has its type by then.
             shaped: Tree = msgspec.to_builtins(msgspec.convert(tree, EphemeralContainer))
@@ -132,15 +133,6 @@ def _decoded(items: list[Tree]) -> tuple[EphemeralContainer, ...]:
         except (msgspec.ValidationError, ValueError) as error:
             raise bad_request(f'Pod in version "v1" cannot be handled as a Pod: {error}') from error
     return tuple(containers)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        tree = cast("Tree", value)
-        return {key: _without_nulls(one) for key, one in tree.items() if one is not None}
-    if isinstance(value, list):
-        return [_without_nulls(one) for one in cast("list[Any]", value)]
-    return value
 
 
 def _answer(pod: Pod) -> web.Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from aiohttp import web
 
@@ -113,7 +113,7 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
     if seconds is not None and moment:
         problem = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
         raise invalid("PodLogOptions", pod, problem)
-    since = clock.now() - timedelta(seconds=seconds) if seconds is not None else parse_time(moment)
+    since = _ago(clock, seconds) if seconds is not None else parse_time(moment)
     if moment and since is None:
         raise bad_request(f"invalid value for sinceTime: {moment!r}")
     return LogRequest(
@@ -125,6 +125,14 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
         limit=number("limitBytes", 1),
         options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since),
     )
+
+
+def _ago(clock: Clock, seconds: int) -> datetime | None:
+    """None for longer ago than there are dates: all of the log, then."""
+    try:
+        return clock.now() - timedelta(seconds=seconds)
+    except OverflowError:
+        return None
 
 
 async def copy(

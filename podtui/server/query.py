@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
 
@@ -11,6 +12,9 @@ from podtui.server.objects import ApiObject
 from podtui.server.resources import Resource, reader
 from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_labels
 from podtui.server.status import bad_request, expired
+
+_MOST_DIGITS: Final = 19
+"""Of the numbers that Kubernetes has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,6 @@ def whole_number(request: web.Request, name: str) -> int | None:
     value = request.query.get(name, "")
     if not value:
         return None
-    if not (value.isascii() and value.isdigit()):
+    if not (value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS):
         raise bad_request(f"invalid value for {name}: {value!r}")
     return int(value)

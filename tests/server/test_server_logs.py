@@ -72,6 +72,7 @@ async def test_what_the_kubelet_is_asked(logged: Served, http: aiohttp.ClientSes
         ("/containerLogs/default/web/missing", 404, "not found"),
         (f"{LOG}?tailLines=-1", 422, "must be greater than or equal to 0"),
         (f"{LOG}?tailLines=x", 400, "tailLines"),
+        (f"/api/v1/pods?timeoutSeconds={'9' * 5000}", 400, "timeoutSeconds"),
         (f"{LOG}?sinceSeconds=0", 422, "must be greater than 0"),
         (f"{LOG}?sinceTime=yesterday", 400, "sinceTime"),
         (f"{LOG}?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z", 422, "at most one"),
@@ -85,6 +86,15 @@ async def test_refusals(
         status = await response.json()
     assert (response.status, status["kind"], status["code"]) == (code, "Status", code)
     assert words in status["message"]
+
+
+@pytest.mark.parametrize("seconds", [99999999999, 9999999999999999])
+async def test_since_before_all_dates_is_all_of_it(
+    seconds: int, logged: Served, http: aiohttp.ClientSession
+) -> None:
+    async with http.get(f"{LOG}?sinceSeconds={seconds}") as response:
+        assert await response.read() == b"one\ntwo\nthree\n"
+    assert logged.kubelet.asked[-1][-1].since is None
 
 
 async def test_a_log_that_breaks_is_not_one_that_ends(
