@@ -179,25 +179,26 @@ def _settings(namespace: argparse.Namespace) -> Settings:
     return _resolved(namespace).settings
 
 
-def _agent_arguments(settings: Settings, config: Path | None) -> list[str]:
-    """The command line that gives another process these settings."""
+def _agent_arguments(resolved: Resolved) -> list[str]:
+    """The command line that gives another process these settings, wherever it runs."""
+    settings = resolved.settings
     arguments = [
         f"--root-dir={settings.rootDir}",
         f"--static-pod-path={settings.staticPodPath}",
         f"--node-name={settings.nodeName}",
         f"--engine={settings.engine}",
     ]
-    if config is not None:
-        arguments.append(f"--config={config.absolute()}")
+    if resolved.path.is_file():
+        arguments.append(f"--config={resolved.path.absolute()}")
     return arguments
 
 
-def _screen_arguments(namespace: argparse.Namespace, settings: Settings) -> list[str]:
+def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
     """The command line that gives another process this screen."""
-    arguments = _agent_arguments(settings, namespace.config)
+    arguments = _agent_arguments(resolved)
     if namespace.theme is not None:
         arguments.append(f"--theme={namespace.theme}")
-    if settings.readOnly:
+    if resolved.settings.readOnly:
         arguments.append("--readonly")
     return arguments + cluster_cli.arguments(namespace)
 
@@ -221,7 +222,7 @@ def _screen(namespace: argparse.Namespace) -> int:
     if not is_held(settings.lock_path):
         from podtui.agent import control
 
-        child = control.start_background(settings, _agent_arguments(settings, namespace.config))
+        child = control.start_background(settings, _agent_arguments(resolved))
     from podtui.tui.run import run_tui
 
     status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
@@ -265,10 +266,11 @@ def _tell_agent(
 def _web(namespace: argparse.Namespace) -> int:
     if namespace.path is not None:
         namespace.static_pod_path = namespace.path
-    settings = _settings(namespace)
+    resolved = _resolved(namespace)
+    settings = resolved.settings
     # What is wrong with a kubeconfig is said here, not in each tab.
     shown = cluster_cli.find(namespace)[1].context.name if namespace.cluster else settings.nodeName
-    web_cli.serve(namespace, settings, _screen_arguments(namespace, settings), shown)
+    web_cli.serve(namespace, settings, _screen_arguments(namespace, resolved), shown)
     if not namespace.cluster:
         _tell_agent(namespace, settings)
     return OK

@@ -9,11 +9,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from podtui.errors import PodtuiError
+
+_TRIES: Final = 5
+_PAUSE: Final = 0.02
 
 
 class AgentRunning(PodtuiError):
@@ -44,7 +48,7 @@ class AgentLock:
         """Raises `AgentRunning`."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(descriptor)
         except BlockingIOError as error:
             os.close(descriptor)
             holder = read_agent(self._path)
@@ -62,6 +66,19 @@ class AgentLock:
             _write(self._descriptor, {"engine": self._engine})
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _take(descriptor: int) -> None:
+    """Blocks for a moment at most. Raises BlockingIOError where the lock stays another's."""
+    for _ in range(_TRIES - 1):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Who only looks whether it is held holds it for an instant.
+            time.sleep(_PAUSE)
+        else:
+            return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _write(descriptor: int, said: dict[str, Any]) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,20 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     assert read_agent(path) is None
     second.acquire(record())
     second.release()
+
+
+def test_who_only_looks_keeps_no_agent_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "podtui.lock"
+    path.touch()
+    looking = os.open(path, os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_EX)
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(looking))
+    lock = AgentLock(path)
+    lock.acquire(record(4711))
+    assert read_agent(path) == record(4711)
+    lock.release()
 
 
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:

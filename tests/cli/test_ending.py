@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from podtui.agent.control import AgentFailed
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
 from podtui.cli import main
 
@@ -106,6 +107,27 @@ def test_down_goes_to_the_engine_of_the_last_agent(
     assert main(["down", "--yes", "--engine", "memory"]) == 0
     assert "(--engine memory)" in capsys.readouterr().out
     assert last_engine(root / "podtui.lock") == NOWHERE, "its containers are still there"
+
+
+def test_the_agent_reads_the_file_that_the_environment_names(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs in another directory."""
+    given: list[str] = []
+
+    def start(_: object, arguments: list[str]) -> object:
+        given.extend(arguments)
+        raise AgentFailed("not today")
+
+    (tmp_path / "mine.yaml").write_text("maxPods: 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PODTUI_CONFIG", "mine.yaml")
+    monkeypatch.setattr("podtui.agent.control.start_background", start)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    assert main(["--root-dir", str(root)]) == 1
+    assert f"--config={tmp_path}/mine.yaml" in given
 
 
 def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
