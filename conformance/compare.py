@@ -28,6 +28,8 @@ REMOVED: Final = "--- the manifest is removed ---"
 AGAIN: Final = " (again and again)"
 _NAMES: Final = ("name", "type", "containerPort")
 
+_as_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+
 View = Mapping[str, tuple[str, ...]]
 
 
@@ -63,7 +65,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             again = f"#{times[name]}" if times[name] > 1 else ""
             yield from leaves(item, f"{path}[{name}{again}]")
     else:
-        yield path, json.dumps(value, ensure_ascii=False)
+        yield path, _as_json(value)
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -135,13 +137,18 @@ def _sorted_neighbours(lines: list[str]) -> list[str]:
 
 def event_lines(events: Iterable[Occurrence], uid: str, *, after: bool) -> list[str]:
     """The events as lines, by the rules. ``uid`` is the pod's, or empty."""
+    return list(_event_lines(tuple(events), uid, after))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _event_lines(events: tuple[Occurrence, ...], uid: str, after: bool) -> tuple[str, ...]:
     lines: list[str] = []
     for one in events:
         message = masked(EVENT, one.message, uid)
         line = f"{one.type} {one.reason} {one.field_path or 'pod'}: {message}"
         if not _left(line, "after" if after else ""):
             lines.append(line)
-    return _sorted_neighbours(_without_repeats(lines))
+    return tuple(_sorted_neighbours(_without_repeats(lines)))
 
 
 def view(record: Record, *, strict: bool) -> View:
@@ -175,6 +182,8 @@ def view(record: Record, *, strict: bool) -> View:
 
 def aligned(aspect: str, ours: Sequence[str], theirs: Sequence[str]) -> list[Difference]:
     """Every line that only one side has, or has elsewhere in the order."""
+    if ours == theirs:
+        return []
     found: list[Difference] = []
     matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
     for kind, start, end, begin, stop in matcher.get_opcodes():

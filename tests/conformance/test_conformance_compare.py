@@ -3,7 +3,6 @@ of what may differ may not swallow more than they say."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import json
@@ -46,8 +45,8 @@ def differs(ours: Record, theirs: Record) -> list[str]:
 
 def edited(record: Record, change: Callable[[Json], None]) -> Record:
     """The record with its pod changed in place by ``change``."""
-    pod = copy.deepcopy(record.pod)
-    assert pod is not None
+    assert record.pod is not None
+    pod = json.loads(json.dumps(record.pod))  # a copy, quicker than copy.deepcopy
     change(pod)
     return replace(record, pod=pod)
 
