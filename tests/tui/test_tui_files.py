@@ -131,6 +131,7 @@ def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
     assert trashed_files(web.parent) == []
     (web.parent / TRASH).mkdir()
     (web.parent / TRASH / "notes.txt").write_text("mine")
+    (web.parent / TRASH / "20261399T256199.000000Z~web.yaml").write_text("mine")
     assert trashed_files(web.parent) == []
     with pytest.raises(ManifestFileError, match="cannot be moved"):
         throw_away(web.with_name("no.yaml"), MOMENT)

@@ -166,6 +166,7 @@ WEB = with_ports(
         ("9000:http", Ports(9000, 8080)),
         (":80", Ports(0, 80)),
         (" 1:2 ", Ports(1, 2)),
+        pytest.param("0" * 5000 + "1:080", Ports(1, 80), id="many noughts"),
     ],
 )
 def test_ports_are_written_as_for_kubectl(text: str, ports: Ports) -> None:
@@ -173,7 +174,22 @@ def test_ports_are_written_as_for_kubectl(text: str, ports: Ports) -> None:
     assert ports_problem(text, WEB) == ""
 
 
-@pytest.mark.parametrize("text", ["", ":", "0", "65536", "a", "dns", "1:", "x:80", "1:2:3", "٣"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":",
+        "0",
+        "65536",
+        "a",
+        "dns",
+        "1:",
+        "x:80",
+        "1:2:3",
+        "٣",
+        pytest.param("9" * 5000, id="many digits"),
+    ],
+)
 def test_what_is_no_port_is_refused_in_words(text: str) -> None:
     with pytest.raises(UsageError):
         parse_ports(text, WEB)
@@ -198,7 +214,9 @@ def test_a_transfer_has_two_sides(text: str, transfer: Transfer) -> None:
     assert transfer_problem(text) == ""
 
 
-@pytest.mark.parametrize("text", ["", ":/a", "a b", ":/a :/b", ":a b", "a b :/c", "'a :/b"])
+@pytest.mark.parametrize(
+    "text", ["", ":/a", "a b", ":/a :/b", ":a b", "a b :/c", "'a :/b", ":/a ~nobody-of-that-name"]
+)
 def test_what_is_no_transfer_is_refused_in_words(text: str) -> None:
     assert transfer_problem(text)
 

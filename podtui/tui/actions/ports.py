@@ -58,6 +58,8 @@ def _remote(text: str, pod: Pod) -> int:
 
 
 def _number(text: str, which: str) -> int:
-    if not text.isdecimal() or not text.isascii() or not 0 < int(text) <= LARGEST:
+    # Python refuses to read numbers of thousands of digits.
+    few = text.lstrip("0")[: len(str(LARGEST)) + 1]
+    if not text.isdecimal() or not text.isascii() or not 0 < int(few or "0") <= LARGEST:
         raise UsageError(f"a {which} port is a number from 1 to {LARGEST}")
-    return int(text)
+    return int(few)

@@ -41,7 +41,10 @@ def parse_transfer(text: str) -> Transfer:
     remote, local = (source, target) if out else (target, source)
     if not remote.startswith(":/"):
         raise UsageError("a path in the container begins with ':/'")
-    return Transfer(out, Path(local).expanduser(), remote[1:])
+    try:
+        return Transfer(out, Path(local).expanduser(), remote[1:])
+    except RuntimeError as error:
+        raise UsageError(f"{local!r} is in nobody's home directory here") from error
 
 
 def transfer_problem(text: str) -> str:

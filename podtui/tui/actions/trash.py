@@ -75,7 +75,15 @@ def trashed_files(folder: Path) -> list[Trashed]:
     found: list[Trashed] = []
     for name in names:
         match = _NAME.fullmatch(name)
-        if match is not None:
-            moment = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+        moment = _moment(match[1]) if match is not None else None
+        if match is not None and moment is not None:
             found.append(Trashed(trash / name, folder / match[2], moment))
     return sorted(found, key=lambda one: one.path.name, reverse=True)
+
+
+def _moment(stamp: str) -> datetime | None:
+    """None for a day that no calendar has: it is none of ours."""
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
