@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from podtui import __version__, cluster_cli, explain_command, service_cli, talk_cli, web_cli
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
@@ -20,6 +19,8 @@ from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
+    from _typeshed import SupportsWrite
 
     from podtui.settings import Resolved, Settings
 
@@ -73,9 +74,32 @@ def _screen_options() -> argparse.ArgumentParser:
     return options
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; ``podtui [PATH]`` without a command is the screen."""
-    parser = argparse.ArgumentParser(
+class _NotForScreen(Exception):
+    """Raised for a command line that only the parser of all commands has an answer to."""
+
+
+class _ScreenParser(argparse.ArgumentParser):
+    """Knows no commands: to make theirs takes longer than all else that this module does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _NotForScreen(message)
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> NoReturn:
+        raise _NotForScreen
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    if not any(word in COMMANDS for word in arguments):
+        try:
+            return _base_parser(_ScreenParser).parse_args(arguments)
+        except _NotForScreen:
+            pass
+    return build_parser().parse_args(arguments)
+
+
+def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """The screen's command line."""
+    parser = kind(
         prog="podtui",
         parents=[_common_options(), _screen_options(), cluster_cli.options()],
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
@@ -85,7 +109,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
-    parser.set_defaults(run=_screen, config=None, theme=None, **nothing)
+    parser.set_defaults(run=_screen, command=None, config=None, theme=None, **nothing)
+    return parser
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; ``podtui [PATH]`` without a command is the screen."""
+    parser = _base_parser(argparse.ArgumentParser)
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
     )
@@ -125,10 +155,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser()
     words = talk_cli.take_words(arguments)
     path = _take_path(arguments)
-    namespace = parser.parse_args(arguments)
+    namespace = _parse(arguments)
     namespace.words = words
     if path is not None:
         namespace.static_pod_path = path
@@ -285,6 +314,8 @@ def _agent(namespace: argparse.Namespace) -> int:
 def _status(namespace: argparse.Namespace) -> int:
     if namespace.cluster:
         return cluster_cli.status(namespace)
+    import json
+
     from podtui.client.simple import get_json
 
     settings = _settings(namespace)
@@ -390,6 +421,8 @@ def _doctor(namespace: argparse.Namespace) -> int:
 
 
 def _config(namespace: argparse.Namespace) -> int:
+    import json
+
     from podtui.settings import PARSERS
 
     resolved = _resolved(namespace)

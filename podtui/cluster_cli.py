@@ -6,7 +6,6 @@ Nothing heavy is imported before a command needs it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -181,6 +180,9 @@ def pods_path(target: Target, scope: str | None, ask: Ask) -> str:
 
 def status(namespace: argparse.Namespace) -> int:
     """Print nodes and pods. What one may not see is said beside it."""
+    import json
+
+    from podtui.client.answers import understood
     from podtui.status_table import TABLE, render
 
     _, target = find(namespace)
@@ -192,7 +194,7 @@ def status(namespace: argparse.Namespace) -> int:
         for path in places:
             try:
                 accept = TABLE if namespace.output == "table" else "application/json"
-                found: Any = json.loads(ask(path, accept))
+                found = understood(path, ask(path, accept), dict[str, Any])
             except ApiError as error:
                 if error.code != 403 or path == places[-1]:
                     raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Callable
 from typing import Any, Final
@@ -40,6 +39,8 @@ def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
 
     place = find_place(field)
     if recursive:
+        import json
+
         as_json = output == "json"
         return json.dumps(tree_data(place), indent=2) if as_json else render_tree(place)
     said = explain_place(place)

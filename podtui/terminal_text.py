@@ -7,7 +7,6 @@ neighbours, or that terminals do not agree about, are replaced or left out.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from functools import lru_cache
@@ -75,6 +74,8 @@ def json_text(text: str) -> str:
 
 
 def _escape(character: str) -> str:
+    import json
+
     return json.dumps(character)[1:-1] if character > "\x7f" else f"\\u{ord(character):04x}"
 
 

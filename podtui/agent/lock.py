@@ -7,12 +7,13 @@ engine stays in it for who clears up: what runs on that engine outlives the agen
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from podtui.errors import PodtuiError
 
@@ -24,8 +25,7 @@ class AgentRunning(PodtuiError):
     """Raised when another agent holds the root directory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRecord:
+class AgentRecord(Struct, frozen=True, kw_only=True):
     """What a running agent says of itself in its lock file; ``started`` is RFC 3339."""
 
     pid: int
@@ -82,6 +82,8 @@ def _take(descriptor: int) -> None:
 
 
 def _write(descriptor: int, said: dict[str, Any]) -> None:
+    import json
+
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(said).encode(), 0)
 
@@ -105,6 +107,8 @@ def read_agent(path: Path) -> AgentRecord | None:
     """The agent that holds the lock, None where none runs or it has not yet said who it is."""
     if not is_held(path):
         return None
+    import json
+
     try:
         return AgentRecord(**json.loads(path.read_text()))
     except (ValueError, TypeError, OSError):
@@ -114,6 +118,8 @@ def read_agent(path: Path) -> AgentRecord | None:
 def last_engine(path: Path) -> str | None:
     """The engine of the agent that holds the lock or held it last, as its settings named it; None
     where that is not known."""
+    import json
+
     try:
         said: object = json.loads(path.read_text())
     except (ValueError, OSError):

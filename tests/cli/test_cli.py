@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from podtui import cli
 from podtui.cli import build_parser, main
 
 
@@ -23,6 +26,27 @@ def test_common_options_stand_before_or_after_the_command() -> None:
     assert parser.parse_args(["--root-dir", "/a", "status"]).root_dir == "/a"
     assert parser.parse_args(["status", "--root-dir", "/a"]).root_dir == "/a"
     assert parser.parse_args(["status"]).root_dir is None
+
+
+LINES = (
+    "", "--readonly", "--root-dir /a --theme=podtui-light", "--theme status", "--engine memory",
+    "--context c -A", "--help", "--he", "--version", "--root-dir", "--bad", "a b", "-- a",
+    "--theme light --he", "agent --bad", "status -o json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_screens_quick_parser_says_what_the_whole_one_says(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(parse: Callable[[list[str]], argparse.Namespace]) -> object:
+        try:
+            found = vars(parse(line.split()))
+        except SystemExit as end:
+            found = end.code
+        return found, capsys.readouterr()
+
+    assert said(cli._parse) == said(build_parser().parse_args)
 
 
 def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
