@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
 from podtui.api.v1 import PodList
+from podtui.client.answers import understood
 from podtui.client.common import ApiClient
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.errors import ApiError, PodtuiError, UsageError
@@ -92,7 +91,7 @@ async def called(client: ApiClient, namespace: str, wanted: str) -> str:
     else:
         return wanted
     try:
-        document = msgspec.json.decode(await client.ask(pods), type=PodList)
+        document = understood(pods, await client.ask(pods), PodList)
     except ApiError:
         return wanted
     names = [

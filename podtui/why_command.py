@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-import msgspec
-
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
+from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
+from podtui.client.answers import read_by, understood
 from podtui.client.simple import get_bytes, get_json
 from podtui.errors import ApiError, UsageError
 from podtui.why import Facts, diagnose, diagnose_manifest
@@ -60,8 +60,7 @@ class _Agent:
 
     def items(self, plural: str, kind: type[T]) -> list[T]:
         root = f"/apis/{GROUP_VERSION}" if plural == "manifests" else "/api/v1"
-        found: Any = get_json(self._socket_path, f"{root}/{plural}").get("items") or []
-        return [msgspec.convert(item, kind) for item in found]
+        return _items(f"{root}/{plural}", get_json(self._socket_path, f"{root}/{plural}"), kind)
 
     def text(self, path: str) -> bytes:
         return get_bytes(self._socket_path, path)
@@ -79,16 +78,20 @@ class _Cluster:
             return []
         path = "/api/v1/nodes" if plural == "nodes" else self._pods.removesuffix("pods") + plural
         try:
-            document: Any = msgspec.json.decode(self._ask(path))
+            body = self._ask(path)
         except ApiError as error:
             if error.code == 403 and plural != "pods":
                 return []
             raise
-        items: list[Any] = document.get("items") or []
-        return [msgspec.convert(item, kind) for item in items]
+        return _items(path, understood(path, body, dict[str, Any]), kind)
 
     def text(self, path: str) -> bytes:
         return self._ask(path)
+
+
+def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
+    items: list[Any] = document.get("items") or []
+    return read_by(path, lambda: [converted(item, kind) for item in items])
 
 
 def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from cluster_server import FakeCluster, cluster
 from served import event, node, pod
@@ -65,6 +66,31 @@ async def test_what_one_may_not_see_does_not_break_the_rest(
     assert [row.split()[0] for row in printed.out.splitlines()] == ["NAME", "db", "web"]
     assert await run("status", "--kubeconfig", config, "-A") == 1
     assert capsys.readouterr().err.endswith("podtui: not all\n")
+
+
+async def test_nulls_of_a_real_server_are_read(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    odd = json.loads(msgspec.json.encode(node()))
+    odd["status"]["images"] = [{"names": None}]
+    straw.moods.answers["/api/v1/nodes"] = {"items": [odd]}
+    assert await run("why", "--kubeconfig", config, "web") == 0
+    assert "web" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["status", "why", "exec"])
+async def test_what_is_no_answer_has_words(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    places = ("/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces/default/pods")
+    straw.moods.answers |= dict.fromkeys(places, "please log in")
+    more = ("-n", "default", "nobody", "--", "id") if command == "exec" else ()
+    assert await run(command, "--kubeconfig", config, *more) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("podtui: ")
+    assert ("cannot be read" in said) is (command != "exec")
 
 
 async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
