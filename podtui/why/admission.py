@@ -121,7 +121,8 @@ def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | No
     if facts.pod.spec.hostNetwork:
         return
     other = next_port(port, (facts.pod, *facts.others))
-    yield Fix(f"Use port {other} of the node instead", source.set(port.path, other))
+    if other is not None:
+        yield Fix(f"Use port {other} of the node instead", source.set(port.path, other))
     edit = source.remove(port.path)
     if edit is not None:
         note = "The pod is then reached at its own address only."

@@ -14,6 +14,8 @@ from podtui.api.v1 import Container, Node, Pod
 from podtui.why.look import is_over
 
 _LACKING: Final = re.compile(r"\(res: ([^,]+), q: (\d+)\)")
+_FIRST_PORT: Final = 1024
+_LAST_PORT: Final = 65535
 _ROUND: Final = {"cpu": 10 * 10**6, "memory": 1024**2 * 10**9}
 """Nano units that a lowered request is rounded down to."""
 
@@ -137,10 +139,10 @@ def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
     return ""
 
 
-def next_port(wanted: HostPort, pods: Iterable[Pod]) -> int:
-    """The nearest higher port that no pod takes."""
+def next_port(wanted: HostPort, pods: Iterable[Pod]) -> int | None:
+    """The nearest higher port that no pod takes, else the nearest lower one; None where there is
+    none that needs no privilege."""
     taken = {port.number for pod in pods for port in host_ports(pod)}
-    number = wanted.number + 1
-    while number in taken and number < 65535:
-        number += 1
-    return number
+    higher = range(wanted.number + 1, _LAST_PORT + 1)
+    lower = range(wanted.number - 1, _FIRST_PORT - 1, -1)
+    return next((number for number in (*higher, *lower) if number not in taken), None)

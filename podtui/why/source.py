@@ -26,8 +26,8 @@ _PROPERTIES: Final = re.compile(r"(?:[&!]\S*[ \t]+)*")
 _ANCHOR: Final = re.compile(r"&([^\s,\[\]{}]+)")
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SINGLE: Final = re.compile(r"'(?:[^']|'')*'")
-_PLAIN: Final = re.compile(r"[^\s#](?:(?!\s+#)(?!:\s).)*?(?=\s*$|\s+#)")
-_FLOW_PLAIN: Final = re.compile(r"[^\s#,\[\]{}](?:(?!\s+#)[^,\[\]{}])*?(?=\s*(?:[,\]}]|$)|\s+#)")
+_PLAIN_END: Final = re.compile(r"\s#|:\s")
+_FLOW_PLAIN_END: Final = re.compile(r"\s#|[,\[\]{}]")
 
 
 class Source:
@@ -91,9 +91,11 @@ class Source:
         first = line[start : start + 1]
         if not first or first in "|>{[":
             return None
-        pattern = {'"': _DOUBLE, "'": _SINGLE}.get(first, _FLOW_PLAIN if flow else _PLAIN)
+        pattern = {'"': _DOUBLE, "'": _SINGLE}.get(first)
+        if pattern is None:
+            return _plain(line, start, flow=flow)
         match = pattern.match(line, start)
-        return match[0] if match and match[0] else None
+        return match[0] if match else None
 
     def _goes_on(self, path: Path, number: int, line: str, end: int) -> bool:
         """Whether the scalar is continued on the next line."""
@@ -248,11 +250,14 @@ class Source:
         return anchor is not None and f"*{anchor[1]}" in self.text
 
     def _below(self, line: int, indent: int, key: str, value: Value) -> Edit:
-        end = self._ends[line - 1]
-        match = BREAK.match(self.text, end) or BREAK.search(self.text)
-        feed = match[0] if match else "\n"
+        feed = self._feed(line)
         new = "".join(f"{feed}{' ' * indent}{text}" for text in block(key, value))
         return Edit(line, len(self.line(line)) + 1, "", new)
+
+    def _feed(self, line: int) -> str:
+        """The line break behind a line, else the text's first."""
+        match = BREAK.match(self.text, self._ends[line - 1]) or BREAK.search(self.text)
+        return match[0] if match else "\n"
 
     def _add_in_flow(self, parent: Path, key: str, value: Value) -> Edit | None:
         if parent:
@@ -280,7 +285,8 @@ class Source:
         indent = self.line(line)[: column - 1]
         if indent.strip(" ") != "-":
             return None
-        return Edit(line, column, "", "".join(f"{word}\n{indent}" for word in words))
+        feed = self._feed(line)
+        return Edit(line, column, "", "".join(f"{word}{feed}{indent}" for word in words))
 
     def remove(self, path: Path) -> Edit | None:
         """Take a field out, with all that is below it; not where an alias needs what is there."""
@@ -337,3 +343,16 @@ class Source:
         elif before:
             start = before.start()
         return Edit(key[0], start + 1, line[start:end], "")
+
+
+def _plain(line: str, start: int, *, flow: bool) -> str | None:
+    """The unquoted scalar that begins at ``start``, without what is behind it; None where it is
+    none."""
+    first = line[start]
+    if first.isspace() or first in ("#,[]{}" if flow else "#"):
+        return None
+    match = (_FLOW_PLAIN_END if flow else _PLAIN_END).search(line, start + 1)
+    end = match[0] if match else ""
+    if end in ("[", "{") or end[:1] == ":":
+        return None
+    return line[start : match.start() if match else len(line)].rstrip()

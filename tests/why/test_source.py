@@ -215,6 +215,26 @@ def test_a_line_goes_to_a_shell() -> None:
     assert 'command: ["sh", "-c", "sleep 1"]  # long' in apply_edits(text, (edit,))
 
 
+def test_items_are_put_before_others_with_the_files_own_line_breaks() -> None:
+    text = PLAIN.replace('[sh, -c, "sleep 1"]', "\n    - sleep 1").replace("\n", "\r\n")
+    edit = source_of(text).prepend(field_path(f"{C}.command"), ("sh", "-c"))
+    assert edit is not None
+    after = apply_edits(text, [edit])
+    assert '    - "sh"\r\n    - "-c"\r\n    - sleep 1\r\n' in after
+    assert "\n" not in after.replace("\r\n", "")
+
+
+@pytest.mark.parametrize("flow", [False, True])
+def test_a_line_of_blanks_is_read_once(flow: bool) -> None:
+    """It took minutes when each blank was looked at from each blank before it."""
+    value = "a" + " " * 200_000 + "b"
+    args = f"[{value}]" if flow else f"\n    - {value}"
+    source = source_of(PLAIN.replace("command:", f"args: {args}\n    command:"))
+    found = source.scalar(field_path(f"{C}.args[0]"))
+    assert found is not None
+    assert found[1] == value
+
+
 def test_edits_of_another_text_are_refused() -> None:
     edits = source_of(PLAIN).set(field_path(f"{C}.image"), "a:2")
     for other in (PLAIN.replace("busybox", "busybux"), "", "a\n" * 50):
