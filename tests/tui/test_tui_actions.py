@@ -20,10 +20,12 @@ from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.client.talking import ExecQuery
+from podtui.errors import AgentUnavailable
 from podtui.tui.actions import editing, shells
 from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.manifest_file import write_manifest_file
+from podtui.tui.actions.terminal import ProgramFailed
 from podtui.tui.actions.trash import TRASH, throw_away
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
@@ -131,6 +133,47 @@ async def test_a_cancelled_text_is_there_for_the_next_time(
         assert opened == [b"mine"]
 
 
+async def test_a_text_outlives_an_editor_that_cannot_be_run(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("enter")
+        await told(app, pilot, "your text is kept")
+
+        def fail(file: Path) -> None:
+            raise ProgramFailed("nano: there is no such program here")
+
+        leave(monkeypatch, fail)
+        await pilot.press("e")
+        await told(app, pilot, "no such program")
+        opened: list[bytes] = []
+        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+        await pilot.press("e")
+        await asked(app, pilot)
+        assert opened == [b"mine"]
+
+
+async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing.append(b"mine")
+    path = tmp_path / "web.yaml"
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        first = await asked(app, pilot)
+        path.write_bytes(b"theirs")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: app.screen is not first, "the second question")
+        path.unlink()
+        path.mkdir()
+        await pilot.press("o")
+        await told(app, pilot, "web.yaml cannot be read")
+        assert [draft.text for draft in app.actions.drafts.values()] == [b"mine"]
+
+
 async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
@@ -206,6 +249,46 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         await pilot.press("u")
         await told(app, pilot, "Brought back: a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
+
+
+async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
+    tmp_path: Path,
+) -> None:
+    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+        app,
+        pilot,
+        client,
+    ):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("space", "space", "ctrl+d")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await told(app, pilot, "2 files moved to the trash")
+        (tmp_path / "a.yaml").write_bytes(b"another")
+        await pilot.press("u")
+        await told(app, pilot, "there is another a.yaml by now (1 of 2 are back)")
+        assert (tmp_path / "b.yaml").read_bytes() == WEB
+        (tmp_path / "a.yaml").unlink()
+        await pilot.press("u")
+        await told(app, pilot, "Brought back: a.yaml")
+
+
+async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
+    three = [pod(name, status("app")) for name in "abc"]
+    async with acting(tmp_path, *three) as (app, pilot, client):
+
+        async def restart(namespace: str, name: str, container: str = "") -> None:
+            if name != "b-n1":
+                raise AgentUnavailable("the agent went away")
+
+        client.restart = restart  # type: ignore[method-assign]
+        await pilot.press("space", "space", "space", "r")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await told(
+            app, pilot, "Not restarted: a-n1: the agent went away\nc-n1: the agent went away"
+        )
+        await told(app, pilot, "Restarting: b-n1")
 
 
 @pytest.mark.compares("asks")

@@ -94,7 +94,8 @@ class Actions(Struct):
         self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
 
     def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
-        self.app.notify(clean(text), title=title, severity=severity, markup=False)
+        # Cleaned there, line by line.
+        self.app.notify(text, title=title, severity=severity, markup=False)
 
     def tell_undo(self, title: str) -> None:
         """Tell of a deed that can be undone, by its key or by a click on what is told."""

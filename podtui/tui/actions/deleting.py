@@ -89,18 +89,22 @@ async def undo_delete(actions: Actions) -> None:
 
 
 async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
-    """Bring files back from the trash."""
+    """Bring files back from the trash; one that cannot be does not keep the others there. Raises
+    `ManifestFileError` with what went wrong."""
+    wrong: list[str] = []
     back: list[Trashed] = []
-    try:
-        for one in files:
+    for one in files:
+        try:
             await asyncio.to_thread(bring_back, one)
+        except ManifestFileError as error:
+            wrong.append(str(error))
+        else:
             back.append(one)
             actions.did("bring back", ["mv", "-n", str(one.path), str(one.origin)])
-    except ManifestFileError as error:
+            left = [tuple(each for each in deed if each != one) for deed in actions.thrown]
+            actions.thrown[:] = [deed for deed in left if deed]
+    if wrong:
         rest = f" ({len(back)} of {len(files)} are back)" if back else ""
-        raise ManifestFileError(f"{error}{rest}") from error
-    finally:
-        left = [tuple(one for one in deed if one not in back) for deed in actions.thrown]
-        actions.thrown[:] = [deed for deed in left if deed]
+        raise ManifestFileError("\n".join(wrong) + rest)
     names = ", ".join(clean(one.origin.name) for one in back)
     actions.tell(names, title="Brought back")

@@ -20,6 +20,7 @@ async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
     if await actions.ask(delete_pods_dialog(pods)) == CANCEL:
         return False
     failed: list[str] = []
+    done: list[Pod] = []
     for pod in pods:
         meta = pod.metadata
         try:
@@ -30,10 +31,12 @@ async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
             words = ["kubectl", f"--context={actions.app.model.server.context}"]
             words += ["delete", "pod", meta.name, f"--namespace={meta.namespace}"]
             actions.did("delete", words, meta.name)
+            done.append(pod)
     if failed:
         actions.tell("\n".join(failed), title="Not deleted", severity="error")
-    if done := len(pods) - len(failed):
-        actions.tell(pod_label(pods[0]) if len(pods) == 1 else plural(done, "pod"), title="Deleted")
+    if done:
+        actions.tell(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
+                     title="Deleted")  # fmt: skip
     return True
 
 

@@ -14,7 +14,6 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions, Draft
 from podtui.tui.actions.manifest_file import (
     ManifestChanged,
-    ManifestFileError,
     read_manifest_file,
     write_manifest_file,
 )
@@ -39,15 +38,18 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
     """
     base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
     text = base if begin is None else begin
-    draft = actions.drafts.pop(path, None)
+    draft = actions.drafts.get(path)
     if draft is not None and draft.base == base:
         text = draft.text
         actions.tell("Your text that was not applied is opened again.", title=path.name)
     while True:
         text = await _edited(actions, path.name, text or b"")
         if text == base:
+            actions.drafts.pop(path, None)
             actions.tell("Nothing was changed.", title=path.name)
             return
+        # Whatever comes between: only what is written is not needed any more.
+        actions.drafts[path] = Draft(base, text)
         plan, problem = await _plan(actions, path.name, text)
         answer = await actions.ask(plan_dialog(path.name, plan, problem))
         while answer == APPLY:
@@ -56,19 +58,17 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
             except ManifestChanged as error:
                 answer = await actions.ask(_changed_dialog(path.name, str(error)))
                 base = await _content(path)
+                actions.drafts[path] = Draft(base, text)
                 if answer == OVERWRITE:
                     answer = APPLY
-            except ManifestFileError:
-                actions.drafts[path] = Draft(base, text)
-                raise
             else:
+                del actions.drafts[path]
                 done = outcome_words(plan) if plan is not None else "saved"
                 actions.tell(done, title=f"{path.name} applied")
                 pods = [pod.name for pod in plan.pods] if plan is not None else []
                 actions.did("create" if base is None else "edit", ["$EDITOR", str(path)], *pods)
                 return
         if answer != AGAIN:
-            actions.drafts[path] = Draft(base, text)
             actions.tell("Nothing was changed; your text is kept for the next e.", title=path.name)
             return
 

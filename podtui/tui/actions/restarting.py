@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from podtui.api.names import GROUP_VERSION
 from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Pod
-from podtui.errors import ApiError
+from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.widgets.cells import Line, Span
@@ -22,18 +22,20 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
     if needs_asking(pods) and await actions.ask(restart_dialog(pods)) == CANCEL:
         return False
     failed: list[str] = []
+    done: list[Pod] = []
     for pod in pods:
         try:
             await actions.client.restart(pod.metadata.namespace, pod.metadata.name)
-        except ApiError as error:
+        except (AgentUnavailable, ApiError) as error:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
+            done.append(pod)
             _note(actions, pod)
     if failed:
         actions.tell("\n".join(failed), title="Not restarted", severity="error")
-    if len(failed) < len(pods):
-        done = len(pods) - len(failed)
-        actions.tell(pod_label(pods[0]) if done == 1 else f"{done} pods", title="Restarting")
+    if done:
+        actions.tell(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
+                     title="Restarting")  # fmt: skip
     return True
 
 
