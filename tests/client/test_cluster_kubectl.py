@@ -95,6 +95,10 @@ def a_plugin(straw: FakeCluster) -> dict[str, Any]:
         lambda straw: {"token": "sesame", "as": "eve", "as-groups": ["x", "y"]},
         lambda straw: {"token": "sesame", **a_plugin(straw)},
         lambda straw: {"token": "other", **a_token_file(straw)},
+        lambda straw: {"token": "sesame", "tokenFile": "gone"},
+        lambda straw: {**a_certificate(straw), **a_plugin(straw)},
+        lambda straw: {**a_certificate(straw), "token": "sesame"},
+        lambda straw: {"username": "bob", "password": "secret", **a_plugin(straw)},
     ],
 )
 async def test_who_one_is(
@@ -121,6 +125,10 @@ async def test_who_one_is(
         ({"token": "sesame"}, {"certificate-authority-data": None}),
         ({"token": 12345}, {}),
         ({"client-certificate-data": "eA=="}, {}),
+        ({"tokenFile": "gone"}, {}),
+        ({"token": "sesame"}, {"server": "https://[one"}),
+        ({"token": "sesame"}, {"server": "https://127.0.0.1:65536"}),
+        ({"token": "sesame"}, {"proxy-url": "http://["}),
         ({"token": "sesame", "as-groups": ["x"]}, {}),
         ({"exec": {"command": "true", "apiVersion": "client.authentication.k8s.io/v1"}}, {}),
     ],
