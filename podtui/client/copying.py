@@ -59,7 +59,7 @@ class Copying:
         """See `podtui.client.talking.Talking.copy_from`."""
         path = _absolute(path)
         name = posixpath.basename(path) or "."
-        with tempfile.TemporaryFile() as spool:
+        with _spooled() as spool:
             if not await self._tar_out(path, name, spool):
                 spool.seek(0)
                 spool.truncate()
@@ -74,7 +74,7 @@ class Copying:
             directory, name = asked, _name_of(source)
         else:
             directory, name = posixpath.split(asked)
-        with tempfile.TemporaryFile() as spool:
+        with _spooled() as spool:
             copied = await asyncio.to_thread(pack, source, name, spool)
             spool.seek(0)
             if not await self._tar_into(directory, spool):
@@ -134,7 +134,7 @@ class Copying:
                                 complaint = (complaint + data)[:_LONGEST_COMPLAINT]
                             elif taken is not None:
                                 size += len(data)
-                                await asyncio.to_thread(taken.write, data)
+                                await _keep(taken, data)
                         feeding.cancel()
                 code = session.exit_code()
         except ApiError as error:
@@ -158,7 +158,7 @@ class Copying:
             "GET", self._files, self._params(path), silence=_SILENT_SECONDS
         ) as response:
             while piece := await response.content.read(_PIECE):
-                await asyncio.to_thread(spool.write, piece)
+                await _keep(spool, piece)
 
     async def _send(self, directory: str, spool: IO[bytes]) -> None:
         self._need_endpoint()
@@ -190,6 +190,28 @@ def _plain_errors() -> Generator[None]:
         yield
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
+
+
+@contextmanager
+def _spooled() -> Generator[IO[bytes]]:
+    """A file for what is on its way. Raises `PodtuiError` where there is no place for one."""
+    try:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - only its opening is judged here
+    except OSError as error:
+        raise _no_room(error) from error
+    with spool:
+        yield spool
+
+
+async def _keep(spool: IO[bytes], data: bytes) -> None:
+    try:
+        await asyncio.to_thread(spool.write, data)
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _no_room(error: OSError) -> PodtuiError:
+    return PodtuiError(f"cannot keep the files for a moment (TMPDIR): {error.strerror or error}")
 
 
 async def _pieces(spool: IO[bytes]) -> AsyncIterator[bytes]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import io
 import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -323,6 +326,39 @@ async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> 
         await client.copy_from(NS, "web", "c", "tmp", here)
     with pytest.raises(PodtuiError, match="cannot read"):
         await client.copy_to(NS, "web", "c", here / "missing", "/tmp")
+
+
+class _Full(io.BytesIO):
+    def write(self, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _no_place() -> io.BytesIO:
+    raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+
+@pytest.mark.parametrize(
+    ("spool", "words"), [(_Full, "No space left"), (_no_place, "No usable temporary directory")]
+)
+async def test_no_room_for_what_is_on_its_way_has_words(
+    world: SessionWorld,
+    connect: Connect,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spool: Callable[[], io.BytesIO],
+    words: str,
+) -> None:
+    await world.put(c="echo one > /tmp/a; sleep 300")
+    client = connect()
+
+    async def written() -> bool:
+        return (await client.copy_from(NS, "web", "c", "/tmp/a", tmp_path / "a")).files == 1
+
+    await until(written)
+    monkeypatch.setattr(tempfile, "TemporaryFile", spool)
+    with pytest.raises(PodtuiError, match=f"TMPDIR.*{words}") as caught:
+        await copied(client.copy_from(NS, "web", "c", "/tmp/a", tmp_path / "b"))
+    assert not isinstance(caught.value, AgentUnavailable)
 
 
 @pytest.mark.compares("copy-files")
