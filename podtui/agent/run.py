@@ -11,9 +11,10 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from podtui import __version__
 from podtui.agent.control import prepare_root
