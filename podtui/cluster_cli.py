@@ -205,12 +205,20 @@ def status(namespace: argparse.Namespace) -> int:
                 print(lines(("\n" if said else "") + render(found, namespaced=namespaced)))
                 said += 1
             else:
-                items += found.get("items") or []
+                items += typed(found)
     if namespace.output == "json":
         listing: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}}
         listing["items"] = items
         print(json.dumps(listing, indent=2))
     return 0
+
+
+def typed(listing: dict[str, Any]) -> list[Any]:
+    """The items of a list with their kind, which API servers write once, of the list."""
+    kind = str(listing.get("kind", "")).removesuffix("List")
+    its = {"kind": kind, "apiVersion": listing.get("apiVersion", "")}
+    items: list[dict[str, Any]] = listing.get("items") or []
+    return [{**its, **item} for item in items]
 
 
 def why(namespace: argparse.Namespace) -> int:

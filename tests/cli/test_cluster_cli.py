@@ -55,6 +55,24 @@ async def test_the_default_kubeconfig_and_the_options_before_the_command(
     ]
 
 
+async def test_json_names_the_kinds_that_a_real_server_leaves_out(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    for kind in ("Node", "Pod"):
+        straw.moods.answers[f"/api/v1/{kind.lower()}s"] = {
+            "kind": f"{kind}List",
+            "apiVersion": "v1",
+            "items": [{"metadata": {"name": f"a-{kind}"}}],
+        }
+    assert await run("status", "--kubeconfig", config, "-o", "json") == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [(item["kind"], item["apiVersion"], item["metadata"]["name"]) for item in items] == [
+        ("Node", "v1", "a-Node"),
+        ("Pod", "v1", "a-Pod"),
+    ]
+
+
 async def test_what_one_may_not_see_does_not_break_the_rest(
     straw: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
