@@ -36,6 +36,7 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Wider than any resource is; beyond it a text is refused, not turned into megabytes of digits.
 _MAX_DIGITS: Final = 256
 _MAX_EXPONENT: Final = 300
+_MAX_AMOUNT: Final = 2**63 - 1
 
 
 class Format(Enum):
@@ -174,13 +175,18 @@ def canonical(text: str) -> str:
 
 
 def value(text: str) -> int:
-    """Units of a quantity's text, rounded up. Raises ValueError."""
-    return parse_quantity(text).value()
+    """Units of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
+    return _within(parse_quantity(text).value())
 
 
 def milli_value(text: str) -> int:
-    """Thousandths of a quantity's text, rounded up. Raises ValueError."""
-    return parse_quantity(text).milli_value()
+    """Thousandths of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
+    return _within(parse_quantity(text).milli_value())
+
+
+def _within(amount: int) -> int:
+    """What is beyond has no name and no use, and would not fit into a float."""
+    return max(-_MAX_AMOUNT, min(_MAX_AMOUNT, amount))
 
 
 def add(left: str, right: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -71,6 +72,9 @@ def test_rounding_goes_away_from_zero() -> None:
     assert value("-1500m") == -2
     assert milli_value("0.0001") == 1
     assert milli_value("100m") == 100
+    for text in ("1e300", "-" + "9" * 250 + "e300"):
+        assert math.isfinite(float(value(text)))
+        assert math.isfinite(float(milli_value(text)))
     assert str(parse_quantity("0.0001").round_up_milli()) == "1m"
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from msgspec import structs
 from tui_scene import ended, event, pod, status
 
+from podtui.tui.logs.line_buffer import LineBuffer
 from podtui.tui.logs.log_events import EventLines
 from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING, SOURCES
 from podtui.tui.logs.log_target import (
@@ -103,3 +105,11 @@ def test_events_before_the_range_are_not_told() -> None:
     lines = EventLines(since=4e9)
     assert list(lines.take([event("web", "Started", "x")])) == []
     assert EVENT != EVENT_WARNING
+
+
+def test_an_event_of_no_time_that_there_is_stands_first() -> None:
+    lines, buffer = EventLines(), LineBuffer()
+    late = structs.replace(event("web", "Odd", "x"), lastTimestamp="9999-12-31T23:59:59Z")
+    ((tag, moment, text),) = lines.take([late])
+    buffer.append([text], [moment], tag)
+    assert buffer.stamp(0) == 0

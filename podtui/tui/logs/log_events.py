@@ -8,7 +8,6 @@ from podtui.api.v1 import Event
 from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING
 from podtui.tui.logs.log_time import SECOND, parse_stamp
 from podtui.tui.overview.rows import event_key
-from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean
 
 
@@ -44,7 +43,7 @@ def event_time(event: Event) -> int:
         event.metadata.creationTimestamp,
     ):
         if stated:
-            return parse_stamp(str(stated).encode()) or int((epoch(stated) or 0) * SECOND)
+            return parse_stamp(str(stated).encode())
     return 0
 
 
