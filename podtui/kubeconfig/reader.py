@@ -6,7 +6,6 @@ As kubectl reads it: unknown fields are passed over, a text must be a text, and 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -122,7 +121,7 @@ class _Map:
         text = "".join(self.text(name).split())
         try:
             return base64.b64decode(text, validate=True)
-        except binascii.Error:
+        except ValueError:
             # Without the cause: its text may quote what is secret.
             self.fail(name, "is not base64")
 

@@ -158,6 +158,11 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
             "    client-key-data: hush!",
             "18:22: users[0].user.client-key-data: is not base64",
         ),
+        (
+            "    as: other",
+            "    client-key-data: hüsh",
+            "18:22: users[0].user.client-key-data: is not base64",
+        ),
         ("- name: b", "- name: a", "22:9: contexts[1].name: 'a' is there twice"),
         ("kind: Config", "kind: Pod", "2:7: kind: is 'Pod'"),
         ("apiVersion: v1", "apiVersion: v2", "1:13: apiVersion: is 'v2'"),
