@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from cluster_server import FakeCluster, cluster
 from contract.bench import until
+from hasten import time_passes
 
 from podtui.api.v1 import Node
 from podtui.client import exec_plugin
@@ -55,6 +56,11 @@ class Plugin:
     def answer(self, version: str = V1, **status: Any) -> None:
         document = {"kind": "ExecCredential", "apiVersion": version, "status": status}
         (self.folder / "answer").write_text(json.dumps(document))
+
+    def pids(self) -> list[int]:
+        """What the program wrote into the file ``pids``."""
+        file = self.folder / "pids"
+        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
 
     def user(self, **more: Any) -> dict[str, Any]:
         given = {"apiVersion": V1, "command": "./plugin", "interactiveMode": "Never"}
@@ -232,28 +238,25 @@ async def test_one_that_is_missing_comes_with_its_hint(make: Make, plugin: Plugi
     )
 
 
-async def test_one_that_hangs_is_killed_with_all_it_started(
-    make: Make, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 1.0)
+async def test_one_that_hangs_is_killed_with_all_it_started(make: Make, plugin: Plugin) -> None:
     child = "import subprocess, time; p = subprocess.Popen(['sleep', '300']);"
     child += "open(folder + '/pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(300)"
     plugin.write(child)
-    with pytest.raises(PluginError, match="takes too long: it was killed"):
-        await make(plugin.user()).version()
-    pids = [int(pid) for pid in (plugin.folder / "pids").read_text().split()]
+    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+        with pytest.raises(PluginError, match="takes too long: it was killed"):
+            await make(plugin.user()).version()
+    pids = plugin.pids()
+    assert len(pids) == 2
     await until(lambda: _are_gone(pids))
 
 
-async def test_what_one_left_behind_is_killed_too(
-    make: Make, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 1.0)
+async def test_what_one_left_behind_is_killed_too(make: Make, plugin: Plugin) -> None:
     child = "import subprocess; p = subprocess.Popen(['sleep', '300']);"
     plugin.write(child + "open(folder + '/pids', 'w').write(str(p.pid))")
-    with pytest.raises(PluginError, match="takes too long: it was killed"):
-        await make(plugin.user()).version()
-    pids = [int((plugin.folder / "pids").read_text())]
+    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+        with pytest.raises(PluginError, match="takes too long: it was killed"):
+            await make(plugin.user()).version()
+    pids = plugin.pids()
     await until(lambda: _are_gone(pids))
 
 

@@ -1,0 +1,32 @@
+"""A time-out that is over as soon as what it is about has happened.
+
+A program of another process needs as long as it needs to begin. A test that lets it run into a
+time-out would have to guess how long; here the loop's clock jumps once the program has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+LOOK_SECONDS = 0.01
+
+
+@asynccontextmanager
+async def time_passes(seconds: float, *, once: Callable[[], bool]) -> AsyncGenerator[None]:
+    """Beside the block: as soon as ``once()`` holds, ``seconds`` go by on the running loop."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+
+    async def jump() -> None:
+        while not once():  # noqa: ASYNC110 - a process tells nobody
+            await asyncio.sleep(LOOK_SECONDS)
+        loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
+
+    async with asyncio.TaskGroup() as group:
+        jumps = group.create_task(jump())
+        try:
+            yield
+        finally:
+            jumps.cancel()
