@@ -19,6 +19,7 @@ from aiohttp import WSMsgType, web
 from own_terminal import owning
 from yarl import URL
 
+from podtui.web import server as server_module
 from podtui.web.access import Access, authority
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
 from podtui.web.session import Program
@@ -87,6 +88,12 @@ async def serving(program: Program = ECHO, **options: Any) -> AsyncIterator[Serv
             yield Served(pages, access, visitor, runner)
     finally:
         await runner.cleanup()
+
+
+@pytest.fixture
+def quick_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These visitors never answer a farewell; the server need not wait so long for it."""
+    monkeypatch.setattr(server_module, "CLOSE_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -348,6 +355,7 @@ async def test_who_begins_with_nonsense_gets_no_program(served: Served, text: st
     assert set(psutil.Process().children(recursive=True)) == before
 
 
+@pytest.mark.usefixtures("quick_farewell")
 @pytest.mark.parametrize(
     "late", ["nonsense", "x" * (LONGEST_MESSAGE + 1)], ids=["nonsense", "long"]
 )
@@ -364,16 +372,16 @@ async def test_a_page_that_draws_nothing_gets_a_window_full_and_no_more() -> Non
     async with serving(Program(owning("yes"), ENVIRONMENT)) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
         total = 0
-        try:
-            while True:
-                total += len(await socket.receive_bytes(timeout=1.0))
-        except TimeoutError:
-            pass
-        assert WINDOW <= total <= WINDOW + CHUNK
+        while total < WINDOW:
+            total += len(await socket.receive_bytes(timeout=20))
+        assert total <= WINDOW + CHUNK
+        with pytest.raises(TimeoutError):
+            await socket.receive_bytes(timeout=0.3)
         await socket.send_json({"kind": "taken", "bytes": total})
         assert await socket.receive_bytes(timeout=20)
 
 
+@pytest.mark.usefixtures("quick_farewell")
 async def test_the_servers_end_ends_every_program(served: Served) -> None:
     async with served.terminal() as one, served.terminal() as two:
         pids: list[int] = []
