@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from tui_scene import ended, pod, status
 
+from podtui.api.times import parse_time
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.logs import log_stream
@@ -86,7 +88,7 @@ async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> Non
     first, second = script.queries
     assert (first.tail, first.since_seconds) == (5000, None)
     assert second.tail is None
-    assert second.since_time == "2026-11-21T12:00:02Z"
+    assert parse_time(second.since_time) == datetime(2026, 11, 21, 12, 0, 2, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,17 @@ async def test_what_was_missed_is_asked_for_by_the_logs_own_clock(stamp: str) ->
     script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
     await hear(script, TARGET, 3)
     second = script.queries[1]
-    assert (second.since_time, second.since_seconds) == ("2026-11-21T12:00:01Z", None)
+    assert parse_time(second.since_time) == datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
+    assert second.since_seconds is None
+
+
+async def test_a_log_of_no_time_that_there_is_is_asked_for_again_as_a_whole() -> None:
+    stamp = "0001-01-01T00:00:00+14:00"
+    script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
+    heard = await hear(script, TARGET, 3)
+    assert heard.said[0] == "a"
+    assert heard.said[-1] == "b"
+    assert (script.queries[1].since_time, script.queries[1].since_seconds) == ("", None)
 
 
 async def test_a_stream_that_ends_before_its_container_does_is_opened_again() -> None:

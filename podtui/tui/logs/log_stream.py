@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
-from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
@@ -26,8 +24,7 @@ from podtui.tui.logs.log_target import (
     stamp_of,
     zoned,
 )
-from podtui.tui.logs.log_time import clock, parse_stamp
-from podtui.tui.widgets.format import epoch
+from podtui.tui.logs.log_time import SECOND, clock, parse_stamp, rfc3339
 from podtui.tui.widgets.sanitize import clean
 
 RETRY: Final = 2.0
@@ -120,15 +117,15 @@ class LogStream:
     async def _read(self) -> None:
         target = self.target
         last = self._resumption.last_stamp
-        moment = epoch(last)
+        moment = parse_stamp(last.encode())
         query = LogQuery(
             container=target.container,
             follow=not target.previous,
             previous=target.previous,
             tail=target.range.tail if not last else None,
-            since_seconds=target.range.since if moment is None else None,
+            since_seconds=None if moment else target.range.since,
             # Whole seconds: the surplus is known and dropped.
-            since_time="" if moment is None else rfc3339(datetime.fromtimestamp(moment, UTC)),
+            since_time=rfc3339(moment // SECOND * SECOND),
         )
         batches = self._client.logs(target.namespace, target.pod, query)
         async with aclosing(cast("Any", batches)):
