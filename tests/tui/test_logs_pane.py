@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 
 import pytest
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
+from podtui.tui.logs import log_commands
 from podtui.tui.logs.log_view import LogView
 from podtui.tui.logs.logs_pane import LogsPane
 
@@ -218,16 +218,15 @@ async def test_the_pager_gets_what_is_shown_and_its_file_goes(
 ) -> None:
     seen: list[tuple[list[str], bytes]] = []
 
-    def pager(command: list[str], check: bool) -> None:
-        seen.append((command, Path(command[-1]).read_bytes()))
+    async def pager(app: object, command: list[str]) -> None:
+        seen.append((command, Path(command[-1]).read_bytes()))  # noqa: ASYNC240
 
     async with running() as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")
         await pilot.press("l")
         await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
-        monkeypatch.setattr(subprocess, "run", pager)
-        monkeypatch.setattr(type(app._driver), "can_suspend", True, raising=False)
+        monkeypatch.setattr(log_commands, "run_in_terminal", pager)
         monkeypatch.setenv("PAGER", "less -M")
         await pilot.press("slash", *"slow", "enter", "v")
         await wait_for(pilot, lambda: seen, "the pager")

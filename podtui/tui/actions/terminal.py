@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 EDITORS = ("PODTUI_EDITOR", "EDITOR")
 FALLBACK = "vi"
+GRACE_SECONDS = 2.0
+"""For a program that is to end since podtui does."""
 
 
 class ProgramFailed(PodtuiError):
@@ -35,11 +37,17 @@ def lent_terminal(app: App[None]) -> Generator[None]:
     if app.is_headless:
         yield
         return
-    try:
-        with app.batch_update(), app.suspend():
+    lent = app.suspend()
+    with app.batch_update():
+        try:
+            lent.__enter__()
+        except SuspendNotSupported as error:
+            raise ProgramFailed("this terminal cannot be lent to another program") from error
+        try:
             yield
-    except SuspendNotSupported as error:
-        raise ProgramFailed("this terminal cannot be lent to another program") from error
+        finally:
+            # Told of an exception, it would leave the terminal as it is.
+            lent.__exit__(None, None, None)
 
 
 def editor_words(environment: Mapping[str, str]) -> list[str]:
@@ -71,10 +79,19 @@ async def run_in_terminal(
             code = await process.wait()
         finally:
             if process.returncode is None:
-                process.terminate()
-                await process.wait()
+                await _end(process)
     if code:
         raise ProgramFailed(f"{os.path.basename(words[0])} {ending(code)}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.terminate()
+    try:
+        async with asyncio.timeout(GRACE_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def ending(code: int) -> str:

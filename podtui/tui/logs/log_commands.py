@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.errors import UsageError
+from podtui.tui.actions.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.logs.log_canvas import LogCanvas
 from podtui.tui.logs.log_export import clipboard_text, export_of, file_name, pager_command
 from podtui.tui.logs.log_filter import EVERY_LINE, parse_log_filter
@@ -24,6 +24,9 @@ from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText
+
+if TYPE_CHECKING:
+    from podtui.tui.app import PodtuiApp
 
 
 class LogCommands(Pane):
@@ -83,6 +86,10 @@ class LogCommands(Pane):
     def compose(self) -> ComposeResult:
         yield self.view
         yield self._prompt
+
+    @property
+    def _podtui(self) -> PodtuiApp:
+        return cast("PodtuiApp", cast("Any", self).app)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -264,19 +271,20 @@ class LogCommands(Pane):
             # The work is done here, in turns with keys.
             await asyncio.sleep(0)
 
-    async def action_pager(self) -> None:
+    def action_pager(self) -> None:
+        self._podtui.actions.start("Pager", self._page, writes=False)
+
+    async def _page(self) -> None:
+        """Raises `ProgramFailed`."""
         await self._looked_at(everything=False)
         export = export_of(self.view.lines, names=self.source_names)
         path: Path | None = None
         try:
             command = pager_command(dict(os.environ))
             path = await asyncio.to_thread(export.temporary)
-            with cast("Any", self).app.suspend():
-                # The terminal is the pager's: nothing is drawn until it ends.
-                subprocess.run([*command, str(path)], check=False)  # noqa: ASYNC221
-        except (OSError, ValueError, SuspendNotSupported) as error:
-            self.notify(clean(str(error)) or "This terminal cannot be lent.", severity="error",
-                        title="No pager", markup=False)  # fmt: skip
+            await run_in_terminal(self._podtui, [*command, str(path)])
+        except (OSError, ValueError) as error:
+            raise ProgramFailed(str(error)) from error
         finally:
             export.snapshot.close()
             if path is not None:

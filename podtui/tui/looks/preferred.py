@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
 
 LOOK_SECONDS: Final = 2.0
+MOST_HELD: Final = 20
+"""Alerts that are kept while the terminal is another program's."""
 
 
 class PreferencesFile(Struct, frozen=True):
@@ -80,11 +83,17 @@ class Preferred:
         self._keys = KeyMap()
         self._chosen = False
         self._book = AlertBook()
+        self._lent = False
+        self._held: deque[str] = deque(maxlen=MOST_HELD)
+        """What is to be written once the terminal is ours again."""
         self._looked = False
 
     def start(self) -> None:
         """Put them in force, and follow their file."""
         self._use_keys(self._now)
+        app = cast("Any", self._app)
+        app.app_suspend_signal.subscribe(app, self._lend, immediate=True)
+        app.app_resume_signal.subscribe(app, self._take_back, immediate=True)
         if self._file is not None:
             self._app.run_worker(
                 partial(self._watch, self._file), name="preferences", group="preferences"
@@ -171,12 +180,27 @@ class Preferred:
 
     def _tell(self, alert: Alert) -> None:
         text = terminal_text(alert, self._now.notify_by, os.environ)
-        driver = cast("Any", self._app)._driver
-        if text and driver is not None:
-            driver.write(text)
-            driver.flush()
+        if text and self._lent:
+            self._held.append(text)
+        elif text:
+            self._write(text)
         if self._now.notify_command:
             self._app.run_worker(partial(self._run, alert), group="notify")
+
+    def _write(self, text: str) -> None:
+        driver = cast("Any", self._app)._driver
+        if driver is not None:
+            driver.write(text)
+            driver.flush()
+
+    def _lend(self, _: object) -> None:
+        # Another program writes there, and what writes for us takes no more than a few pieces.
+        self._lent = True
+
+    def _take_back(self, _: object) -> None:
+        self._lent = False
+        self._write("".join(self._held))
+        self._held.clear()
 
     async def _run(self, alert: Alert) -> None:
         problem = await run_command(self._now.notify_command, alert)
