@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,11 +11,14 @@ from typing import Final
 from aiohttp import ClientConnectionResetError, WSMsgType, web
 
 from podtui.web.terminal import Terminal
+from podtui.web.typed import Typed
 from podtui.web.window import Window
 from podtui.web.wire import BadMessage, Ended, Refused, Size, Taken, decode, encode
 
 SIZE_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 30.0
+MOST_TYPED: Final = 16 * 1024 * 1024
+"""Bytes that wait for the program; nobody pastes more on purpose."""
 LAST_SECONDS: Final = 1.0
 """How long the program's last words are waited for where something else holds its terminal."""
 
@@ -59,10 +63,12 @@ async def _join(
     """Carry bytes both ways until something ends; True where it was the program."""
     async with asyncio.TaskGroup() as tasks:
         shows = tasks.create_task(_show(socket, terminal, window), name="web show")
-        takes = tasks.create_task(_take(socket, terminal, window), name="web take")
+        typed = Typed()
+        takes = tasks.create_task(_take(socket, terminal, window, typed), name="web take")
+        types = tasks.create_task(_type(typed, terminal), name="web type")
         ends = tasks.create_task(terminal.wait(), name="web program")
         stops = tasks.create_task(stop.wait(), name="web stop")
-        jobs = (shows, takes, ends, stops)
+        jobs = (shows, takes, types, ends, stops)
         await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
         if ends.done() and not shows.done():
             await asyncio.wait([shows], timeout=LAST_SECONDS)
@@ -87,19 +93,27 @@ async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Windo
     return True
 
 
-async def _take(socket: web.WebSocketResponse, terminal: Terminal, window: Window) -> None:
-    """What the page sends, to the program, until the page goes or says nonsense."""
+async def _take(
+    socket: web.WebSocketResponse, terminal: Terminal, window: Window, typed: Typed
+) -> None:
+    """What the page sends, until the page goes, says nonsense or types more than anybody does."""
     while (message := await _message(socket)) is not None:
         match message:
             case bytes():
-                try:
-                    await terminal.write(message)
-                except (TimeoutError, OSError):
+                typed.put(message)
+                if typed.waiting > MOST_TYPED:
                     return
             case Size():
                 terminal.resize(message.columns, message.rows)
             case Taken():
                 window.taken(message.bytes)
+
+
+async def _type(typed: Typed, terminal: Terminal) -> None:
+    """What was typed, to the program, until that reads no more."""
+    with contextlib.suppress(TimeoutError, OSError):
+        while True:
+            await terminal.write(await typed.get())
 
 
 async def _message(socket: web.WebSocketResponse) -> bytes | Size | Taken | None:

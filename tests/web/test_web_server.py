@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from own_terminal import owning
 from yarl import URL
 
 from podtui.web import server as server_module
+from podtui.web import session as session_module
 from podtui.web.access import Access, authority
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
 from podtui.web.session import Program
@@ -379,6 +381,42 @@ async def test_a_page_that_draws_nothing_gets_a_window_full_and_no_more() -> Non
             await socket.receive_bytes(timeout=0.3)
         await socket.send_json({"kind": "taken", "bytes": total})
         assert await socket.receive_bytes(timeout=20)
+
+
+async def test_a_long_paste_waits_for_nothing_that_comes_behind_it(served: Served) -> None:
+    """A page sends all of it at once, and only then that it has drawn what came back."""
+    content = bytes(65 + at % 26 for at in range(12 * WINDOW))
+    async with served.terminal() as socket, asyncio.timeout(15), asyncio.TaskGroup() as group:
+        await socket.send_json(SIZE)
+        drawn = len(await shown(socket, b"."))
+        words: asyncio.Queue[int | None] = asyncio.Queue()
+
+        async def say() -> None:
+            for at in range(0, len(content), LONGEST_MESSAGE // 4):
+                await socket.send_bytes(content[at : at + LONGEST_MESSAGE // 4])
+            while (total := await words.get()) is not None:
+                await socket.send_json({"kind": "taken", "bytes": total})
+
+        group.create_task(say())
+        back = b""
+        while len(back) < len(content):
+            back += await socket.receive_bytes()
+            words.put_nowait(drawn + len(back))
+        words.put_nowait(None)
+    assert back == content
+
+
+@pytest.mark.usefixtures("quick_farewell")
+async def test_more_than_anybody_types_ends_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "MOST_TYPED", LONGEST_MESSAGE)
+    deaf = Program(owning("sh", "-c", "stty raw -echo; echo up=$$.; exec sleep 60"), ENVIRONMENT)
+    async with serving(deaf) as served, served.terminal() as socket, asyncio.timeout(15):
+        await socket.send_json(SIZE)
+        await shown(socket, b".")
+        with contextlib.suppress(aiohttp.ClientConnectionResetError):
+            for _ in range(8):
+                await socket.send_bytes(bytes(LONGEST_MESSAGE // 4))
+        await until_no_tabs(served)
 
 
 @pytest.mark.usefixtures("quick_farewell")
