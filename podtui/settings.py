@@ -88,7 +88,11 @@ def _any_text(value: object) -> str:
 
 
 def _path(value: object) -> Path:
-    return Path(_text(value)).expanduser().absolute()
+    text = _text(value)
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(f"is in nobody's home directory here: {text}") from error
 
 
 def _node_name(value: object) -> str:

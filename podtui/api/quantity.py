@@ -176,16 +176,16 @@ def canonical(text: str) -> str:
 
 def value(text: str) -> int:
     """Units of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
-    return _within(parse_quantity(text).value())
+    return bounded(parse_quantity(text).value())
 
 
 def milli_value(text: str) -> int:
     """Thousandths of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
-    return _within(parse_quantity(text).milli_value())
+    return bounded(parse_quantity(text).milli_value())
 
 
-def _within(amount: int) -> int:
-    """What is beyond has no name and no use, and would not fit into a float."""
+def bounded(amount: int) -> int:
+    """Within 64 bits, as a kubelet counts: more would not even fit into a float."""
     return max(-_MAX_AMOUNT, min(_MAX_AMOUNT, amount))
 
 

@@ -94,6 +94,7 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ("a: [\n", ":2:1", ""),
         ("- a\n", ":1:1", "wants a map"),
         ("kubeletStrict: perhaps\n", ":1:1", "true or false"),
+        ("staticPodPath: ~nosuchuser/pods\n", ":1:1", "nobody's home directory"),
         ("featureGates: {EnvFiles: perhaps}\n", ":1:1", "true or false"),
         ("imageGCHighThresholdPercent: 101\n", ":1:1", "from 0 to 100"),
         ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),

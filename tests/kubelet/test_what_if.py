@@ -46,6 +46,13 @@ def leaving(answer: WhatIf) -> list[str]:
     return [one.uid for one in answer.leave]
 
 
+def test_amounts_beyond_all_nodes_are_still_numbers_that_can_be_shown() -> None:
+    most = 2**63 - 1
+    answer = ask(asking("new", cpu="9" * 250 + "e300", memory="1e300"))
+    assert not answer.admitted
+    assert {one.resource: one.requested for one in answer.lacks} == {"cpu": most, "memory": most}
+
+
 # --- the smallest set
 
 

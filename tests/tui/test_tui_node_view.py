@@ -287,6 +287,8 @@ def test_files_of_the_folder_and_of_folders_inside_it(tmp_path: Path) -> None:
     assert json.loads(question("cpu=1", found))["kind"] == "Pod"
     with pytest.raises(WishError, match="neither"):
         question("gallery/job", found)
+    with pytest.raises(WishError, match="nobody's home"):
+        question("~nosuchuser/web.yaml", found)
     (tmp_path / "web.yaml").unlink()
     with pytest.raises(WishError, match="No such file"):
         question("web.yaml", found)

@@ -7,7 +7,7 @@ from typing import Final
 
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.pods import is_sidecar
-from podtui.api.quantity import Quantity, parse_quantity
+from podtui.api.quantity import Quantity, bounded, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
@@ -30,8 +30,8 @@ def is_critical(pod: Pod) -> bool:
 
 
 def in_unit(name: str, amount: Quantity) -> int:
-    """cpu in thousandths of a core, everything else in units or bytes."""
-    return amount.milli_value() if name == "cpu" else amount.value()
+    """cpu in thousandths of a core, everything else in units or bytes; within 64 bits."""
+    return bounded(amount.milli_value() if name == "cpu" else amount.value())
 
 
 def amounts(texts: Mapping[str, str]) -> dict[str, int]:

@@ -51,7 +51,10 @@ def question(text: str, files: Mapping[str, Path]) -> bytes:
     typed = text.strip()
     if is_wish(typed):
         return parse_wish(typed).manifest()
-    path = files.get(typed) or Path(typed).expanduser()
+    try:
+        path = files.get(typed) or Path(typed).expanduser()
+    except RuntimeError as error:
+        raise WishError(f"{typed!r} is in nobody's home directory here") from error
     if typed not in files and not path.is_file():
         return parse_wish(typed).manifest()
     try:
