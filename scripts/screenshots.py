@@ -104,8 +104,11 @@ def main() -> int:
     TARGET.mkdir(parents=True, exist_ok=True)
     # A plain name: the pictures show it.
     base = Path(tempfile.gettempdir(), "demo")
-    shutil.rmtree(base, ignore_errors=True)
-    base.mkdir(mode=0o700)
+    try:
+        base.mkdir(mode=0o700)
+    except FileExistsError:
+        print(f"{base} is there already, and may be somebody's: remove it first", file=sys.stderr)
+        return 1
     try:
         folder = Path(base, "static_pods")
         samples = shipped("static_pods")

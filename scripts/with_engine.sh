@@ -4,7 +4,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 had_engine=no
-test -s .cache/dockerd.pid && had_engine=yes
+# A file that an engine left that is gone says nothing.
+if pid=$(cat .cache/dockerd.pid 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
+  had_engine=yes
+fi
 cleanup() {
   if [ "$had_engine" = no ]; then python3 scripts/engine.py stop; fi
 }
