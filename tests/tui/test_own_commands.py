@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 from pathlib import Path
@@ -321,6 +322,35 @@ async def test_the_whole_group_is_ended_when_nobody_wants_it_any_more() -> None:
             await said.wait()
         task.cancel()
     assert len(printed.split()) == 2
+    await all_gone(printed)
+
+
+async def test_what_ignores_the_request_does_not_outlive_podtui(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where podtui ends, what it still waits for is cancelled a second time."""
+    printed = bytearray()
+    said, requested = asyncio.Event(), asyncio.Event()
+    kill = os.killpg
+
+    def take(piece: bytes) -> None:
+        printed.extend(piece)
+        said.set()
+
+    def note(group: int, order: int) -> None:
+        kill(group, order)
+        requested.set()
+
+    monkeypatch.setattr(os, "killpg", note)
+    script = "trap '' TERM; echo $$; while :; do sleep 1; done"
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run_program(["sh", "-c", script], {}, take))
+        async with asyncio.timeout(30):
+            await said.wait()
+            task.cancel()
+            await requested.wait()
+        assert is_there(int(printed)), "it was asked, and goes on"
+        task.cancel()
     await all_gone(printed)
 
 

@@ -95,12 +95,23 @@ async def _read_to_the_end(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the whole group to end, then order it."""
-    for order, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
-        # It may be gone, or be another user's by now.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, order)
-        if process.returncode is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await process.wait()
+    """Ask the whole group to end, then order it; at once where nobody has time to wait."""
+    try:
+        _tell(process, signal.SIGTERM)
+        await _gone(process)
+    finally:
+        _tell(process, signal.SIGKILL)
+    await _gone(process)
+
+
+def _tell(process: asyncio.subprocess.Process, order: signal.Signals) -> None:
+    # It may be gone, or be another user's by now.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, order)
+
+
+async def _gone(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await process.wait()
