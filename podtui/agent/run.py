@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from podtui import __version__
 from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine
+from podtui.agent.log_lines import log_to
 from podtui.agent.planner import planner
 from podtui.agent.power import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
@@ -216,11 +216,7 @@ def run_agent(settings: Settings) -> int:
 
     Raises `AgentRunning`, `AgentFailed`.
     """
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
-    )
+    log_to()
     prepare_root(settings)
     lock = AgentLock(settings.lock_path)
     lock.acquire(_record(settings, started=rfc3339(datetime.now(UTC))))

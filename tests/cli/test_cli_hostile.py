@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from podtui import talk
 from podtui.agent import control, doctor
 from podtui.agent.doctor import Finding
+from podtui.agent.log_lines import PlainLines
 from podtui.cli import main
 from podtui.client import simple
 from podtui.errors import ApiError
@@ -55,6 +58,27 @@ def test_the_table_of_status(
 
     monkeypatch.setattr(simple, "get_json", table)
     assert "web" in run(capsys, "status", "--root-dir", str(root))
+
+
+def test_the_log_of_the_agent() -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(PlainLines())
+    log = logging.Logger("podtui.x")
+    log.addHandler(handler)
+    log.info("probe failed: %s", f"no{EVIL}\n2026-01-01 00:00:00,000 I podtui.x: all is well")
+    try:
+        raise ValueError(f"worse{EVIL}")
+    except ValueError:
+        log.exception("and then")
+    said = out.getvalue()
+    assert obeyed(said) == []
+    first, second, *trace = said.splitlines()
+    assert "probe failed: no" in first
+    assert first.endswith("all is well")
+    assert second.endswith("podtui.x: and then")
+    assert trace[0].startswith("Traceback")
+    assert trace[-1].startswith("ValueError: worse")
 
 
 @pytest.mark.parametrize("command", [("status",), ("why",), ("why", "web")])
