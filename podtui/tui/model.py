@@ -119,19 +119,21 @@ class Model:
         return kind in self._synced
 
     def manifest_of(self, pod: Pod) -> Manifest | None:
-        """The file that a pod came from."""
-        path = pod.metadata.annotations.get(MANIFEST_PATH)
+        """The file that a pod came from: by its UID, else by its path, else by its name, which
+        another file may have too."""
+        meta = pod.metadata
+        path = meta.annotations.get(MANIFEST_PATH)
+        of_path: Manifest | None = None
+        of_name: Manifest | None = None
         for manifest in self.manifests.values():
-            if manifest.status.podUID and manifest.status.podUID == pod.metadata.uid:
+            status = manifest.status
+            if status.podUID and status.podUID == meta.uid:
                 return manifest
             if path and manifest.spec.path == path:
-                return manifest
-            if (
-                manifest.status.podName == pod.metadata.name
-                and manifest.status.podNamespace == pod.metadata.namespace
-            ):
-                return manifest
-        return None
+                of_path = of_path or manifest
+            elif (status.podName, status.podNamespace) == (meta.name, meta.namespace):
+                of_name = of_name or manifest
+        return of_path or of_name
 
     def events_of(self, pod: Pod) -> list[Event]:
         """By name, since the record of a static pod and the pod itself differ in UID."""

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+from msgspec import structs
 from tui_scene import broken, event, gallery, node, pod, status, usage
 
-from podtui.api.local import Manifest
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.names import MANIFEST_PATH
+from podtui.api.v1 import Event, Node, ObjectMeta, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.tui.logs.log_target import Resumption, default_container
 from podtui.tui.model import AT_ONCE, Link, Model
@@ -72,6 +75,31 @@ def test_manifest_and_events_of_a_pod() -> None:
     assert found is not None
     assert found.metadata.name == "hello.yaml"
     assert [e.reason for e in model.events_of(hello)] == ["A"]
+
+
+@pytest.mark.parametrize("annotated", [True, False])
+def test_of_two_files_with_one_name_the_pods_own_is_meant(annotated: bool) -> None:
+    """What is deleted, edited and mended is the file."""
+    model = Model()
+    twin = pod("twin", status(), uid="own")
+    if annotated:
+        annotations = {MANIFEST_PATH: "/m/b.yaml"}
+        meta = structs.replace(twin.metadata, annotations=annotations)
+        twin = structs.replace(twin, metadata=meta)
+    name, namespace = twin.metadata.name, twin.metadata.namespace
+
+    def file(letter: str, uid: str) -> Manifest:
+        found = ManifestStatus(
+            state=ManifestState.ACCEPTED, podName=name, podNamespace=namespace, podUID=uid
+        )
+        spec = ManifestSpec(path=f"/m/{letter}.yaml")
+        return Manifest(metadata=ObjectMeta(name=f"{letter}.yaml"), spec=spec, status=found)
+
+    own = "" if annotated else "own"
+    model.fold(Manifest, Synced((file("a", "other"), file("b", own), file("c", "third"))))
+    found = model.manifest_of(twin)
+    assert found is not None
+    assert found.metadata.name == "b.yaml"
 
 
 def line(second: str, text: str) -> bytes:
