@@ -61,6 +61,9 @@ class _VirtualSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-t
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.loop.check_real_time()
+        if timeout is not None and timeout <= 0 and len(self.get_map()) == 1:
+            # There is work already, and nothing to poll but the wake-up pipe, which can wait.
+            return []
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
