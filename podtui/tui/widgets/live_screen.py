@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from podtui.tui.model import Changes
 from podtui.tui.overview.offers import is_offered
+from podtui.tui.widgets.compositing import CellsCompositor
 
 if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
@@ -26,10 +27,17 @@ class LiveScreen(Screen[None]):
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset()
     """Ids of the bindings that the line of keys names before all others: what one comes for."""
 
+    NO_HINTS: ClassVar[frozenset[str]] = frozenset()
+    """Ids of those that it does not name: their words are not true here."""
+
     opened = False
     """Whether its widgets are there: what is published before is shown when it opens."""
 
     _parts = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = CellsCompositor()
 
     def on_mount(self) -> None:
         self.opened = True
