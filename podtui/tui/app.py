@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from rich.terminal_theme import TerminalTheme
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
+from textual.driver import Driver
 from textual.events import Event as Event_
 from textual.events import InputEvent
 from textual.screen import Screen
@@ -33,9 +34,17 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.own_deeds import OwnDeeds
 from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
 from podtui.tui.keys.in_turn import InTurn
+from podtui.tui.looks.file_changes import changes_of
 from podtui.tui.looks.preferences import Preferences
 from podtui.tui.looks.preferred import PreferencesFile, Preferred
-from podtui.tui.looks.themes import DEFAULT_THEME, ThemeFile, defaults, load_themes, log_colors
+from podtui.tui.looks.themes import (
+    DEFAULT_THEME,
+    ThemeFile,
+    defaults,
+    load_themes,
+    log_colors,
+    theme_stamps,
+)
 from podtui.tui.model import Changes, Link, Model
 from podtui.tui.overview.arrangement import PANES
 from podtui.tui.overview.main_screen import MainScreen
@@ -127,6 +136,14 @@ class PodtuiApp(InTurn):
             self.theme = wanted
         elif theme:
             self._theme_problems.append(f"There is no theme {theme!r}.")
+
+    def get_driver_class(self) -> type[Driver]:
+        from textual.drivers.linux_driver import LinuxDriver
+
+        from podtui.tui.driver import PatientDriver
+
+        found = super().get_driver_class()
+        return PatientDriver if found is LinuxDriver else found
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return defaults(self.current_theme)
@@ -478,14 +495,8 @@ class PodtuiApp(InTurn):
         self._theme_problems = []
 
     async def _watch_themes(self) -> None:
-        import watchfiles
-
-        folders = [folder for folder in self._theme_dirs if folder.is_dir()]
-        if not folders:
-            return
-        async for _ in cast("Any", watchfiles).awatch(*folders, recursive=False):
-            files = await asyncio.to_thread(load_themes, self._theme_dirs)
-            self.reload_themes(files)
+        async for _ in changes_of(partial(theme_stamps, self._theme_dirs)):
+            self.reload_themes(await asyncio.to_thread(load_themes, self._theme_dirs))
 
     def reload_themes(self, files: Sequence[ThemeFile]) -> None:
         """Use themes read anew; the one in force is painted again where it changed."""

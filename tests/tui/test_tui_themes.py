@@ -11,7 +11,14 @@ from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
 from podtui.tui.looks import theme_text
-from podtui.tui.looks.themes import GROUPS, defaults, load_theme, load_themes, variable
+from podtui.tui.looks.themes import (
+    GROUPS,
+    defaults,
+    load_theme,
+    load_themes,
+    theme_stamps,
+    variable,
+)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -125,6 +132,7 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     from podtui.tui.app import PodtuiApp
 
+    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
     path = write(tmp_path, base)
     app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)
@@ -139,3 +147,15 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 break
             changed += "\n"
         await wait_for(pilot, lambda: app.current_theme.primary == "#ff0000", "the new theme")
+
+
+def test_a_theme_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    folders = [tmp_path, tmp_path / "missing"]
+    nothing = theme_stamps(folders)
+    file.write_text("name: mine\n")
+    came = theme_stamps(folders)
+    file.write_text("name: other\n")
+    assert len({str(found) for found in (nothing, came, theme_stamps(folders))}) == 3
+    file.unlink()
+    assert theme_stamps(folders) == nothing

@@ -4,7 +4,6 @@ notifications."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -49,15 +48,3 @@ def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferenc
         notify_by=settings.notifyBy,
         notify_command=settings.notifyCommand,
     )
-
-
-Stamp = tuple[int, int, int]
-
-
-def stamp_of(path: Path) -> Stamp | None:
-    """What changes when a file does; None where there is none to be read."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -16,8 +16,9 @@ from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
 from podtui.tui.keys.key_map import KeyMap
 from podtui.tui.looks.alerts import Alert, AlertBook
+from podtui.tui.looks.file_changes import changes_of, stamp_of
 from podtui.tui.looks.notifier import run_command, terminal_text
-from podtui.tui.looks.preferences import Preferences, stamp_of
+from podtui.tui.looks.preferences import Preferences
 from podtui.tui.model import Changes, Model
 from podtui.tui.widgets.sanitize import clean
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from podtui.tui.actions.own_map import Chosen
     from podtui.tui.app import PodtuiApp
 
-LOOK_SECONDS: Final = 2.0
 MOST_HELD: Final = 20
 """Alerts that are kept while the terminal is another program's."""
 
@@ -136,13 +136,7 @@ class Preferred:
         self._app.notify(clean(text), title=title, severity="warning", markup=False, timeout=10)
 
     async def _watch(self, file: PreferencesFile) -> None:
-        stamp = await asyncio.to_thread(stamp_of, file.path)
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            fresh = await asyncio.to_thread(stamp_of, file.path)
-            if fresh == stamp:
-                continue
-            stamp = fresh
+        async for _ in changes_of(partial(stamp_of, file.path)):
             try:
                 preferences = await asyncio.to_thread(file.read)
             except PodtuiError as error:

@@ -15,6 +15,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
+from podtui.tui.looks.file_changes import Stamp, stamp_of
 from podtui.tui.looks.theme_text import Node, NotYaml, read
 
 BASE: Final = (
@@ -122,11 +123,21 @@ def log_colors(theme: Theme) -> TerminalTheme:
 
 def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
     """Every ``*.yaml`` and ``*.yml`` of the folders, by folder and name; folders may be missing."""
-    found: list[ThemeFile] = []
+    return [load_theme(path) for path in _theme_paths(folders)]
+
+
+def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
+    """What changes when one of the files that `load_themes` reads does, comes or goes."""
+    return {path: stamp_of(path) for path in _theme_paths(folders)}
+
+
+def _theme_paths(folders: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
     for folder in folders:
-        if folder.is_dir():
-            paths = sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
-            found += [load_theme(path) for path in paths]
+        try:
+            found += sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
     return found
 
 
