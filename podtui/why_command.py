@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from podtui.api.local import Manifest
+from podtui.api.manifests import manifest_of
 from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
@@ -183,9 +184,7 @@ def _facts(
             if (event.involvedObject.namespace, event.involvedObject.name) == key
             and event.involvedObject.kind == "Pod"
         ),
-        manifest=next(
-            (m for m in manifests if (m.status.podNamespace, m.status.podName) == key), None
-        ),
+        manifest=manifest_of(pod, manifests),
         node=node,
         others=tuple(
             other for other in pods if other is not pod and other.spec.nodeName == pod.spec.nodeName

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.names import MANIFEST_PATH
+from podtui.api.manifests import manifest_of
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Delta, Lost, Removed, Synced
@@ -119,21 +119,8 @@ class Model:
         return kind in self._synced
 
     def manifest_of(self, pod: Pod) -> Manifest | None:
-        """The file that a pod came from: by its UID, else by its path, else by its name, which
-        another file may have too."""
-        meta = pod.metadata
-        path = meta.annotations.get(MANIFEST_PATH)
-        of_path: Manifest | None = None
-        of_name: Manifest | None = None
-        for manifest in self.manifests.values():
-            status = manifest.status
-            if status.podUID and status.podUID == meta.uid:
-                return manifest
-            if path and manifest.spec.path == path:
-                of_path = of_path or manifest
-            elif (status.podName, status.podNamespace) == (meta.name, meta.namespace):
-                of_name = of_name or manifest
-        return of_path or of_name
+        """The file that a pod came from."""
+        return manifest_of(pod, self.manifests.values())
 
     def events_of(self, pod: Pod) -> list[Event]:
         """By name, since the record of a static pod and the pod itself differ in UID."""
