@@ -16,6 +16,7 @@ from podtui.manifest.document import printable, source_lines
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Listed, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
+from podtui.terminal_text import cells
 
 _WIDTH: Final = 100
 _RESET: Final = "\x1b[0m"
@@ -222,7 +223,8 @@ def _finding(diagnostic: Diagnostic, check: FileCheck, path: str, paint: Paint) 
         text, caret = _window(check.lines[line - 1], column)
         number = str(line)
         out.append(f"  {paint(number + ' |', _DIM)} {text}")
-        out.append(f"  {paint(' ' * len(number) + ' |', _DIM)} {' ' * caret}{paint('^', _RED)}")
+        below = " " * cells(text[:caret])
+        out.append(f"  {paint(' ' * len(number) + ' |', _DIM)} {below}{paint('^', _RED)}")
     if diagnostic.fix:
         out.append(f"  {paint('fix', _GREEN)}: {printable(diagnostic.fix, 1000)}")
     return out

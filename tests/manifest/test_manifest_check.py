@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from manifests import NODE, pod_text
+from rich.cells import cell_len
 
 from podtui.api.local import ManifestState
 from podtui.manifest.check import check_paths, render_json, render_text
@@ -26,6 +27,15 @@ def test_text_has_place_line_caret_and_fix(folder: Path) -> None:
         '  fix: did you mean "image"?\n'
         "1 file, 1 error, 0 warnings\n"
     )
+
+
+def test_the_caret_stands_below_its_column_whatever_the_letters(tmp_path: Path) -> None:
+    text = "metadata: {annotations: {界面: e\u0301}, nmae: web}\n"
+    (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: Pod\n{text}spec: {{}}\n")
+    said = render_text(check_paths([tmp_path / "a.yaml"], node_name=NODE)).splitlines()
+    at = next(at for at, row in enumerate(said) if "unknown field" in row)
+    shown, caret = said[at + 1 : at + 3]
+    assert cell_len(caret.partition("^")[0]) == cell_len(shown.partition("nmae")[0])
 
 
 def test_folders_are_expanded_once_and_not_entered(folder: Path) -> None:
