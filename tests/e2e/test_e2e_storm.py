@@ -130,6 +130,8 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
         "docker", "events", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
         "--filter", "type=container", "--filter", "event=create", "--filter", "event=start",
         "--format", "{{.Action}} {{.Actor.Attributes.name}}",
+        # The stream may open a moment later: what happened until then is told first.
+        "--since", str(int(time.time())),
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
