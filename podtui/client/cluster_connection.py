@@ -53,20 +53,23 @@ class ClusterConnection(Connection):
         self._clock = clock
         self._lock = asyncio.Lock()
         self._shown: tuple[bytes, bytes] | None = None
+        self._number = 0
         self._proxy = proxy_for(cluster.server, cluster.proxy_url, os.environ)
 
     async def _ready(self, identity: Identity) -> aiohttp.ClientSession:
         shown = (identity.certificate, identity.key)
         async with self._lock:
-            if self.closed:
-                raise AgentUnavailable("the client is closed")
-            if self._session is not None and self._shown != shown:
+            newer = identity.number > self._number
+            if self._session is not None and newer and self._shown != shown:
                 await self._session.close()
                 self._session = None
+            tls: Any = True
+            if self._session is None and self._cluster.is_secure:
+                tls = await asyncio.to_thread(tls_context, self._cluster, identity)
+            # Asked last: it may be closed meanwhile, and nobody would close another session.
+            if self.closed:
+                raise AgentUnavailable("the client is closed")
             if self._session is None:
-                tls: Any = True
-                if self._cluster.is_secure:
-                    tls = await asyncio.to_thread(tls_context, self._cluster, identity)
                 # The pool must not bound how many streams a screen may hold open.
                 connector = aiohttp.TCPConnector(ssl=tls, limit=0, socket_factory=_kept_alive)
                 self._session = aiohttp.ClientSession(
@@ -78,7 +81,7 @@ class ClusterConnection(Connection):
                     max_line_size=64 * 1024,
                     max_field_size=64 * 1024,
                 )
-                self._shown = shown
+                self._shown, self._number = shown, identity.number
             return self._session
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -17,10 +18,13 @@ from cluster_server import Authority, FakeCluster, cluster
 from served import event, line, node, pod
 
 from podtui.api.v1 import Event, Node, Pod
+from podtui.client import cluster_connection
 from podtui.client.cluster import ClusterClient
+from podtui.client.credentials import Identity
 from podtui.client.following import REFUSED_DELAY, wait_after
 from podtui.client.kinds import kind_of
 from podtui.client.protocol import Changed, LogQuery, Lost, Removed, Synced
+from podtui.client.tls import tls_context
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
@@ -292,6 +296,46 @@ async def test_a_server_that_says_nothing_of_tls_is_given_up(
             async with client._connection.stream("GET", "/api/v1/pods"):
                 pass
         assert isinstance(await anext(deltas), Lost)
+
+
+async def test_who_asks_with_an_older_certificate_closes_no_newer_connections(
+    make: Make, straw: FakeCluster
+) -> None:
+    connection = make(straw.certificate())._connection
+    (a, a_key), (b, b_key) = straw.authority.issue("a"), straw.authority.issue("b")
+    old, new = Identity(1, (), a, a_key), Identity(2, (), b, b_key)
+    first = await connection._ready(old)
+    second = await connection._ready(new)
+    assert (first.closed, second.closed) == (True, False)
+    assert await connection._ready(old) is second
+    assert await connection._ready(new) is second
+    assert not second.closed
+
+
+async def test_closing_while_it_gets_ready_leaves_nothing_open(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*given: Any) -> ssl.SSLContext:
+        loop.call_soon_threadsafe(began.set)
+        assert go_on.wait(20)
+        return tls_context(*given)
+
+    monkeypatch.setattr(cluster_connection, "tls_context", slow)
+    client = make(TOKEN)
+
+    async def ask() -> None:
+        with pytest.raises(AgentUnavailable, match="the client is closed"):
+            await client.version()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(ask())
+        await began.wait()
+        await client.close()
+        go_on.set()
+    assert client._connection._session is None
 
 
 async def test_the_path_of_the_server_s_url_goes_before_all(make: Make, straw: FakeCluster) -> None:
