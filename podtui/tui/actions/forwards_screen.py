@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.tui.actions.forwarding import KeptForward
 from podtui.tui.actions.list_screen import ListScreen
+from podtui.tui.model import Changes
 from podtui.tui.overview.rows import pod_label
-from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span, wrap
 from podtui.tui.widgets.format import size
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
 
 FORWARD_COLUMNS = (
     Column("local", "LOCAL", 100, maximum=24),
@@ -59,8 +63,42 @@ class ForwardsScreen(ListScreen):
     ]  # fmt: skip
     COLUMNS: ClassVar[Sequence[Column]] = FORWARD_COLUMNS
     SORT = "local"
+    DEFAULT_CSS = """
+    ForwardsScreen #problem { display: none; border: round $pane-border; padding: 0 1;
+        background: $background; border-title-color: $pane-title; }
+    """
     NAME = "port-forwards"
     NOTHING = ("No port is forwarded.", "F on a pod forwards one; they end with the screen.")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problem = LinesView(id="problem")
+        self.problem.border_title = " problem "
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield self.table
+        yield self.problem
+        yield Hints()
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        self._show_problem()
+
+    def on_resize(self) -> None:
+        self._show_problem()
+
+    def publish(self, changes: Changes, now: float) -> None:
+        super().publish(changes, now)
+        self._show_problem()
+
+    def _show_problem(self) -> None:
+        """All of what is wrong with the forward under the cursor, as far as there is room."""
+        kept = self._chosen()
+        text = clean(kept.problem) if kept is not None else ""
+        self.problem.display = bool(text)
+        lines = wrap((Span(f"▲ {text}", "warning"),), max(20, self.size.width - 6), indent=2)
+        self.problem.styles.height = min(len(lines), max(1, self.size.height // 3)) + 2
+        self.problem.show(lines)
 
     async def rows(self) -> Iterable[Row]:
         return [forward_row(id(kept), kept) for kept in self.actions.forwards]

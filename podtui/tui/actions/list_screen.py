@@ -25,6 +25,8 @@ class ListScreen(BackScreen):
     COLUMNS: ClassVar[Sequence[Column]] = ()
     SORT: ClassVar[str] = ""
     NAME: ClassVar[str] = ""
+    NO_HINTS: ClassVar[frozenset[str]] = frozenset({"table.open"})
+    """Enter does what one of the screen's own keys does: nothing here opens."""
     NOTHING: ClassVar[Sequence[str]] = ()
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;

@@ -49,7 +49,7 @@ def command_lines(commands: Sequence[Command]) -> list[Line]:
     """A line for each: how it is typed, its short names, what it does."""
     return [
         (
-            Span(sized(f":{command.name} {command.argument}", 17), "hint-key"),
+            Span(sized(f":{command.name} {command.argument}", 17) + " ", "hint-key"),
             Span(sized(" ".join(command.aliases), 13), "key"),
             Span(command.words),
         )

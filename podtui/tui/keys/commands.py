@@ -42,7 +42,9 @@ COMMANDS: Final = (
     Command("images", ("im",), "The images on the engine's disk", "open_node", ("images",)),
     Command("pull", (), "Pull an image now", "pull_image", (), "IMAGE"),
     Command("rejected", (), "Pods that the node refused", "open_node", ("rejected",)),
-    Command("what-if", ("fit",), "Would it fit?", "open_node", ("what-if",), "REQUESTS or FILE"),
+    Command(
+        "what-if", ("fit",), "Would it fit? Or name a file", "open_node", ("what-if",), "REQUESTS"
+    ),
     Command("tree", ("xray",), "Pods with all that is in them, as a tree", "tree", (), "FILTER"),
     Command("explain", ("ex",), "What a field of a manifest means", "explain", (), "FIELD"),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),

@@ -35,7 +35,7 @@ class HelpScreen(ModalScreen[None]):
             border: round $pane-border-focus; background: $background; padding: 0 1;
             border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
         }
-        LinesView { height: 1fr; padding: 0 1; }
+        LinesView { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
         Input {
             display: none; border: none; height: 1; padding: 0 1; background: $panel;
             &:focus { border: none; background-tint: $panel 0%; }

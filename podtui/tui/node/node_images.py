@@ -74,7 +74,7 @@ class NodeImages(Table):
         return cast("PodtuiApp", cast("Any", self).app).actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in WRITING and self._actions.readonly:
+        if action == "open" or (action in WRITING and self._actions.readonly):
             return False
         return super().check_action(action, parameters)
 

@@ -118,9 +118,11 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     seen: set[str] = set()
     found: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
+    hidden: frozenset[str] = getattr(screen, "NO_HINTS", frozenset())
     for active in screen.active_bindings.values():
         binding = active.binding
         usable = binding.show and active.enabled and binding.key != UNBOUND
+        usable = usable and binding.id not in hidden
         if usable and binding.action not in seen:
             seen.add(binding.action)
             found.append(
