@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fresh_imports import after_each, forbidden_among
 
 from podtui import cli
 from podtui.cli import build_parser, main
@@ -114,19 +115,16 @@ def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...
     ],
 )
 def test_rooms_load_without_what_they_must_not_know(module: str, forbidden: set[str]) -> None:
-    code = (
-        f"import sys, json, {module}\n"
-        "json.dump(sorted({m.partition('.')[0] for m in sys.modules}), sys.stdout)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(json.loads(done.stdout)) & forbidden
+    assert forbidden_among(module, forbidden) == set()
+
+
+def test_a_room_that_loads_what_it_must_not_know_is_found() -> None:
+    assert forbidden_among("podtui.client.simple", {"json", "docker"}) == {"json"}
+    assert forbidden_among("podtui.client", {"sqlite3"}) == set(), "the store brought it"
+    assert forbidden_among("podtui.manifest.diagnose", {"yaml", "docker"}) == {"yaml"}
 
 
 def test_the_screen_room_never_loads_the_kubelet() -> None:
-    code = (
-        "import sys, json, podtui.tui.app\n"
-        "json.dump([m for m in sys.modules if m.startswith('podtui.')], sys.stdout)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    rooms = {name.split(".")[1] for name in json.loads(done.stdout)}
+    loaded = after_each(("podtui.tui.app",))["podtui.tui.app"]
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("podtui.")}
     assert not rooms & {"kubelet", "runtime", "store", "manifest", "server"}

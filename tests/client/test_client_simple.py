@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fresh_imports import forbidden_among
 from served import pod, serving
 
 from podtui.client.simple import get_json, refusal
@@ -55,15 +54,7 @@ def test_a_status_without_a_reason_still_has_its_words() -> None:
     ],
 )
 def test_what_importing_costs(module: str, heavy: set[str]) -> None:
-    code = f"import sys, {module}; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert not heavy & set(done.stdout.split())
+    assert forbidden_among(module, heavy) == set()
 
 
 def test_the_client_is_found_in_its_package() -> None:
