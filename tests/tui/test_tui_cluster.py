@@ -312,8 +312,9 @@ async def test_the_node_is_that_of_the_chosen_pod() -> None:
 
 async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
     made = ClusterClient()
-    made.say(Node, Lost('nodes is forbidden: User "anne" cannot list', refused=True))
-    made.say(Event, Lost("events is forbidden", refused=True))
+    refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
+    made.say(Node, Lost(f"nodes {refusal}", refused=True))
+    made.say(Event, Lost(f"events {refusal}", refused=True))
     made.say(Pod, Synced(tuple(pods())))
     async with running(made) as (app, pilot):
         await pilot.press("4")
@@ -323,12 +324,12 @@ async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
             rows = [view.render_line(y).text for y in range(view.size.height)]
             return " ".join("".join(rows).split())
 
-        await wait_for(pilot, lambda: "nodes is forbidden" in said(), "the refusal")
+        await wait_for(pilot, lambda: f"nodes {refusal}" in said(), "the refusal, to its end")
         assert app.model.link is Link.CONNECTED
         assert len(main(app).pods.table.set.rows) == len(app.model.pods)
         await pilot.press("2")
         await pilot.pause()
-        assert "events is forbidden" in "".join(table_text(app, "events"))
+        assert f"events {refusal}" in " ".join("".join(table_text(app, "events")).split())
 
 
 async def test_a_refused_kind_that_comes_is_shown() -> None:

@@ -11,7 +11,7 @@ from podtui.api.readiness import unready_words
 from podtui.api.v1 import Node
 from podtui.tui.model import Changes, Model
 from podtui.tui.node.nodes import books_of
-from podtui.tui.widgets.cells import Span, wrap
+from podtui.tui.widgets.cells import Span, wrap, wrap_all
 from podtui.tui.widgets.pane import Pane, refused_text, waiting_text
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
@@ -95,9 +95,8 @@ class NodePane(Pane):
         if books is None:
             waiting = waiting_text(self._model, self._start_error)
             waiting = waiting or refused_text(self._model, Node)
-            self.view.show(
-                list(waiting) or [(Span("The node has not reported itself yet.", "muted"),)]
-            )
+            told = waiting or ((Span("The node has not reported itself yet.", "muted"),),)
+            self.view.show(wrap_all(told, self.content_size.width - 3))
             return
         from podtui.tui.node.node_gauges import gauges, rejections
         from podtui.tui.node.node_lines import node_lines

@@ -246,6 +246,11 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
     return [tuple(row) for row in rows]
 
 
+def wrap_all(lines: Iterable[Line], width: int) -> list[Line]:
+    """Each line in rows of at most ``width`` cells; an empty one is an empty row."""
+    return [row for line in lines for row in wrap(line, width)]
+
+
 def prefix(text: str, room: int) -> str:
     """As much of a text as fits into ``room`` cells, a letter with all of its marks; one letter at
     least, so that there is an end."""

@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width
+from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width, wrap_all
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.drawn_rows import DrawnRows
 from podtui.tui.widgets.filters import Filter
@@ -305,10 +305,11 @@ class RowTable(Toned, ScrollView, can_focus=True):
         return self._row_strip(row, width, base)
 
     def _empty_line(self, y: int, width: int, base: Style) -> Strip:
-        start = max(0, (self.size.height - len(self.empty)) // 2)
-        if not start <= y < start + len(self.empty):
+        lines = wrap_all(self.empty, width - 2)
+        start = max(0, (self.size.height - len(lines)) // 2)
+        if not start <= y < start + len(lines):
             return Strip.blank(width, base)
-        line = self.empty[y - start]
+        line = lines[y - start]
         indent = max(0, (width - line_width(line)) // 2)
         segments = [Segment(" " * indent, base), *self.segments(line, base)]
         return Strip(segments).crop_extend(0, width, base)
