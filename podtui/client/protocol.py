@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.plan import Plan
 from podtui.api.v1 import EphemeralContainer, Event, Node, Pod
-from podtui.api.what_if import WhatIf
 from podtui.client.talking import Talking
+
+if TYPE_CHECKING:
+    from podtui.api.engine_calls import EngineCall
+    from podtui.api.images import NodeImage, PrunedImages, PullStep
+    from podtui.api.plan import Plan
+    from podtui.api.what_if import WhatIf
 
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 

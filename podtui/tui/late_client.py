@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage, PrunedImages, PullStep
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
-from podtui.api.local import NodeMetrics, PodMetrics
-from podtui.api.plan import Plan
-from podtui.api.v1 import EphemeralContainer, Pod
-from podtui.api.what_if import WhatIf
-from podtui.client.protocol import Client, Delta, LogQuery, T
-from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
+from podtui.api.insight import AT_ONCE
+
+if TYPE_CHECKING:
+    from podtui.api.engine_calls import EngineCall
+    from podtui.api.images import NodeImage, PrunedImages, PullStep
+    from podtui.api.insight import InsightQuery, NodeInsight, PodInsight, ProbeRun
+    from podtui.api.local import NodeMetrics, PodMetrics
+    from podtui.api.plan import Plan
+    from podtui.api.v1 import EphemeralContainer, Pod
+    from podtui.api.what_if import WhatIf
+    from podtui.client.protocol import Client, Delta, LogQuery, T
+    from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
 
 
 class LateClient:

@@ -26,6 +26,7 @@ MODULES: Final = (
     "podtui.tui.actions.shells",
     "podtui.tui.actions.transferring",
     "podtui.tui.actions.trash_screen",
+    "podtui.tui.widgets.columns_screen",
 )
 
 

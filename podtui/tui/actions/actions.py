@@ -5,7 +5,6 @@ Each deed is a coroutine that asks, does, and tells; the app runs it as a worker
 
 from __future__ import annotations
 
-import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -15,15 +14,15 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 from textual.screen import Screen
 
-from podtui.api.images import PullStep
 from podtui.errors import PodtuiError
-from podtui.tui.actions.journal_rows import Deed
-from podtui.tui.actions.trash import Trashed
 from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
+    from podtui.api.images import PullStep
     from podtui.client.protocol import Client
     from podtui.tui.actions.forwarding import KeptForward
+    from podtui.tui.actions.journal_rows import Deed
+    from podtui.tui.actions.trash import Trashed
     from podtui.tui.app import PodtuiApp
 
 Severity = Literal["information", "warning", "error"]
@@ -45,12 +44,12 @@ class Actions(Struct):
 
     app: PodtuiApp
     readonly: bool = False
-    thrown: list[tuple[Trashed, ...]] = field(default_factory=list[tuple[Trashed, ...]])
+    thrown: list[tuple[Trashed, ...]] = field(default_factory=list["tuple[Trashed, ...]"])
     """What this session moved to the trash, the last deed last."""
     forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
-    deeds: deque[Deed] = field(default_factory=lambda: deque[Deed](maxlen=MOST_DEEDS))
+    deeds: deque[Deed] = field(default_factory=lambda: deque["Deed"](maxlen=MOST_DEEDS))
     """What was done, as lines to repeat it with, the oldest first."""
-    pulls: dict[str, PullStep] = field(default_factory=dict[str, PullStep])
+    pulls: dict[str, PullStep] = field(default_factory=dict[str, "PullStep"])
     """The images that this session pulls by hand, and how far each is."""
     _asking: str = ""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
@@ -91,6 +90,10 @@ class Actions(Struct):
 
     def did(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Note a deed in the journal; ``words`` are a command line that does the same."""
+        import shlex
+
+        from podtui.tui.actions.journal_rows import Deed
+
         self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
 
     def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:

@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 
 from podtui.tui.overview.screen_memory import TableMemory
 from podtui.tui.widgets.column_choice import ColumnChoice
-from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
@@ -88,6 +87,8 @@ class TablePane(Pane):
         self.recount()
 
     def action_columns(self) -> None:
+        from podtui.tui.widgets.columns_screen import ColumnsScreen
+
         def chosen(choice: ColumnChoice | None) -> None:
             if choice is not None:
                 self.show_columns(choice)
