@@ -26,6 +26,7 @@ from podtui.errors import ApiError, PodtuiError, UsageError
 T = TypeVar("T")
 _PIECE: Final = 64 * 1024
 _LOOK_SECONDS: Final = 0.5
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,32 @@ def _is_port(text: str) -> bool:
 
 
 def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
-    """Run ``job`` with a client that is made for it."""
+    """Run ``job`` with a client that is made for it. One that is asked to end leaves the terminal
+    as it was, and raises SystemExit with the status that a shell gives for the signal."""
+    ends: list[int] = []
 
     async def with_client() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: int) -> None:
+            ends.append(number)
+            task.cancel()
+
+        for number in _ENDS:
+            loop.add_signal_handler(number, end, number)
         client = make()
         try:
             return await job(client)
         finally:
             await client.close()
 
-    return asyncio.run(with_client())
+    try:
+        return asyncio.run(with_client())
+    except asyncio.CancelledError:
+        if not ends:
+            raise
+        raise SystemExit(128 + ends[0]) from None
 
 
 async def called(client: ApiClient, namespace: str, wanted: str) -> str:

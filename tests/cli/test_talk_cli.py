@@ -206,6 +206,27 @@ async def test_exec_at_a_terminal(start: Start) -> None:
         os.close(theirs)
 
 
+async def test_who_is_asked_to_end_leaves_the_terminal_as_it_was(start: Start) -> None:
+    ours, theirs = os.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+        said = b""
+        os.set_blocking(ours, False)
+        async with asyncio.timeout(40):
+            while b"/ # " not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            assert termios.tcgetattr(theirs) != before
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 128 + signal.SIGTERM
+        assert termios.tcgetattr(theirs) == before
+        assert b"Traceback" not in _read(ours)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
