@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from tui_app import main, make_app, running, wait_for
-from tui_scene import FakeClient, full_client, manifest, node, pod, status
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, manifest, node, pod, status
 
 from podtui.api.local import Manifest
 from podtui.api.places import FieldPlace, write_places
@@ -183,23 +182,3 @@ async def test_the_command_completes_fields() -> None:
 
 def told(app: PodtuiApp) -> int:
     return len(app._notifications)  # pyright: ignore[reportPrivateUsage]
-
-
-def at(path: str) -> Callable[[Pilot[Any]], Any]:
-    async def before(pilot: Pilot[Any]) -> None:
-        app = pilot.app
-        assert isinstance(app, PodtuiApp)
-        await wait_for(pilot, lambda: app.model.manifests, "the agent")
-        app.run_command(f"explain {path}")
-        await opened(app, pilot, path)
-        await pilot.pause(0.3)
-
-    return before
-
-
-@pytest.mark.parametrize("theme", ["podtui-dark", "podtui-light"])
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-def test_explain(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
-    before = at("spec.containers.livenessProbe")
-    app = make_app(full_client(), theme=theme)
-    assert snap_compare(app, terminal_size=size, run_before=before)

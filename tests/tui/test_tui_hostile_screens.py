@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import shutil
 import time
 import unicodedata
@@ -15,13 +13,13 @@ import msgspec
 import pytest
 from hostile_world import EVIL, HARMLESS, World, harmless, hostile, poisoned
 from rich.cells import cell_len
+from screen_classes import screen_classes
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, event, manifest, pod, status
 
-import podtui.tui
 from podtui.api.v1 import Event
 from podtui.explain.places import find_place
 from podtui.tui.actions import deleting, editing, restarting
@@ -53,22 +51,6 @@ STILL = 12
 """Pictures in a row that are the same."""
 SLOWER = 25
 """How often as long as in a small world all stops together may take in one of long lines."""
-
-
-def screen_classes() -> set[type[Screen[Any]]]:
-    """Every screen of the program that is no base of another."""
-    for module in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
-        importlib.import_module(module.name)
-    found: set[type[Screen[Any]]] = set()
-    todo: list[type[Any]] = [Screen]
-    while todo:
-        kind = todo.pop()
-        below = [one for one in kind.__subclasses__() if one.__module__.startswith("podtui.")]
-        own = kind.__module__.startswith("podtui.")
-        if own and not below:
-            found.add(kind)
-        todo += kind.__subclasses__()
-    return found
 
 
 class Visit:

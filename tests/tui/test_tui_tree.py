@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from tree_scene import rich
-from tui_app import make_app, running, wait_for
-from tui_scene import FakeClient, full_client, gallery, manifests, node, now, pod, status
+from tui_app import running, wait_for
+from tui_scene import FakeClient, full_client, gallery, node, now, pod, status
 
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Removed, Synced
@@ -314,30 +314,3 @@ async def test_only_what_is_in_sight_is_drawn() -> None:
         await pilot.pause()
         # A few whole pictures at most, each of some twenty lines.
         assert screen.table.repaints - before < 200
-
-
-# --- pictures
-
-
-def shown(open_pod: str = "pod:uid-shop") -> Callable[[Pilot[Any]], Any]:
-    async def before(pilot: Pilot[Any]) -> None:
-        app = pilot.app
-        assert isinstance(app, PodtuiApp)
-        await wait_for(pilot, lambda: app.model.is_synced(Pod) and app.model.manifests, "the agent")
-        app.run_command("tree")
-        await wait_for(pilot, lambda: isinstance(app.screen, TreeScreen), "the tree")
-        screen = app.screen
-        assert isinstance(screen, TreeScreen)
-        await wait_for(pilot, lambda: screen.table.select(open_pod), "the pod")
-        await pilot.press("space")
-        await pilot.pause(0.3)
-
-    return before
-
-
-@pytest.mark.parametrize("theme", ["podtui-dark", "podtui-light"])
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-def test_tree(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
-    client = full_client()
-    client.fill((*gallery()[:5], rich()), (), manifests(), (node(),))
-    assert snap_compare(make_app(client, theme=theme), terminal_size=size, run_before=shown())

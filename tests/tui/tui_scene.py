@@ -437,7 +437,8 @@ class FakeClient:
         error = self.log_errors.get(query.container)
         if error:
             raise ApiError(400, "BadRequest", error)
-        yield self.log_lines.get(query.container, LOG)
+        lines = self.log_lines.get(query.container, LOG)
+        yield lines if query.timestamps else [line.partition(b" ")[2] for line in lines]
         if query.follow:
             await asyncio.Event().wait()
 

@@ -1,0 +1,284 @@
+"""The way to each screen, for its pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from picture_world import (
+    deeds,
+    ended_by_deletion,
+    forwards,
+    hungry,
+    hungry_manifest,
+    images,
+    plan,
+    refused_plan,
+    trashed,
+    web_manifest,
+    world,
+)
+from pictures import SMALL, Opens, Scene, Stage
+from textual.command import CommandPalette
+from textual.screen import Screen
+from tree_scene import rich
+from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests, node, usage
+
+from podtui.api.v1 import Pod
+from podtui.client.capabilities import CLUSTER, Server
+from podtui.tui.actions import editing, imaging, own_running, restarting, trash_screen
+from podtui.tui.actions.deleting import delete_dialog
+from podtui.tui.actions.deleting_pods import delete_pods_dialog
+from podtui.tui.actions.forwards_screen import ForwardsScreen
+from podtui.tui.actions.journal_screen import JournalScreen
+from podtui.tui.actions.own_commands import OwnCommand
+from podtui.tui.actions.own_output import OutputScreen
+from podtui.tui.actions.own_values import Aim
+from podtui.tui.actions.trash_screen import TrashScreen
+from podtui.tui.explain.explain_screen import ExplainScreen
+from podtui.tui.keys.aliases_screen import AliasesScreen
+from podtui.tui.keys.help_screen import HelpScreen
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.tree.tree_screen import TreeScreen
+from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.columns_screen import ColumnsScreen
+from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.menu import Menu
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
+
+WEB: Final = "uid-web"
+MAIN_SIZES: Final = ((80, 24), (120, 36), (200, 60))
+CONTEXTS: Final = Server(
+    capabilities=CLUSTER, host="api.example:6443", context="prod-eu", cluster="eu-1", user="anne",
+    contexts=("prod-eu", "prod-us", "staging"),
+)  # fmt: skip
+SCAN: Final = OwnCommand(
+    name="scan", command=("printf", "%s\\n", "2 known faults:", "  CVE-2026-0001  zlib 1.2",
+                          "ERROR  CVE-2026-0002  musl 1.2"),
+)  # fmt: skip
+
+
+def over(screen: Any) -> Opens:
+    """Puts a screen over the first; ``screen`` makes it."""
+
+    def opens(stage: Stage) -> None:
+        stage.app.push_screen(screen())
+
+    return opens
+
+
+def typed(line: str) -> Opens:
+    """As after ``:``."""
+
+    def opens(stage: Stage) -> None:
+        stage.app.run_command(line)
+
+    return opens
+
+
+def empty() -> FakeClient:
+    client = FakeClient()
+    client.fill((), (), (), (node(ready=False),))
+    return client
+
+
+def with_shop() -> FakeClient:
+    client = full_client()
+    client.fill((*gallery()[:5], rich()), (), manifests(), (node(),))
+    return client
+
+
+def with_hungry() -> FakeClient:
+    client = world()
+    client.change(hungry())
+    client.change(hungry_manifest())
+    return client
+
+
+def cluster() -> FakeClient:
+    """No files, no node that is ours."""
+    client = FakeClient()
+    client.namespace = ""  # type: ignore[attr-defined]
+    client.usages = (usage("web", "85m", "96Mi"), usage("counter", "12m", "3Mi"))
+    client.nodes_metrics = no_figures  # type: ignore[attr-defined]
+    client.fill(gallery(), (event("web", "Scheduled", "Assigned default/web-n1 to n1"),), (),
+                (node(),))  # fmt: skip
+    return client
+
+
+async def no_figures() -> tuple[()]:
+    return ()
+
+
+def loses(stage: Stage) -> None:
+    client = stage.app.client
+    assert isinstance(client, FakeClient)
+    client.lose("nobody listens on /run/podtui.sock")
+
+
+def finds_trash(stage: Stage) -> None:
+    stage.patch.setattr(trash_screen, "trashed_files", lambda folder: trashed())
+    stage.app.push_screen(TrashScreen(Path(FOLDER)))
+
+
+def lists_forwards(stage: Stage) -> None:
+    stage.app.actions.forwards += forwards()
+    stage.app.push_screen(ForwardsScreen())
+
+
+def lists_deeds(stage: Stage) -> None:
+    stage.app.actions.deeds += deeds()
+    stage.app.push_screen(JournalScreen())
+
+
+def begins(name: str) -> Opens:
+    """Something of the main screen, or of the screen in front."""
+
+    def opens(stage: Stage) -> None:
+        stage.app.call_later(stage.app.run_action, name, stage.app.screen)
+
+    return opens
+
+
+def chooses_way(stage: Stage) -> None:
+    ways = [Aim(name, {"IMAGE": image}) for name, image in
+            (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
+    stage.does("scan", lambda: own_running.run_on(stage.app, SCAN, [ways], []))
+
+
+def dialog(screen: Any, asked_by: str, says: str, size: tuple[int, int] = SMALL) -> Scene:
+    return Scene(shows=Dialog, says=says, opens=over(screen), asked_by=asked_by, size=size)
+
+
+def key(
+    shows: type[Screen[Any]], says: str, *keys: str, select: str = "uid-crash-loop", **more: Any
+) -> Scene:
+    return Scene(shows=shows, says=says, select=select, keys=keys, **more)
+
+
+def pod_tab(tab: str, says: str, *, select: str = WEB) -> Scene:
+    screen = over(lambda: PodScreen(select, tab))
+    return Scene(shows=PodScreen, says=says, select=select, opens=screen, tab=tab)
+
+
+def node_tab(tab: str, says: str, *size: int, wish: str = "") -> Scene:
+    scene = Scene(shows=NodeScreen, says=says, opens=over(lambda: NodeScreen(tab, wish)), tab=tab)
+    return scene.sized(*size) if size else scene
+
+
+def pods(*names: str) -> list[Pod]:
+    return [pod for pod in gallery() if pod.metadata.uid.removeprefix("uid-") in names]
+
+
+OVERVIEW: Final = {
+    size: Scene(shows=MainScreen, says="CrashLoopBackOff", client=full_client, size=size)
+    for size in MAIN_SIZES
+}
+FULL_SCREENS: Final = {
+    "overview-empty": Scene(shows=MainScreen, says="No pods", select="", client=empty, size=SMALL,
+                            settings={"simulated": True}),
+    "overview-lost": Scene(shows=MainScreen, says="nobody listens", opens=loses, size=SMALL),
+    "overview-filter": key(MainScreen, "1 of 9", "slash", *"restarts>0", size=SMALL),
+    "overview-cluster": Scene(shows=MainScreen, says="prod-eu", client=cluster,
+                              settings={"server": CONTEXTS}),
+    "logs": key(MainScreen, "upstream", "3", "plus"),
+    "node-zoomed": key(MainScreen, "Ready", "4", "plus"),
+    "pod": pod_tab("overview", "CrashLoopBackOff", select="uid-crash-loop"),
+    "pod-web": pod_tab("overview", "nginx"),
+    "pod-timeline": pod_tab("timeline", "sandbox"),
+    "pod-events": pod_tab("events", "BackOff", select="uid-crash-loop"),
+    "pod-logs": pod_tab("logs", "upstream"),
+    "pod-yaml": pod_tab("yaml", "kind", select="uid-crash-loop"),
+    "pod-manifest": pod_tab("manifest", "kind"),
+    "pod-resources": pod_tab("resources", "peak"),
+    "pod-probes": pod_tab("probes", "statuscode: 503"),
+    "node": node_tab("overview", "Ready"),
+    "node-80x24": node_tab("overview", "Ready", 80, 24),
+    "node-200x60": node_tab("overview", "Ready", 200, 60),
+    "node-pods": node_tab("pods", "web-n1"),
+    "node-history": node_tab("history", "memory", 80, 24),
+    "node-images": node_tab("images", "shop:2025-10"),
+    "node-rejected": node_tab("rejected", "too-big"),
+    "node-what-if": node_tab("what-if", "dnsmasq", 80, 24, wish="cpu=4 hostPort=8080,53/UDP"),
+    "why": key(WhyScreen, "What to do", "X"),
+    "why-file": Scene(shows=WhyScreen, says="f writes it", size=SMALL,
+                      opens=over(lambda: WhyScreen(None, "hello.yaml"))),
+    "why-fix": key(WhyScreen, "Double the memory", "X", select="uid-hungry", size=SMALL,
+                   client=with_hungry),
+    "manifest": key(ManifestScreen, "imago", "1", "g", "enter", size=SMALL),
+    "event": key(EventScreen, "Source", "2", "enter"),
+    "tree-80x24": Scene(shows=TreeScreen, says="shop", select="", client=with_shop, size=SMALL,
+                        opens=typed("tree"), keys=("end", "space")),
+    "tree-120x36": Scene(shows=TreeScreen, says="shop", select="", client=with_shop,
+                         size=(120, 36), opens=typed("tree"), keys=("end", "space")),
+    "explain-80x24": Scene(shows=ExplainScreen, says="Fields", select="", size=SMALL,
+                           opens=typed("explain spec.containers.livenessProbe")),
+    "explain-120x36": Scene(shows=ExplainScreen, says="Fields", select="", size=(120, 36),
+                            opens=typed("explain spec.containers.livenessProbe")),
+    "trash": Scene(shows=TrashScreen, says="old.yaml", opens=finds_trash, size=SMALL),
+    "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
+    "forwards": Scene(shows=ForwardsScreen, says="9113", opens=lists_forwards),
+    "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
+                        opens=over(lambda: OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))),
+}  # fmt: skip
+OVER_SCREENS: Final = {
+    "help-ids": key(HelpScreen, "main.filter", "question_mark", "i"),
+    "help-80x24": key(HelpScreen, "Panes", "question_mark", size=SMALL),
+    "commands": key(AliasesScreen, "quit", "ctrl+a"),
+    "columns": key(ColumnsScreen, "always there", "W"),
+    "menu": key(Menu, "Delete", "m"),
+    "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL, anew=True),
+    "new-pod": key(Picker, "sidecar", "n", asked_by="creating.template_picker"),
+    "new-pod-name": key(Ask, "What is it called?", "n", "1", size=SMALL,
+                        asked_by="creating.create_pod"),
+    "debug": key(Ask, "Image of the debugger", "D", "1", select=WEB, size=SMALL,
+                 asked_by="shells.start_debugger"),
+    "copy-files": key(Ask, "copies into it", "t", "1", select=WEB, size=SMALL,
+                      asked_by="transferring.transfer_files"),
+    "forward": key(Ask, "The pod declares", "F", select=WEB, size=SMALL,
+                   asked_by="forwarding.start_forward"),
+    "pull-image": Scene(shows=Ask, says="docker pull", opens=begins("pull_image"), size=SMALL,
+                        asked_by="imaging._ask_name"),
+    "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
+                            asked_by="restarting.choose_container"),
+    "choose-context": Scene(shows=Picker, says="staging", client=cluster, size=SMALL,
+                            opens=typed("context"), settings={"server": CONTEXTS},
+                            asked_by="app._ask_context"),
+    "own-choose": Scene(shows=Picker, says="on which", opens=chooses_way, size=SMALL,
+                        asked_by="own_running._choose"),
+}  # fmt: skip
+QUESTIONS: Final = {
+    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="deleting.delete_dialog"),
+    "delete-several": dialog(
+        lambda: delete_dialog([web_manifest(), manifests()[0]],
+                              [ended_by_deletion(), "the agent does not answer"]),
+        "deleting.delete_dialog", "2 files"),
+    "delete-in-cluster": dialog(
+        lambda: delete_pods_dialog(pods("web", "counter")),
+        "deleting_pods.delete_pods_dialog", "no undo"),
+    "restart": dialog(lambda: restarting.restart_dialog(pods("web", "batch", "crash-loop")),
+                      "restarting.restart_dialog", "Restart 3 pods"),
+    "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
+                             asked_by="restarting.container_dialog"),
+    "plan": dialog(lambda: editing.plan_dialog("web.yaml", plan()), "editing.plan_dialog",
+                   "Apply and replace"),
+    "plan-refused": dialog(lambda: editing.plan_dialog("web.yaml", refused_plan()),
+                           "editing.plan_dialog", "imago"),
+    "plan-missing": dialog(
+        lambda: editing.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
+        "editing.plan_dialog", "Save anyway"),
+    "file-changed": dialog(
+        lambda: editing._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
+        "editing._changed_dialog", "Overwrite"),
+    "remove-image": dialog(lambda: imaging.removal_dialog(images()[3]),
+                           "imaging.removal_dialog", "Remove image"),
+    "prune-images": dialog(lambda: imaging.prune_dialog(imaging.prunable(images())),
+                           "imaging.prune_dialog", "in all"),
+    "own-question": dialog(
+        lambda: own_running.question(SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]),
+        "own_running.question", "Run scan"),
+}  # fmt: skip
+SCENES: Final = {**FULL_SCREENS, **OVER_SCREENS, **QUESTIONS}

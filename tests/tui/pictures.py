@@ -1,0 +1,155 @@
+"""Takes pictures of a screen: one start of the app, one picture in each of two themes.
+
+A scene says how one gets to its screen. Nothing in a picture may depend on the clock, the machine,
+the terminal or what ran before: clients and times are scripted, cursors do not blink, and the
+picture is taken once nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+from picture_world import world
+from textual._context import visible_screen_stack
+from textual.app import App
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widgets import Input
+from tui_app import main, make_app, wait_for
+from tui_scene import FakeClient
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.model import Link
+
+SHOWN_IN: Final = ("podtui-dark", "podtui-light")
+BIG: Final = (100, 34)
+SMALL: Final = (80, 24)
+STILL: Final = 4
+"""Looks in a row that find the same."""
+LOOK_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a scene is played on; ``patch`` is undone when it is over."""
+
+    app: PodtuiApp
+    pilot: Pilot[Any]
+    patch: pytest.MonkeyPatch
+
+    def does(self, name: str, deed: Callable[[], Awaitable[object]]) -> None:
+        """Begin a deed, as a key does."""
+
+        async def run() -> None:
+            await deed()
+
+        self.app.actions.start(name, run)
+
+
+Opens = Callable[[Stage], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """``shows`` is the screen that must be there in the end, and ``says`` what must be read on it.
+    The way: the pod ``select`` is chosen, ``opens`` is called, ``keys`` are pressed. ``asked_by``:
+    the function that puts the question which is shown, as ``module.function``; ``tab`` which tab of
+    the screen it is; ``anew``: an app for each theme, for a screen of Textual's, which keeps its
+    colours while it is open."""
+
+    shows: type[Screen[Any]]
+    says: str
+    select: str = "uid-crash-loop"
+    opens: Opens | None = None
+    keys: Sequence[str] = ()
+    size: tuple[int, int] = BIG
+    client: Callable[[], FakeClient] = world
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    asked_by: str = ""
+    tab: str = ""
+    anew: bool = False
+
+    def sized(self, *size: int) -> Scene:
+        return dataclasses.replace(self, size=size)
+
+
+class Taken(App[str]):
+    """Stands in `snap_compare` for the app whose picture is taken already."""
+
+    def __init__(self, svg: str) -> None:
+        super().__init__()
+        self._svg = svg
+
+    def run(self, *args: Any, **settings: Any) -> str:
+        return self._svg
+
+
+def take(scene: Scene) -> dict[str, str]:
+    """By theme, the picture as SVG."""
+    taken: dict[str, str] = {}
+    for themes in [(theme,) for theme in SHOWN_IN] if scene.anew else [SHOWN_IN]:
+        with pytest.MonkeyPatch.context() as patch:
+            taken |= asyncio.run(_play(scene, themes, patch))
+    return taken
+
+
+async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) -> dict[str, str]:
+    app = make_app(scene.client(), theme=themes[0], **scene.settings)
+    async with app.run_test(size=scene.size) as pilot:
+        await wait_for(pilot, lambda: app.model.link is not Link.STARTING, "the agent")
+        await wait_for(pilot, lambda: main(app).opened, "the first screen")
+        await _choose(app, pilot, scene.select)
+        if scene.opens is not None:
+            scene.opens(Stage(app, pilot, patch))
+            await pilot.pause()
+        await pilot.press(*scene.keys)
+        await wait_for(pilot, lambda: type(app.screen) is scene.shows, scene.shows.__name__)
+        await wait_for(pilot, lambda: scene.says in screen_text(app), scene.says)
+        if scene.tab:
+            assert getattr(app.screen, "_tab", "") == scene.tab
+        taken: dict[str, str] = {}
+        for theme in themes:
+            app.theme = theme
+            await stands_still(pilot)
+            taken[theme] = app.export_screenshot(title=app.title, simplify=True)
+        return taken
+
+
+async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
+    if not key:
+        return
+    await wait_for(pilot, lambda: app.model.usage, "the figures")
+    await wait_for(pilot, lambda: main(app).pods.table.select(key), "the pod")
+    await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
+
+
+async def stands_still(pilot: Pilot[Any]) -> None:
+    """Let the app go on until nothing changes any more: logs and events come when they come."""
+    last, same = None, 0
+    for _ in range(400):
+        await pilot.pause(LOOK_SECONDS)
+        for one in pilot.app.screen.query(Input):
+            one.cursor_blink = False
+        # The cells, which cost a fraction of the picture that is made of them.
+        cells = strips_of(pilot.app)
+        last, same = cells, same + 1 if cells == last else 0
+        if same >= STILL:
+            return
+    pytest.fail("the picture goes on changing")
+
+
+def strips_of(app: App[Any]) -> list[Strip]:
+    """What the terminal is given, line by line."""
+    # With the screens below: one that is drawn without them keeps a blank in their stead.
+    visible_screen_stack.set(app._background_screens)
+    return app.screen._compositor.render_strips()
+
+
+def screen_text(app: App[Any]) -> str:
+    return "\n".join(strip.text for strip in strips_of(app))

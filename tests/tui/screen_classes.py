@@ -1,0 +1,63 @@
+"""The program's screens, and who puts questions, found by looking: what is new cannot be missed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from textual.screen import Screen
+
+import podtui.tui
+from podtui.tui.widgets import dialogs, picker
+
+ASKING = ("Ask", "Dialog", "Picker", "confirmation")
+
+
+def modules() -> Iterator[ModuleType]:
+    """Every module of the screen, imported."""
+    for found in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
+        yield importlib.import_module(found.name)
+
+
+def screen_classes() -> set[type[Screen[Any]]]:
+    """Every screen of the program that is no base of another."""
+    for _ in modules():
+        pass
+    found: set[type[Screen[Any]]] = set()
+    todo: list[type[Any]] = [Screen]
+    while todo:
+        kind = todo.pop()
+        below = [one for one in kind.__subclasses__() if one.__module__.startswith("podtui.")]
+        own = kind.__module__.startswith("podtui.")
+        if own and not below:
+            found.add(kind)
+        todo += kind.__subclasses__()
+    return found
+
+
+def asking_functions() -> set[str]:
+    """Every function that makes a dialog, as ``module.function``, but for those that make any."""
+    found: set[str] = set()
+    for module in modules():
+        assert module.__file__ is not None
+        with open(module.__file__, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _asks(node, module):
+                found.add(f"{module.__name__.rpartition('.')[2]}.{node.name}")
+    return found - {"dialogs.confirmation"}
+
+
+def _asks(function: ast.AST, module: ModuleType) -> bool:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+            makers = (getattr(dialogs, name, None), getattr(picker, name, None))
+            # What is imported within a function is not to be had from its module.
+            if name in ASKING and getattr(module, name, makers[0] or makers[1]) in makers:
+                return True
+    return False
