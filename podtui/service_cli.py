@@ -50,7 +50,7 @@ def program() -> list[str]:
     script = Path(sys.executable).with_name("podtui")
     if os.access(script, os.X_OK):
         return [str(script)]
-    return [sys.executable, "-m", "podtui"]
+    return [sys.executable, "-P", "-m", "podtui"]
 
 
 def run(namespace: argparse.Namespace, resolved: Resolved) -> int:

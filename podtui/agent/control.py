@@ -37,7 +37,7 @@ def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess
     log = os.open(settings.agent_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "podtui", "agent", *arguments],
+            [sys.executable, "-P", "-m", "podtui", "agent", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

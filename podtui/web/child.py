@@ -14,7 +14,7 @@ import termios
 
 def main() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    os.execv(sys.executable, [sys.executable, "-m", "podtui", *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "podtui", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -55,13 +55,19 @@ def run_web(options: WebOptions, say: Callable[[str], None]) -> None:
     asyncio.run(serve(options, say, os.environ))
 
 
+def child_words(arguments: Sequence[str]) -> list[str]:
+    """The command line of one tab's program, which takes nothing for a module of Python's that lies
+    about in the working directory."""
+    return [sys.executable, "-P", "-m", "podtui.web.child", *arguments]
+
+
 async def serve(
     options: WebOptions, say: Callable[[str], None], environ: Mapping[str, str]
 ) -> None:
     """The same on a loop that runs already. Raises `WebFailed`."""
     access = Access()
     program = Program(
-        [sys.executable, "-m", "podtui.web.child", *options.arguments],
+        child_words(options.arguments),
         terminal_environment(environ, readonly=options.readonly),
     )
     pages = PageServer(access, program, title=options.title)

@@ -9,15 +9,17 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import psutil
 import pytest
 from own_terminal import owning
 
 from podtui.web import terminal as module
+from podtui.web.run import child_words
 from podtui.web.terminal import Terminal, terminal_environment
 
-CHILD = [sys.executable, "-m", "podtui.web.child"]
+CHILD = child_words([])
 ENVIRONMENT = {"PATH": os.environ["PATH"], "TERM": "xterm"}
 
 
@@ -140,6 +142,19 @@ async def test_the_child_is_podtui() -> None:
         assert b"podtui " in await shown(one, b"\n")
         async with asyncio.timeout(20):
             assert await one.wait() == 0
+    finally:
+        await one.end()
+
+
+async def test_the_child_runs_nothing_that_lies_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("argparse", "termios", "yaml", "podtui"):
+        (tmp_path / f"{name}.py").write_text("print('run', __name__, flush=True); raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    one = await Terminal.start([*CHILD, "--version"], columns=80, rows=24, environment=ENVIRONMENT)
+    try:
+        assert (await shown(one, b"\n")).startswith(b"podtui ")
     finally:
         await one.end()
 
