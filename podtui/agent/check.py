@@ -79,11 +79,13 @@ def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
 def ground(settings: Settings) -> Ground:
     """The running agent's node, or this machine where no agent runs."""
     try:
-        nodes = get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0)
-        pods = get_json(settings.socket_path, "/api/v1/pods", timeout=5.0)
+        nodes = _items(get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0))
+        pods = _items(get_json(settings.socket_path, "/api/v1/pods", timeout=5.0))
     except (AgentUnavailable, ApiError):
         return Ground(_this_machine(settings), (), "this machine, empty; no agent runs")
-    node = msgspec.convert(_first(nodes), Node)
+    if not nodes:
+        return Ground(_this_machine(settings), (), "this machine, empty; its agent just starts")
+    node = msgspec.convert(nodes[0], Node)
     view = NodeView(
         name=settings.nodeName,
         labels=node.metadata.labels,
@@ -92,17 +94,13 @@ def ground(settings: Settings) -> Ground:
         ),
         allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
     )
-    items: list[Any] = pods.get("items") or []
-    records = [msgspec.convert(item, Pod) for item in items]
+    records = [msgspec.convert(item, Pod) for item in pods]
     active = [pod for pod in records if pod.status.phase not in ("Succeeded", "Failed")]
     return Ground(view, tuple(active), f"node {node.metadata.name}")
 
 
-def _first(listing: dict[str, Any]) -> Any:
-    items: list[Any] = listing.get("items") or []
-    if not items:
-        raise AgentUnavailable("the agent has no node yet")
-    return items[0]
+def _items(listing: dict[str, Any]) -> list[Any]:
+    return listing.get("items") or []
 
 
 def _this_machine(settings: Settings) -> NodeView:
