@@ -378,13 +378,21 @@ def _settings_of_last(namespace: argparse.Namespace) -> Settings:
     return settings if last is None else replace(settings, engine=last)
 
 
+def _agrees(question: str) -> bool:
+    """Whether the user says yes; an answer that ends before it begins is none."""
+    try:
+        return input(f"{one_line(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
 def _down(namespace: argparse.Namespace) -> int:
     settings = _settings_of_last(namespace)
     if not namespace.yes:
         if not sys.stdin.isatty():
             raise UsageError("'podtui down' removes containers and volumes: say --yes")
-        question = f"Remove every container and volume of {settings.rootDir}? [y/N] "
-        if input(question).strip().lower() not in ("y", "yes"):
+        if not _agrees(f"Remove every container and volume of {settings.rootDir}?"):
             print("Nothing was changed.")
             return OK
     from podtui.agent import control

@@ -96,6 +96,31 @@ def test_stop_says_what_becomes_of_simulated_pods(
     assert "simulated pods (--engine memory) end with their agent" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("answer", ["", "n", "yesterday", EOFError()])
+def test_down_does_nothing_without_a_yes(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str | EOFError,
+) -> None:
+    def ask(question: str) -> str:
+        assert question == f"Remove every container and volume of {root}? [y/N] "
+        if isinstance(answer, EOFError):
+            raise answer
+        return answer
+
+    served_by(root, "memory")
+    (root / "records.db").touch()
+    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert main(["down"]) == 0
+    assert capsys.readouterr().out.strip() == "Nothing was changed."
+    assert (root / "records.db").exists()
+    monkeypatch.setattr("builtins.input", lambda _: " Y ")
+    assert main(["down"]) == 0
+    assert not (root / "records.db").exists()
+
+
 def test_down_goes_to_the_engine_of_the_last_agent(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
