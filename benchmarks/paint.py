@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.report import Row, row
 from benchmarks.terminal import SCREEN, screen_environment, terminal
@@ -36,17 +38,30 @@ def compiled(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {**kept, "PYTHONPYCACHEPREFIX": str(folder)}
 
 
-def _drawn(command: tuple[str, ...], environment: Mapping[str, str], wanted: bytes) -> float:
+class Spent(NamedTuple):
+    """Seconds."""
+
+    clock: float
+    processor: float
+
+
+def _drawn(command: tuple[str, ...], environment: Mapping[str, str], wanted: bytes) -> Spent:
     with terminal(command, environment) as shown:
         at, _ = shown.until(re.compile(wanted))
-        return at - shown.began
+        return Spent(at - shown.began, shown.processor())
 
 
-def _imported(environment: Mapping[str, str]) -> float:
-    """Seconds of a whole Python process that imports textual's app and nothing else."""
-    begin = time.monotonic()
+def _imported(environment: Mapping[str, str]) -> Spent:
+    """A whole Python process that imports textual's app and nothing else."""
+    begin, before = time.monotonic(), _children()
     subprocess.run([sys.executable, "-c", "import textual.app"], check=True, env=environment)
-    return time.monotonic() - begin
+    return Spent(time.monotonic() - begin, _children() - before)
+
+
+def _children() -> float:
+    """Seconds of the processor that the children had which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(*, quick: bool) -> list[Row]:
@@ -57,23 +72,27 @@ def measure(*, quick: bool) -> list[Row]:
         bare = compiled(os.environ, Path(base, "bytecode"))
         least = Path(base, "least.py")
         least.write_text(LEAST)
-        figures: dict[str, Callable[[], float]] = {
+        figures: dict[str, Callable[[], Spent]] = {
             "import": lambda: _imported(bare),
             "least": lambda: _drawn((sys.executable, str(least)), bare, b"Pods"),
             "paint": lambda: _drawn(SCREEN, environment, b"Pods"),
             "pods": lambda: _drawn(SCREEN, environment, b"pod-00"),
         }
-        times: dict[str, list[float]] = {name: [] for name in figures}
+        spent: dict[str, list[Spent]] = {name: [] for name in figures}
         for turn in range(runs + 1):
             for name, figure in figures.items():
-                seconds = figure()
+                found = figure()
                 if turn:
-                    times[name].append(seconds)
+                    spent[name].append(found)
+    times = {name: [one.clock for one in every] for name, every in spent.items()}
+    work = {name: [one.processor for one in every] for name, every in spent.items()}
     floor, floor_name = times["import"], "import textual"
     return [
         row("start to first paint", times["paint"], "s", bound=1.0),
         row("the same against importing textual", times["paint"], "s", floor=floor,
             floor_name=floor_name, bound=1.5),
+        row("… in time of the processor", work["paint"], "s", floor=work["import"],
+            floor_name=floor_name),
         row("a Textual app of one word, killed when it is painted", times["least"], "s",
             floor=floor, floor_name=floor_name),
         row(f"start to the rows of {PODS} pods", times["pods"], "s", floor=floor,
