@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -94,9 +96,22 @@ def take(scene: Scene) -> dict[str, str]:
     """By theme, the picture as SVG."""
     taken: dict[str, str] = {}
     for themes in [(theme,) for theme in SHOWN_IN] if scene.anew else [SHOWN_IN]:
-        with pytest.MonkeyPatch.context() as patch:
+        with _elsewhere() as patch:
             taken |= asyncio.run(_play(scene, themes, patch))
     return taken
+
+
+@contextmanager
+def _elsewhere() -> Iterator[pytest.MonkeyPatch]:
+    """In the same place whatever the machine: its zone, and colours."""
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TZ", "UTC")
+            time.tzset()
+            patch.delenv("NO_COLOR", raising=False)
+            yield patch
+    finally:
+        time.tzset()
 
 
 async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) -> dict[str, str]:
