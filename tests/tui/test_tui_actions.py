@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,13 +19,15 @@ from tui_scene import FakeClient, ended, manifest, node, pod, status
 from podtui.api.engine_calls import EngineCall
 from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
-from podtui.api.v1 import ObjectMeta, Pod
+from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
+from podtui.cli import build_parser
 from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.actions import editing, shells
 from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.manifest_file import write_manifest_file
+from podtui.tui.actions.raw_terminal import Talked
 from podtui.tui.actions.terminal import ProgramFailed
 from podtui.tui.actions.trash import TRASH, throw_away
 from podtui.tui.actions.trash_screen import TrashScreen
@@ -466,8 +469,10 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         queries.append(query)
         yield Session()
 
-    async def talk(session: object) -> bool:
-        return False
+    talked = Talked()
+
+    async def talk(session: object) -> Talked:
+        return talked
 
     monkeypatch.setattr(shells, "talk", talk)
     monkeypatch.setattr(shells, "say", lambda text: None)
@@ -477,6 +482,42 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         await told(app, pilot, "has no shell: D starts a debugger")
         (query,) = queries
         assert (query.container, query.tty, query.stdin) == ("app", True, True)
+        app.clear_notifications()
+        talked.typed = True
+        await pilot.press("s")
+        await wait_for(pilot, lambda: len(app.actions.deeds) == 2, "the shell has ended")
+        await pilot.pause()
+        assert not app._notifications, "what its last command said is nobody's fault"
+        root = "/run"
+        where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
+        words = shlex.split(app.actions.deeds[-1].line)
+        assert words == ["podtui", "exec", *where, *shells.SHELL]
+        arguments = build_parser().parse_args(words[1 : words.index("--")])
+        assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
+
+
+async def test_the_lines_of_deeds_can_be_run_as_they_are(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PODTUI_EDITOR", "emacs -nw")
+    typing.append(b"kind: Pod # two\n")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await told(app, pilot, "web.yaml applied")
+        assert app.actions.deeds[-1].line == f"emacs -nw {tmp_path}/web.yaml"
+
+
+async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
+    own = pod("web", status("app"))
+    spec = structs.replace(
+        own.spec, ephemeralContainers=(EphemeralContainer(name="debugger-1", image="x"),)
+    )
+    both = structs.replace(own.status, ephemeralContainerStatuses=(status("debugger-1"),))
+    async with acting(tmp_path, structs.replace(own, spec=spec, status=both)) as (app, pilot, _):
+        await pilot.press("D")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the image, without a choice")
 
 
 @pytest.mark.compares("readonly")

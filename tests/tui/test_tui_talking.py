@@ -19,7 +19,7 @@ from podtui.api.v1 import Container, ContainerPort, Pod
 from podtui.client.talking import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.actions.ports import Ports, offered, parse_ports, ports_problem
-from podtui.tui.actions.raw_terminal import DETACH, KeysToLeave, talk
+from podtui.tui.actions.raw_terminal import DETACH, KeysToLeave, Talked, talk
 from podtui.tui.actions.shells import running_names
 from podtui.tui.actions.transferring import Transfer, parse_transfer, transfer_problem
 
@@ -82,7 +82,7 @@ async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, 
         os.write(master, b"\x03\x1b[A")
         await shown(master, b"\x03\x1b[A")
         os.write(master, b".")
-        assert await talking is False
+        assert await talking == Talked(typed=True)
     assert session.told == b"\x03\x1b[A."
     assert session.sizes == [(99, 33)]
     assert termios.tcgetattr(slave) == before, "the terminal is as it was"
@@ -100,7 +100,7 @@ async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int
         os.write(master, b"ab\x10")
         await shown(master, b"ab")
         os.write(master, b"\x11")
-        assert await talking is True
+        assert await talking == Talked(typed=True, left=True)
     assert session.told == b"\nab"
     assert session.sizes == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
@@ -95,6 +95,15 @@ class Actions(Struct):
         from podtui.tui.actions.journal_rows import Deed
 
         self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
+
+    def kubectl(self, verb: str, *words: str) -> list[str]:
+        """A line for kubectl, with the context of the cluster that one looks at, whichever is in
+        force elsewhere; for an agent one for podtui, which has verbs of the same words."""
+        server = self.app.model.server
+        if server.is_cluster:
+            return ["kubectl", f"--context={server.context}", verb, *words]
+        root = PurePath(self.client.target.removeprefix("unix:")).parent
+        return ["podtui", verb, f"--root-dir={root}", *words]
 
     def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
         # Cleaned there, line by line.

@@ -28,8 +28,7 @@ async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
         except (AgentUnavailable, ApiError) as error:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
-            words = ["kubectl", f"--context={actions.app.model.server.context}"]
-            words += ["delete", "pod", meta.name, f"--namespace={meta.namespace}"]
+            words = actions.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
             actions.did("delete", words, meta.name)
             done.append(pod)
     if failed:

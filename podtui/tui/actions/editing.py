@@ -66,7 +66,8 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
                 done = outcome_words(plan) if plan is not None else "saved"
                 actions.tell(done, title=f"{path.name} applied")
                 pods = [pod.name for pod in plan.pods] if plan is not None else []
-                actions.did("create" if base is None else "edit", ["$EDITOR", str(path)], *pods)
+                words = [*editor_words(os.environ), str(path)]
+                actions.did("create" if base is None else "edit", words, *pods)
                 return
         if answer != AGAIN:
             actions.tell("Nothing was changed; your text is kept for the next e.", title=path.name)

@@ -64,8 +64,8 @@ async def start_forward(actions: Actions, pod: Pod) -> None:
     kept.worker = actions.app.run_worker(partial(_run, actions, kept), group="forwards")
     actions.forwards.append(kept)
     pair = f"{forward.local_port}:{ports.remote}"
-    actions.did("forward", ["kubectl", "port-forward", "-n", meta.namespace, meta.name, pair],
-                meta.name)  # fmt: skip
+    words = actions.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
+    actions.did("forward", words, meta.name)
     actions.tell(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
                  title="Forwarding")  # fmt: skip
 

@@ -41,6 +41,14 @@ class KeysToLeave:
         return data[: len(data) - held], False
 
 
+@dataclass(slots=True)
+class Talked:
+    """How a session went: whether anything was ``typed``, and whether the keys that leave it."""
+
+    typed: bool = False
+    left: bool = False
+
+
 @contextmanager
 def raw(fd: int, *, lines: bool = False) -> Generator[None]:
     """Every key goes to the program as it is; with ``lines`` a line feed still begins a line."""
@@ -58,13 +66,13 @@ def raw(fd: int, *, lines: bool = False) -> Generator[None]:
 
 async def talk(
     session: RemoteSession, *, keys: bytes = b"", tty: bool = True, typed: int = 0, shown: int = 1
-) -> bool:
-    """Join a terminal to a session until that ends, or until ``keys`` are typed; then True.
+) -> Talked:
+    """Join a terminal to a session until that ends, or until ``keys`` are typed.
 
     ``typed`` and ``shown`` are file descriptors of the terminal; with ``tty`` the session is told
     of its size. Raises what the session raises.
     """
-    left = asyncio.Event()
+    talked = Talked()
     failed: list[PodtuiError] = []
 
     async def show() -> None:
@@ -86,9 +94,10 @@ async def talk(
         async for data in _typed(typed):
             data, leave = wanted.feed(data)
             if data:
+                talked.typed = True
                 await session.write(data)
             if leave:
-                left.set()
+                talked.left = True
                 output.cancel()
                 return
         await session.end_input()
@@ -105,7 +114,7 @@ async def talk(
                 task.cancel()
     if failed:
         raise failed[0]
-    return left.is_set()
+    return talked
 
 
 def say(text: str, fd: int = 1) -> None:

@@ -53,10 +53,11 @@ async def open_shell(actions: Actions, pod: Pod) -> None:
     with lent_terminal(actions.app):
         say(f"Shell in {clean(container)} of {pod_label(pod)}; exit leaves it.")
         async with actions.client.exec(meta.namespace, meta.name, query) as session:
-            await talk(session)
+            talked = await talk(session)
         code = session.exit_code()
-    actions.did("shell", _kubectl("exec", "-it", pod, container, "--", *SHELL), meta.name)
-    if code in _NO_SHELL:
+    actions.did("shell", _kubectl(actions, "exec", "-it", pod, container, "--", *SHELL), meta.name)
+    # A shell that ran ends with what its last command said.
+    if code in _NO_SHELL and not talked.typed:
         raise ProgramFailed(
             f"the image of {clean(container)} has no shell: D starts a debugger beside it"
         )
@@ -78,13 +79,17 @@ async def attach_to(actions: Actions, pod: Pod, container: str = "") -> None:
         say(f"Attached to {clean(container)} of {pod_label(pod)}; {words} leaves it.{deaf}")
         async with actions.client.attach(meta.namespace, meta.name, query) as session:
             await talk(session, keys=keys, tty=tty)
-    actions.did("attach", _kubectl("attach", "-it", pod, container), meta.name)
+    flags = f"-{'i' * stdin}{'t' * tty}" if stdin or tty else ""
+    actions.did("attach", _kubectl(actions, "attach", flags, pod, container), meta.name)
 
 
 async def start_debugger(actions: Actions, pod: Pod) -> None:
     """An ephemeral container beside the others, sharing a container's processes, and its terminal.
     Raises `PodtuiError`."""
-    target = await choose_container(actions, pod, "Debug", ask=False, names=running_names(pod))
+    own = {one.name for one in (*pod.spec.containers, *pod.spec.initContainers)}
+    # Kubernetes takes no other debugger for a target.
+    names = [name for name in running_names(pod) if name in own]
+    target = await choose_container(actions, pod, "Debug", ask=False, names=names)
     if not target:
         return
     image = await actions.app.push_screen_wait(
@@ -107,8 +112,9 @@ async def start_debugger(actions: Actions, pod: Pod) -> None:
     )
     meta = pod.metadata
     await actions.client.debug(meta.namespace, meta.name, debugger)
-    words = ["kubectl", "debug", "-it", "-n", meta.namespace, meta.name]
-    actions.did("debug", [*words, f"--image={image.strip()}", f"--target={target}"], meta.name)
+    what = (f"--image={debugger.image}", f"--target={target}")
+    words = ["kubectl", "debug", "-it", "-n", meta.namespace, meta.name, *what]
+    actions.did("debug", words, meta.name)
     actions.tell(f"{debugger.image} starts…", title=f"Debugging {clean(target)}")
     await attach_to(actions, await _started(actions, pod, debugger.name), debugger.name)
 
@@ -140,6 +146,10 @@ def _status(pod: Pod | None, name: str) -> ContainerStatus | None:
     return next((one for one in every if one.name == name), None)
 
 
-def _kubectl(verb: str, flags: str, pod: Pod, container: str, *rest: str) -> Sequence[str]:
+def _kubectl(
+    actions: Actions, verb: str, flags: str, pod: Pod, container: str, *rest: str
+) -> Sequence[str]:
     meta = pod.metadata
-    return ["kubectl", verb, flags, "-n", meta.namespace, meta.name, "-c", container, *rest]
+    how = [flags] if flags else []
+    where = ("-n", meta.namespace, meta.name, "-c", container)
+    return actions.kubectl(verb, *how, *where, *rest)

@@ -83,6 +83,6 @@ async def transfer_files(actions: Actions, pod: Pod) -> None:
         done = await client.copy_to(
             meta.namespace, meta.name, container, wanted.local, wanted.remote
         )
-    actions.did("copy", ["kubectl", "cp", "-c", container, *pair], meta.name)
+    actions.did("copy", actions.kubectl("cp", "-c", container, *pair), meta.name)
     skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
     actions.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")

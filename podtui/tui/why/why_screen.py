@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
 from podtui.tui.actions.acting_screen import ActingScreen
+from podtui.tui.actions.terminal import editor_words
 from podtui.tui.model import Changes
 from podtui.tui.overview.rows import place_of, pod_label
 from podtui.tui.why.why import facts_of, health_word, newest_of
@@ -199,6 +201,8 @@ class WhyScreen(ActingScreen, BackScreen):
         async def apply() -> None:
             text = await apply_fix(manifest, fix)
             self._applied = Applied(fix.title, said.cause, text)
+            words = [*editor_words(os.environ), manifest.spec.path]
+            self.actions.did("fix", words, manifest.status.podName)
             self.actions.tell(f"{fix.title}: written", title=manifest.metadata.name)
             self._draw(self.podtui.now())
 
