@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from podtui.api.places import Path
+from podtui.api.v1 import Event
 from podtui.why.admission import move_port
 from podtui.why.look import condition, is_over, last_seen, moment, newest, pod_events
 from podtui.why.source import Source
@@ -25,15 +26,31 @@ _FRESH_SECONDS = 150.0
 # --- volumes
 
 
-def _before_sandbox(facts: Facts) -> bool:
-    return condition(facts, "PodReadyToStartContainers") != "True" and not is_over(facts.pod)
+def _before_sandbox(facts: Facts, event: Event) -> bool:
+    """Whether the pod had no sandbox since ``event``.
+
+    Kubelets before 1.29 do not tell: there a container that began afterwards, or that runs, does.
+    """
+    told = condition(facts, "PodReadyToStartContainers")
+    if is_over(facts.pod) or told:
+        return told != "True" and not is_over(facts.pod)
+    seen = moment(last_seen(event))
+    status = facts.pod.status
+    for one in (*status.initContainerStatuses, *status.containerStatuses):
+        ended = one.state.terminated or one.lastState.terminated
+        began = moment(ended.startedAt) if ended is not None else None
+        if one.state.running is not None or (began and (seen is None or began > seen)):
+            return False
+    return True
 
 
 def _mount(facts: Facts) -> tuple[str, str, Path] | None:
     """The volume that cannot be had, why, and where it is in the manifest."""
-    event = newest(pod_events(facts, "FailedMount")) if _before_sandbox(facts) else None
-    seen = moment(last_seen(event)) if event is not None else None
-    if event is None or (seen is not None and facts.now - seen > _FRESH_SECONDS):
+    event = newest(pod_events(facts, "FailedMount"))
+    if event is None or not _before_sandbox(facts, event):
+        return None
+    seen = moment(last_seen(event))
+    if seen is not None and facts.now - seen > _FRESH_SECONDS:
         return None
     match, foreign = _VOLUME.search(event.message), _FAILED.search(event.message)
     name = match[1] if match else foreign[1] if foreign else ""
@@ -93,7 +110,7 @@ def _volume(facts: Facts) -> Found | None:
 
 def _sandbox(facts: Facts) -> str:
     event = newest(pod_events(facts, "FailedCreatePodSandBox"))
-    if event is None or not _before_sandbox(facts):
+    if event is None or not _before_sandbox(facts, event):
         return ""
     return event.message.removeprefix("Failed to create pod sandbox: ")
 

@@ -9,6 +9,11 @@ from served import node, pod
 from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
 from podtui.api.v1 import (
     Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
     Event,
     NodeCondition,
     ObjectMeta,
@@ -20,6 +25,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.why import Diagnosis, Facts, Health, diagnose
+from podtui.why.look import moment
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
@@ -79,3 +85,63 @@ def test_a_node_that_is_gone(annotations: dict[str, str], cause: str) -> None:
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
 def test_what_a_node_has_taken_is_not_judged_by_it(more: dict[str, str]) -> None:
     assert said("Unschedulable", SHORT, **more).cause != "Unschedulable"
+
+
+def container(state: ContainerState, last: ContainerState | None = None) -> ContainerStatus:
+    return ContainerStatus(
+        name="c", image="a:1", imageID="", ready=state.running is not None, restartCount=1,
+        state=state, lastState=last or ContainerState(),
+    )  # fmt: skip
+
+
+def began(minute: int) -> ContainerState:
+    return ContainerState(running=ContainerStateRunning(startedAt=f"2026-01-01T00:{minute:02}:00Z"))
+
+
+def fell(minute: int) -> ContainerState:
+    when = f"2026-01-01T00:{minute:02}:00Z"
+    return ContainerState(
+        terminated=ContainerStateTerminated(exitCode=3, startedAt=when, finishedAt=when)
+    )
+
+
+BACK_OFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "cause"),
+    [
+        ((), "SandboxFailed"),
+        ((container(ContainerState()),), "SandboxFailed"),
+        ((container(BACK_OFF, fell(1)),), "SandboxFailed"),
+        ((container(BACK_OFF, fell(9)),), "Fails"),
+        ((container(fell(9)),), "Fails"),
+        ((container(began(1)),), "Healthy"),
+        ((container(began(9)),), "Healthy"),
+    ],
+)
+def test_a_kubelet_before_1_29_does_not_tell_whether_there_is_a_sandbox(
+    statuses: tuple[ContainerStatus, ...], cause: str
+) -> None:
+    """Seen with v1.20: the event of a sandbox that failed once outlives the trouble."""
+    failed = Event(
+        metadata=ObjectMeta(name="web.1", namespace="default"),
+        involvedObject=ObjectReference(kind="Pod", name="web", namespace="default"),
+        reason="FailedCreatePodSandBox",
+        message="Failed to create pod sandbox: no pid",
+        type="Warning",
+        lastTimestamp="2026-01-01T00:05:00Z",
+    )
+    runs = any(one.ready for one in statuses)
+    web = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),), nodeName="n1"),
+        status=PodStatus(
+            phase="Running" if runs else "Pending",
+            conditions=(PodCondition(type="Ready", status=str(runs)),),
+            containerStatuses=statuses,
+        ),
+    )
+    now = moment("2026-01-01T00:10:00Z")
+    assert now is not None
+    assert diagnose(Facts(pod=web, now=now, events=(failed,))).cause == cause
