@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from podtui.api import channels
-from podtui.api.spdy import Data, Reset, Spdy, SpdyError
+from podtui.api.spdy import Data, Ping, Reset, Spdy, SpdyError
 from podtui.client.connection import Connection
 from podtui.client.remote import pod_path
 from podtui.errors import PodtuiError
@@ -145,6 +145,8 @@ class Forward:
                         said = (said + payload)[:_LONGEST_PROBLEM]
                         if fin and said:
                             return said.decode(errors="replace")
+                    case Ping():
+                        await remote.send_bytes(spdy.pong(frame))
                     case Reset():
                         return f"{self._peer} gave the connection up"
                     case _:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from cluster_server import Authority, FakeCluster, Moods, listen_tls
+from cluster_server import Authority, FakeCluster, Handler, Moods, listen_tls
 from contract.bench import until
 from session_world import SessionWorld, docker, memory, session_world
 
 from podtui.api import channels
+from podtui.api.spdy import Frame, Ping, Spdy
 from podtui.client.cluster import ClusterClient
 from podtui.client.talking import ExecQuery
 from podtui.errors import ApiError, PodtuiError
@@ -123,8 +124,14 @@ async def socket_server(
         await socket.receive()
         return socket
 
+    async with websocket_server(folder, joined) as client:
+        yield client
+
+
+@asynccontextmanager
+async def websocket_server(folder: Path, handler: Handler) -> AsyncIterator[ClusterClient]:
     app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", joined)
+    app.router.add_route("*", "/{tail:.*}", handler)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -150,6 +157,33 @@ async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> No
     ):
         assert [piece async for piece in session.output()] == [("stdout", b"hello")]
         assert session.exit_code() == 0
+
+
+async def test_a_forward_answers_the_pings_of_kubelets(tmp_path: Path) -> None:
+    answers: list[Frame] = []
+
+    async def joined(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(channels.PORT_FORWARD,))
+        await socket.prepare(request)
+        spdy = Spdy()
+        await socket.send_bytes(spdy.pong(Ping(2)))
+        while not answers:
+            frames = spdy.feed((await socket.receive()).data)
+            answers.extend(frame for frame in frames if isinstance(frame, Ping))
+        await socket.send_bytes(spdy.data(3, b"there", fin=True))
+        await socket.receive()
+        return socket
+
+    async with websocket_server(tmp_path, joined) as client:
+        forward = await client.port_forward(NS, "web", 80)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            task = group.create_task(forward.run())
+            reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+            assert await reader.read() == b"there"
+            writer.close()
+            task.cancel()
+    assert answers == [Ping(2)]
+    assert forward.problem == ""
 
 
 async def test_a_forward_takes_no_protocol_that_is_none_of_its(tmp_path: Path) -> None:
