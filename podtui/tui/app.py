@@ -109,6 +109,7 @@ class PodtuiApp(InTurn):
     ) -> None:
         self._theme_problems: list[str] = []
         self._log_colors: tuple[Theme, TerminalTheme] | None = None
+        self._variables: tuple[Theme, dict[str, str]] | None = None
         super().__init__()
         self.client = client
         self.turn_to = ""
@@ -145,6 +146,13 @@ class PodtuiApp(InTurn):
         found = super().get_driver_class()
         return PatientDriver if found is LinuxDriver else found
 
+    def get_css_variables(self) -> dict[str, str]:
+        # They take 2 ms to make, and more than one asks for them before there is anything to see.
+        theme = self.current_theme
+        if self._variables is None or self._variables[0] is not theme:
+            self._variables = (theme, super().get_css_variables())
+        return self._variables[1]
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return defaults(self.current_theme)
 
@@ -155,7 +163,7 @@ class PodtuiApp(InTurn):
             return super().ansi_theme
         # Textual asks for each line that it draws.
         if self._log_colors is None or self._log_colors[0] is not theme:
-            self._log_colors = (theme, log_colors(theme))
+            self._log_colors = (theme, log_colors(theme, self.get_css_variables()))
         return self._log_colors[1]
 
     def get_default_screen(self) -> Screen[Any]:

@@ -75,7 +75,9 @@ def test_no_two_states_look_alike_to_the_colour_blind(sight: str) -> None:
 
 @pytest.mark.parametrize("name", FULL)
 def test_the_colours_of_a_log_stand_out_too(name: str) -> None:
-    found = log_colors(SHIPPED[name])
+    theme = SHIPPED[name]
+    values = {**defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+    found = log_colors(theme, values)
     ground = tuple(found.background_color)
     texts = {number: tuple(found.ansi_colors[number]) for number in range(16)}
     weak = {number for number, color in texts.items() if contrast(color, ground) < 4.5}

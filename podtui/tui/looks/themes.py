@@ -6,7 +6,7 @@ A file that is wrong says so with its line and is not used; the themes that were
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -103,10 +103,9 @@ def defaults(theme: Theme) -> dict[str, str]:
     return result
 
 
-def log_colors(theme: Theme) -> TerminalTheme:
+def log_colors(theme: Theme, values: Mapping[str, str]) -> TerminalTheme:
     """What a log's own sixteen colours are: the theme's, which stand out from its ground. A theme
-    of the terminal's own colours has no need of them."""
-    values = {**defaults(theme), **theme.to_color_system().generate(), **theme.variables}
+    of the terminal's own colours has no need of them. ``values`` are all variables in force."""
 
     def rgb(name: str) -> tuple[int, int, int]:
         return Color.parse(values[name]).rgb
