@@ -121,10 +121,16 @@ class Forward:
         self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse, spdy: Spdy
     ) -> None:
         loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(caller, _PIECE):
-            await remote.send_bytes(spdy.data(_DATA, data))
+        while True:
+            data = await loop.sock_recv(caller, _PIECE)
+            try:
+                await remote.send_bytes(spdy.data(_DATA, data, fin=not data))
+            except ConnectionError:
+                # What it said before it left is still to be read.
+                return
+            if not data:
+                return
             self.sent += len(data)
-        await remote.send_bytes(spdy.data(_DATA, b"", fin=True))
 
     async def _down(
         self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse, spdy: Spdy

@@ -1,0 +1,51 @@
+"""One forwarded connection against a server that is played."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from podtui.api.spdy import Spdy
+from podtui.client.connection import Connection
+from podtui.client.forward import Forward, listen
+
+
+@dataclass
+class _Message:
+    data: bytes
+
+
+class _Leaving:
+    """Takes no data, and has said why before."""
+
+    def __init__(self) -> None:
+        self._spdy = Spdy()
+        self._refused = asyncio.Event()
+        self.sent = 0
+
+    async def send_bytes(self, data: bytes) -> None:
+        self.sent += 1
+        if self.sent > 2:
+            self._refused.set()
+            raise ConnectionResetError("Cannot write to closing transport")
+
+    async def __aiter__(self) -> AsyncIterator[_Message]:
+        await self._refused.wait()
+        await asyncio.sleep(0)
+        yield _Message(self._spdy.data(1, b"error forwarding port 80: refused"))
+        yield _Message(self._spdy.data(1, b"", fin=True))
+
+
+async def test_why_it_was_refused_is_told_though_the_server_has_left() -> None:
+    forward = Forward(Connection("http://x", cast("Any", None)), "default", "web", 80, listen(0))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.send(b"GET / HTTP/1.0")
+        async with asyncio.timeout(10):
+            said = await forward._carry(ours, cast("Any", _Leaving()))
+    forward.close()
+    assert said == "error forwarding port 80: refused"
