@@ -97,6 +97,15 @@ async def test_a_pull_tells_how_far_it_is() -> None:
 
 
 @virtual()
+async def test_a_quick_pull_does_not_say_each_of_its_steps() -> None:
+    world = World(pull_delay=0.2)
+    steps: list[PullStep] = []
+    async with world.running():
+        await world.kubelet.images.pull("more", steps.append)
+    assert len(steps) == 1
+
+
+@virtual()
 async def test_a_pull_that_cannot_be() -> None:
     world = World()
     async with world.running():

@@ -9,6 +9,7 @@ from fake_host import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World, container, pod
+from msgspec import structs
 from virtual_time import virtual
 
 from podtui.api.names import CONFIG_SOURCE
@@ -149,6 +150,20 @@ def test_a_new_version_does_not_compete_with_the_one_that_runs() -> None:
     assert answer.holders == ()
 
 
+def test_of_several_ports_one_that_is_held_is_enough() -> None:
+    """By a pod or by a program."""
+    wanted = asking("new", port=8080)
+    more = ContainerPort(containerPort=81, hostPort=9090, protocol="TCP")
+    (one,) = wanted.spec.containers
+    one = structs.replace(one, ports=(*one.ports, more))
+    wanted = structs.replace(wanted, spec=structs.replace(wanted.spec, containers=(one,)))
+    nginx = Listener(protocol="TCP", ip="", port=9090, process="nginx", pid=12)
+    answer = ask(wanted, asking("b", port=8080), listeners=(nginx,))
+    assert [(held.port, held.pod, held.process) for held in answer.holders] == [
+        (8080, "b-n1", ""), (9090, "", "nginx"),
+    ]  # fmt: skip
+
+
 def test_too_many_pods() -> None:
     answer = ask(asking("new"), asking("a"), asking("b"), pods=2)
     assert answer.lacks == (Lack(resource="pods", requested=1, used=2, capacity=2),)
@@ -161,6 +176,7 @@ def test_too_many_pods() -> None:
 @pytest.mark.compares("host-ports")
 def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
     answer = ask(asking("new", port=8080), asking("a", port=9090), asking("b", port=8080))
+    assert not answer.replaces
     assert answer.reason == "NodePorts"
     assert answer.holders == (
         PortHolder(port=8080, protocol="TCP", namespace="default", pod="b-n1"),
