@@ -7,17 +7,18 @@ shown by a timer, so that neither ten thousand lines a second nor a key waits fo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import ClassVar, Final
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import Reactive, reactive
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -39,7 +40,24 @@ SLICE: Final = 0.004
 """Seconds of filtering, searching and counting between two looks at the keyboard."""
 TURN: Final = 0.001
 """Seconds that all others have between two slices."""
+REST: Final = 0.03
+"""Seconds after a key in which such work is put off: first what the key does is drawn."""
 EMPTY_MARGIN: Final = 3
+
+
+LineRow = tuple[int, int, bool]
+"""A line, which of its rows, and whether the cursor is on it."""
+Row = LineRow | str
+"""What a row of the screen says: a line, or these words."""
+
+
+class Shown(Struct, frozen=True):
+    """What is the same for all rows of one drawing."""
+
+    width: int
+    look: Look
+    cursor: int | None
+    """The line of the cursor; None while following, when none stands out."""
 
 
 class LogCanvas(ScrolledText):
@@ -78,6 +96,9 @@ class LogCanvas(ScrolledText):
     }
     """
 
+    # Textual would lay out the whole screen, and draw all of it, for each line that comes.
+    virtual_size = Reactive(Size(0, 0), layout=False, repaint=False)
+
     follow: reactive[bool] = reactive(True)
     wrap: reactive[bool] = reactive(False)
     times: reactive[Times] = reactive(Times.OFF)
@@ -114,10 +135,19 @@ class LogCanvas(ScrolledText):
         self._shift = 0
         self._frames: Timer | None = None
         self._framed_at = 0.0
+        self._rests_until = 0.0
         self._came = 0
         """Lines since the last frame."""
+        self._worked = False
+        """Whether work was done of which nothing is shown yet."""
         self._strip = lru_cache(maxsize=1024)(self._make_strip)
         self._styles: dict[str, Style] = {}
+        self._drawing = False
+        self._shown_now: Shown | None = None
+        self._drawn: dict[int, Row] = {}
+        """What each row of the screen said when it was drawn last."""
+        self.repaints = 0
+        """Rows drawn since the start; what tests count instead of time."""
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -178,37 +208,67 @@ class LogCanvas(ScrolledText):
             self._frame()
 
     def _frame(self) -> None:
-        """Show what came since the last frame, and do a slice of the work that waits."""
-        anchor = None if self.follow else self._line_at(round(self.scroll_y))
-        below = 0 if anchor is None else round(self.scroll_y) - self._row_of(anchor[0])
+        """Show what came since the last frame and what was found, and go on with the work."""
+        top = self._top()
         stale, self._stale = self._stale, False
         if stale:
             self.lines.refresh()
-        until = perf_counter() + SLICE
-        worked = more = self.lines.work()
-        while more and perf_counter() < until:
-            more = self.lines.work()
+        more = self._work()
+        worked, self._worked = self._worked, False
         if stale or worked:
-            self._resize()
-            if self.follow:
-                self._place(self.virtual_size.height)
-            elif self._hold is not None:
-                self._place(self._row_of(self._hold[0]) - self._hold[1])
-                self._hold = self._hold if self.lines.progress < 1 else None
-            elif anchor is not None:
-                self._place(self._row_of(max(anchor[0], self.lines.buffer.first)) + below)
+            self._settle(top)
             self._count_matches()
-            self.refresh()
-        if more and not self._busy:
-            self._busy = True
-            # A message to oneself would be taken before the loop looks at anybody else.
-            self.set_timer(TURN, self._go_on)
+        if more:
+            self._go_on_soon()
         elif not worked and not stale and self._frames is not None and self.is_mounted:
             self._frames.pause()
 
+    def _work(self) -> bool:
+        """Do a slice of the work that waits, or a piece of it; whether there is more."""
+        now = perf_counter()
+        until = now + SLICE if now >= self._rests_until else now
+        more = self.lines.work()
+        self._worked |= more
+        while more and perf_counter() < until:
+            more = self.lines.work()
+        return more
+
+    def _go_on_soon(self) -> None:
+        if not self._busy:
+            self._busy = True
+            # A message to oneself would be taken before the loop looks at anybody else.
+            self.set_timer(max(TURN, self._rests_until - perf_counter()), self._go_on)
+
+    def _rest(self) -> None:
+        """A key was pressed."""
+        self._rests_until = perf_counter() + REST
+
     def _go_on(self) -> None:
         self._busy = False
-        self._frame()
+        top, rows = self._top(), self.lines.rows.rows
+        more = self._work()
+        if self.lines.rows.rows != rows:
+            self._settle(top)
+        if more:
+            self._go_on_soon()
+
+    def _top(self) -> tuple[int, int] | None:
+        """The line at the top and how many of its rows are above; None while following."""
+        row = round(self.scroll_y)
+        at = None if self.follow else self._line_at(row)
+        return None if at is None else (at[0], row - self._row_of(at[0]))
+
+    def _settle(self, top: tuple[int, int] | None) -> None:
+        """Rows came or went: keep what is read in its place, and draw the rows that are others."""
+        self._resize()
+        if self.follow:
+            self._place(self.virtual_size.height)
+        elif self._hold is not None:
+            self._place(self._row_of(self._hold[0]) - self._hold[1])
+            self._hold = self._hold if self.lines.progress < 1 else None
+        elif top is not None:
+            self._place(self._row_of(max(top[0], self.lines.buffer.first)) + top[1])
+        self._refresh_rows()
 
     def _second(self) -> None:
         if self.times is Times.RELATIVE:
@@ -258,6 +318,9 @@ class LogCanvas(ScrolledText):
         size = Size(self.shown_width, self.lines.rows.rows + self._head)
         if size != self.virtual_size:
             self.virtual_size = size
+            self._placing = True
+            self._scroll_update(size)
+            self._placing = False
 
     def _place(self, row: int) -> None:
         """Scroll without it counting as the user's own doing."""
@@ -298,24 +361,33 @@ class LogCanvas(ScrolledText):
     def _text_rows(self, line: bytes, tag: int) -> int:
         return self._look(self.shown_width).rows_of(line, tag)
 
-    def render_line(self, y: int) -> Strip:
+    # --- drawing
+
+    @property
+    def _base(self) -> Style:
+        """What everything is drawn on. Textual works `rich_style` out anew each time."""
+        return self.visual_style.rich_style
+
+    def _shown(self) -> Shown:
         width = self.shown_width
+        return Shown(width, self._look(width), None if self.follow else self.current)
+
+    def _row(self, y: int, shown: Shown) -> Row:
         row = round(self.scroll_y) + y
         if row < self._head:
-            return self._dropped(width)
+            return self._dropped()
         at = self._line_at(row)
         if at is None:
-            return self._empty_line(y, width)
-        cursor = not self.follow and at[0] == self.current
-        return self._strip(at[0], at[1], width, cursor)
+            return self._said(y, shown.width)
+        return at[0], at[1], at[0] == shown.cursor
 
-    def _dropped(self, width: int) -> Strip:
+    def _dropped(self) -> str:
         buffer = self.lines.buffer
         why = f": {buffer.trouble}" if buffer.trouble else ""
-        text = f"… {buffer.dropped:,} lines not kept{why}"
-        return paint(LogRow(text.encode(), GAP), self._look(width), self._style, self.rich_style)
+        return f"… {buffer.dropped:,} lines not kept{why}"
 
-    def _empty_line(self, y: int, width: int) -> Strip:
+    def _said(self, y: int, width: int) -> str:
+        """What stands in a row without a line."""
         used = min(self.lines.rows.rows + self._head, self.size.height)
         said = self.empty_text if not self.lines.log_lines else ""
         if not used and len(self.lines.buffer):
@@ -323,9 +395,40 @@ class LogCanvas(ScrolledText):
             said = "No line passes the filter. Esc clears it." if done else "Looking…"
         lines = centred(said, width)
         start = used + max(0, (self.size.height - used - len(lines)) // 2)
-        if not start <= y < start + len(lines):
-            return Strip.blank(width, self.rich_style)
-        return Strip([Segment(lines[y - start], self.rich_style + self._style("empty"))])
+        return lines[y - start] if start <= y < start + len(lines) else ""
+
+    def _refresh_rows(self) -> None:
+        """Draw the rows that say something else than when they were drawn last."""
+        shown = self._shown()
+        self._refresh(
+            y for y in range(self.size.height) if self._drawn.get(y) != self._row(y, shown)
+        )
+
+    def _refresh(self, rows: Iterable[int]) -> None:
+        regions = [Region(0, y, self.size.width, 1) for y in rows]
+        if regions:
+            self.refresh(*regions)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._drawing, self._shown_now = True, None
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._drawing = False
+
+    def render_line(self, y: int) -> Strip:
+        shown = self._shown_now if self._drawing else None
+        if shown is None:
+            shown = self._shown_now = self._shown()
+        row = self._drawn[y] = self._row(y, shown)
+        self.repaints += 1
+        if not isinstance(row, str):
+            return self._strip(row, shown.look)
+        if round(self.scroll_y) + y < self._head:
+            return paint(LogRow(row.encode(), GAP), shown.look, self._style, self._base)
+        if not row:
+            return Strip.blank(shown.width, self._base)
+        return Strip([Segment(row, self._base + self._style("empty"))])
 
     def _style(self, part: str) -> Style:
         found = self._styles.get(part)
@@ -334,14 +437,14 @@ class LogCanvas(ScrolledText):
             self._styles[part] = found
         return found
 
-    def _make_strip(self, sequence: int, inside: int, width: int, cursor: bool) -> Strip:
-        base = self.rich_style
+    def _make_strip(self, row: LineRow, look: Look) -> Strip:
+        sequence, inside, cursor = row
+        base = self._base
         if cursor:
             base = base + self._style("cursor")
-        look = self._look(width)
         match = self.current if self.match_number else None
-        row = log_row(self.lines, sequence, inside, look, now=self._now(), match=match)
-        return paint(row, look, self._style, base)
+        drawn = log_row(self.lines, sequence, inside, look, now=self._now(), match=match)
+        return paint(drawn, look, self._style, base)
 
     # --- the cursor
 
@@ -398,7 +501,11 @@ class LogCanvas(ScrolledText):
         self.post_message(self.FollowChanged(self))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
+        # Not Textual's way: that draws all rows, also those that only moved with what is above.
+        if self.show_vertical_scrollbar:
+            self.vertical_scrollbar.position = new_value
+        if round(old_value) != round(new_value):
+            self._refresh_rows()
         if not self._placing and round(old_value) != round(new_value):
             self._hold = None
             self.follow = new_value >= self.max_scroll_y

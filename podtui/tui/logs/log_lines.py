@@ -23,6 +23,8 @@ from podtui.tui.widgets.row_index import RowCount, RowIndex
 
 TRACE_LINES: Final = 200
 """How far up, in the chunk before, the line is looked for that a stack trace goes on with."""
+NEAR: Final = 20
+"""How far up it is looked for where only one line's level is asked for."""
 LEVELS_KEPT: Final = 512
 """Chunks whose lines' levels are remembered, a byte a line."""
 
@@ -185,7 +187,29 @@ class LogLines:
     def level(self, sequence: int) -> Level:
         """Raises IndexError for a line that is not kept."""
         chunk = self.buffer.chunk_of(sequence)
-        return Level(self._levels_of(chunk)[sequence - chunk.first])
+        index = sequence - chunk.first
+        told = self._levels.get(chunk.first, b"")
+        if index >= len(told):
+            level = self._level_of(chunk, index)
+            if level is not None:
+                return level
+            told = self._levels_of(chunk)
+        return Level(told[index])
+
+    def _level_of(self, chunk: Chunk, index: int) -> Level | None:
+        """The level of one line, which is what a view of a few needs of the thousands that come;
+        None where that takes a look at many others."""
+        block = self.buffer.block(chunk)
+        tag = block.tags[index]
+        if tag >= GAP:
+            return Level.WARN if tag == EVENT_WARNING else Level.INFO
+        for above in range(index, max(-1, index - NEAR), -1):
+            if block.tags[above] == tag:
+                line = block.line(above)
+                level = level_of(line)
+                if level or not continues(line):
+                    return level
+        return None
 
     def _levels_of(self, chunk: Chunk) -> bytearray:
         levels = self._levels.setdefault(chunk.first, bytearray())

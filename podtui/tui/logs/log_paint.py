@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import accumulate
 from typing import Final
@@ -141,8 +141,29 @@ def paint(row: LogRow, look: Look, part: Styles, base: Style) -> Strip:
         head += source
     else:
         text = [*source, *text]
-    strip = Strip(text).crop(*_part(row, look))
-    return Strip([*head, *strip]).crop_extend(0, look.width, base)
+    return _filled([*head, *_cut(text, *_part(row, look))], look.width, base)
+
+
+def _cut(segments: list[Segment], start: int, stop: int) -> Iterable[Segment]:
+    """Those cells of a row. Most rows are shorter: to make strips of them, only to find that, would
+    be most of what a line costs."""
+    if not start and _cells(segments) <= stop:
+        return segments
+    return Strip(segments).crop(start, stop)
+
+
+def _filled(segments: list[Segment], width: int, base: Style) -> Strip:
+    """Exactly so many cells."""
+    rest = width - _cells(segments)
+    if rest < 0:
+        return Strip(segments).crop(0, width)
+    if rest:
+        segments.append(Segment(" " * rest, base))
+    return Strip(segments, width)
+
+
+def _cells(segments: Iterable[Segment]) -> int:
+    return sum(width_of(segment.text) for segment in segments)
 
 
 def rule_text(text: bytes) -> str:

@@ -28,7 +28,7 @@ def log_row(
         folded = pretty(text)
         below = folded[inside - rows] if inside - rows < len(folded) else ()
         return LogRow(text, tag, json=below)
-    spans, searched = _spans(lines, text, tag)
+    spans, searched = marked_spans(lines, text, tag)
     index = bisect_left(lines.marks, sequence)
     return LogRow(
         text,
@@ -51,7 +51,11 @@ def _time(lines: LogLines, sequence: int, times: Times, now: float) -> str:
     return shown_time(times, lines.buffer.stamp(sequence), above, now)
 
 
-def _spans(lines: LogLines, text: bytes, tag: int) -> tuple[tuple[tuple[int, int], ...], bool]:
+Spans = tuple[tuple[int, int], ...]
+"""Ranges of characters."""
+
+
+def marked_spans(lines: LogLines, text: bytes, tag: int) -> tuple[Spans, bool]:
     """What is marked of a line, and whether that is what was searched for."""
     if tag in (GAP, RULE):
         return (), False
@@ -60,7 +64,8 @@ def _spans(lines: LogLines, text: bytes, tag: int) -> tuple[tuple[tuple[int, int
         spans = shown_spans(text, lambda raw: spans_of(pattern, raw))
         if spans:
             return spans, True
-    return shown_spans(text, lines.query.filter.spans), False
+    wanted = lines.query.filter
+    return (shown_spans(text, wanted.spans) if wanted.pattern is not None else ()), False
 
 
 def centred(said: str, width: int) -> list[str]:

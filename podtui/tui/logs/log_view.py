@@ -9,6 +9,7 @@ from podtui.tui.logs.log_filter import LogFilter, compile_search
 from podtui.tui.logs.log_json import row_count
 from podtui.tui.logs.log_levels import Level
 from podtui.tui.logs.log_lines import Query
+from podtui.tui.logs.log_rows import Spans, marked_spans
 from podtui.tui.logs.log_tags import is_log
 
 
@@ -43,16 +44,36 @@ class LogView(LogCanvas):
         self._lay_out()
         self._wake()
         self._frame()
+        self._rest()
 
     def search(self, pattern: str) -> None:
         """Look for ``pattern`` in the lines that are shown, those to come included; empty ends the
         search. Returns at once: matches are counted a slice at a time, see `match_count`."""
-        self.match_count = self.match_number = 0
-        self.lines.search(compile_search(pattern) if pattern else None)
+        self._rest()
+        wanted = compile_search(pattern) if pattern else None
+        before = self._marked()
+        self.match_number = 0
+        if wanted != self.lines.pattern:
+            self.match_count = 0
+            self.lines.search(wanted)
+            self._worked = True
+            self._wake()
         self._strip.cache_clear()
-        self._frame()
-        self.refresh()
+        self._refresh(y for y, marks in self._marked().items() if before.get(y) != marks)
         self.post_message(self.SearchChanged(self))
+
+    def _marked(self) -> dict[int, tuple[Spans, bool]]:
+        """What is marked in the rows of the screen, and whether as the current match."""
+        found: dict[int, tuple[Spans, bool]] = {}
+        here = self.current if self.match_number else None
+        buffer = self.lines.buffer
+        for y in range(self.size.height):
+            at = self._line_at(round(self.scroll_y) + y)
+            if at is not None:
+                sequence = at[0]
+                spans, searched = marked_spans(self.lines, buffer[sequence], buffer.tag(sequence))
+                found[y] = spans, searched and sequence == here
+        return found
 
     @property
     def searching(self) -> bool:
@@ -98,6 +119,7 @@ class LogView(LogCanvas):
         self.refresh()
 
     def _move(self, step: int) -> None:
+        self._rest()
         here = self.current
         if here is None:
             return
@@ -120,7 +142,7 @@ class LogView(LogCanvas):
             self._place(min(first, last - height + 1))
         elif step < 0 and first < top:
             self._place(max(first, last - height + 1))
-        self.refresh()
+        self._refresh_rows()
 
     def _last_row(self, sequence: int) -> int:
         chunk = self.lines.buffer.chunk_of(sequence)

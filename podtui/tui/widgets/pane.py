@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Self
+
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Region
 from textual.markup import escape
 
 from podtui.tui.model import Link, Model
@@ -33,6 +38,8 @@ class Pane(Vertical):
 
     number = 0
     name_ = ""
+    _edge_drawn: Region | None = None
+    """What alone is drawn of it just now."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -50,7 +57,8 @@ class Pane(Vertical):
         """What stands in the lower border."""
         if note != self._note:
             self._note = note
-            self.border_subtitle = Content(note) if note else None
+            with self._edge(self.outer_size.height - 1):
+                self.border_subtitle = Content(note) if note else None
 
     def share_with(self, panes: tuple[Pane, ...]) -> None:
         """Name the panes that share this one's place in the title, to be clicked."""
@@ -63,15 +71,41 @@ class Pane(Vertical):
     def _retitle(self) -> None:
         detail = f" {escape(self._detail)}" if self._detail else ""
         if len(self._neighbours) < 2:
-            self.border_title = Content.from_markup(f"{self.number} {self.name_}{detail}")
-            return
-        tabs = [
+            title = f"{self.number} {self.name_}{detail}"
+        else:
+            title = " [$tone-muted]│[/] ".join(self._tabs(detail))
+        with self._edge(0):
+            self.border_title = Content.from_markup(title)
+
+    def _tabs(self, detail: str) -> list[str]:
+        return [
             f"[$pane-title-focus bold]{p.number} {p.name_}[/]{detail}"
             if p is self
             else f"[$tone-muted @click=screen.pane('{p.id}')]{p.number} {p.name_}[/]"
             for p in self._neighbours
         ]
-        self.border_title = Content.from_markup(" [$tone-muted]│[/] ".join(tabs))
+
+    @contextmanager
+    def _edge(self, y: int) -> Generator[None]:
+        """Draw nothing but this row of the border meanwhile: Textual draws a widget and all that is
+        in it for another word in its title."""
+        left, top = self.content_offset
+        self._edge_drawn = Region(-left, y - top, self.outer_size.width, 1)
+        try:
+            yield
+        finally:
+            self._edge_drawn = None
+
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        if self._edge_drawn is not None and not regions:
+            regions = (self._edge_drawn,)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
 EmptyText = tuple[tuple[Span, ...], ...]

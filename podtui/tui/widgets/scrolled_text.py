@@ -42,8 +42,8 @@ class ScrolledText(ScrollView, can_focus=True):
                 tooltip="To the last line"),
     ]  # fmt: skip
 
-    match_count: reactive[int] = reactive(0)
-    match_number: reactive[int] = reactive(0)
+    match_count: reactive[int] = reactive(0, repaint=False)
+    match_number: reactive[int] = reactive(0, repaint=False)
     """Which match is the current one, from 1; 0 for none."""
 
     class SearchChanged(Message):
