@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from itertools import accumulate
+
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 from tui_scene import gallery, node, pod, status
 
 from podtui.api.v1 import Container, ResourceRequirements
-from podtui.tui.node.node_gauges import ask_of, gauges, rejections
+from podtui.tui.node.node_gauges import Gauge, ask_of, gauges, rejections
 from podtui.tui.node.node_lines import bar, node_lines
+from podtui.tui.node.node_shares import Share
 from podtui.tui.pods.usage import Usage, requested
 from podtui.tui.widgets.cells import Line, line_width
 
@@ -27,7 +32,7 @@ def test_gauges_add_up_what_active_pods_ask_for() -> None:
     assert pods.requested == sum(ask.active for ask in ASKS) == 7
     assert (cpu.used, pods.used, storage.requested) == (410, None, 0)
     assert cpu.shares[0].name == "web-n1"
-    assert cpu.shares[0].used == 85
+    assert cpu.used_by(cpu.shares[0]) == 85
 
 
 def test_init_containers_count_by_their_largest() -> None:
@@ -55,6 +60,32 @@ def test_a_bar_is_as_long_as_its_shares_and_marks_use() -> None:
     drawn = "".join(span.text for span in spans)
     assert drawn.index("┃") == int(410 * 38 / 3800)
     assert drawn.count("░") == 38 - round(650 * 38 / 3800)
+
+
+@given(
+    st.lists(st.integers(0, 900), max_size=40),
+    st.integers(1, 60),
+    st.integers(0, 6000),
+    st.integers(0, 45),
+)
+def test_a_bar_is_filled_share_by_share(
+    requests: list[int], cells: int, allocatable: int, place: int
+) -> None:
+    requests.sort(reverse=True)
+    shares = tuple(Share(f"{n}", f"{n:03}", ("", ""), r) for n, r in enumerate(requests))
+    totals = tuple(accumulate(requests))
+    gauge = Gauge("cpu", allocatable, allocatable, sum(requests), 0, None, shares, totals, {})
+    expected: list[str] = []
+    total = 0
+    for number, share in enumerate(sorted(shares, key=lambda s: s.key != str(place))):
+        total += share.requested
+        end = min(cells, round(total * cells / max(1, allocatable)))
+        chosen = share.key == str(place)
+        tone = "bar-chosen" if chosen else "bar-one" if number % 2 else "bar-two"
+        expected += [tone] * (end - len(expected))
+    expected += ["bar-free"] * (cells - len(expected))
+    drawn = [span.tone for span in bar(gauge, cells, str(place)) for _ in span.text]
+    assert drawn == expected
 
 
 def test_a_rejected_pod_says_what_is_missing() -> None:

@@ -197,9 +197,9 @@ def cells(row: Row) -> list[str]:
 
 def test_a_pods_share_is_of_what_pods_may_have() -> None:
     web = pod("web", status(), requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
-    row = share_row(web, Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
+    row = share_row(web, ask_of(web), Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
     assert cells(row) == ["web-n1", "1000m", "-", "3000m", "▲75%", "1Gi", "2Gi", "1Mi", "25%", "-"]
-    assert cells(share_row(web, None, {}))[3] == "-"
+    assert cells(share_row(web, ask_of(web), None, {}))[3] == "-"
 
 
 def test_an_image_with_its_age_and_its_users() -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, Pod
+from podtui.tui.node.node_shares import Share, Shares
 from podtui.tui.overview.rows import pod_key, pod_label
 from podtui.tui.pods.pod_status import REJECTED, is_rejected
 from podtui.tui.pods.usage import Usage, amount, is_active, limited, requested
@@ -54,13 +55,6 @@ def ask_of(pod: Pod) -> Ask:
     )
 
 
-class Share(Struct, frozen=True):
-    key: str
-    name: str
-    requested: int
-    used: int | None
-
-
 class Gauge(Struct, frozen=True):
     """One resource, in milli cores, bytes or pods. ``used`` is None where nobody measures it."""
 
@@ -71,6 +65,15 @@ class Gauge(Struct, frozen=True):
     limits: int
     used: int | None
     shares: tuple[Share, ...]
+    """Largest first."""
+    totals: tuple[int, ...]
+    """What each share requests together with all before it."""
+    usage: Mapping[tuple[str, str], Usage]
+    """By namespace and name of the pod."""
+
+    def used_by(self, share: Share) -> int | None:
+        """What one pod uses of it."""
+        return _used(self.usage.get(share.pod), self.resource)
 
     @property
     def reserved(self) -> int:
@@ -102,26 +105,31 @@ def gauges(
     asks: Iterable[Ask],
     usage: Mapping[tuple[str, str], Usage],
     node_use: Usage | None,
+    shares: Shares | None = None,
 ) -> tuple[Gauge, ...]:
-    """One gauge for each of `RESOURCES` that the node has; shares largest first."""
-    active = [ask for ask in asks if ask.active]
+    """One gauge for each of `RESOURCES` that the node has. ``shares`` is what was kept of the last
+    time."""
+    if shares is None:
+        shares = Shares()
+    shares.keep(asks)
     found: list[Gauge] = []
     for resource in RESOURCES:
         if resource not in node.status.capacity:
             continue
         capacity = amount(resource, node.status.capacity[resource])
         allocatable = node.status.allocatable.get(resource)
-        shares = [_share(ask, resource, usage) for ask in active]
-        shares.sort(key=lambda s: (-s.requested, s.name))
+        column = shares.of(resource)
         found.append(
             Gauge(
                 resource,
                 capacity,
                 capacity if allocatable is None else amount(resource, allocatable),
-                sum(share.requested for share in shares),
-                sum(ask.limits.get(resource, 0) for ask in active),
+                column.totals[-1] if column.totals else 0,
+                column.limits,
                 _used(node_use, resource),
-                tuple(shares),
+                column.shares,
+                column.totals,
+                usage,
             )
         )
     return tuple(found)
@@ -131,11 +139,6 @@ def _used(use: Usage | None, resource: str) -> int | None:
     if use is None or resource not in ("cpu", "memory"):
         return None
     return use.cpu if resource == "cpu" else use.memory
-
-
-def _share(ask: Ask, resource: str, usage: Mapping[tuple[str, str], Usage]) -> Share:
-    used = _used(usage.get(ask.name), resource)
-    return Share(ask.key, ask.label, ask.requests[resource], used)
 
 
 def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:

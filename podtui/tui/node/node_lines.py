@@ -6,9 +6,10 @@ really used. Neighbouring shares differ by character too, for screens without co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
-from podtui.tui.node.node_gauges import TITLES, Gauge, Rejection, Share
+from podtui.tui.node.node_gauges import TITLES, Gauge, Rejection
 from podtui.tui.widgets.cells import Line, Span, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 
@@ -84,11 +85,9 @@ def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
     """``cells`` cells of shares, the marker of use among them."""
     whole = max(1, gauge.allocatable)
     marks: list[tuple[str, str]] = []
-    total = 0
-    for number, share in enumerate(_ordered(gauge.shares, chosen)):
-        total += share.requested
+    for number, total, is_chosen in _filling(gauge, cells, chosen):
         end = min(cells, round(total * cells / whole))
-        if share.key == chosen:
+        if is_chosen:
             mark = ("█", "bar-chosen")
         else:
             mark = ("█", "bar-one") if number % 2 else ("▓", "bar-two")
@@ -106,9 +105,28 @@ def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
     return spans
 
 
-def _ordered(shares: Sequence[Share], chosen: str) -> list[Share]:
-    """The chosen pod first, so that its part of the whole is easy to see."""
-    return sorted(shares, key=lambda share: share.key != chosen)
+def _filling(gauge: Gauge, cells: int, chosen: str) -> Iterator[tuple[int, int, bool]]:
+    """Which shares end in another cell than the one before: (number, what they request together,
+    whether it is the chosen pod's), the chosen pod's first, so that it is easy to see. Of a
+    thousand shares in fifty cells most end where another does."""
+    shares, totals, whole = gauge.shares, gauge.totals, max(1, gauge.allocatable)
+    place = next((n for n, share in enumerate(shares) if chosen and share.key == chosen), -1)
+    first = shares[place].requested if place >= 0 else 0
+    if place >= 0:
+        yield 0, first, True
+    filled = min(cells, round(first * cells / whole))
+    # Those before the chosen one stand behind it.
+    for start, stop, moved in ((0, max(0, place), first), (place + 1, len(shares), 0)):
+        at = start
+        while filled < cells:
+            at = bisect_left(totals, (filled + 0.49) * whole / cells - moved, at, stop)
+            while at < stop and round((totals[at] + moved) * cells / whole) <= filled:
+                at += 1
+            if at == stop:
+                break
+            total = totals[at] + moved
+            yield at + (start == 0 and place >= 0), total, False
+            filled = min(cells, round(total * cells / whole))
 
 
 def _figures(gauge: Gauge, width: int) -> Line:
@@ -156,9 +174,9 @@ def _shares(gauges: Sequence[Gauge], width: int, chosen: str) -> list[Line]:
             (
                 Span(sized(share.name, name_width), tone),
                 Span(f"  {_or_dash(cpu, share.requested):>8}"),
-                Span(f" {_or_dash(cpu, share.used):>7}", "soft"),
+                Span(f" {_or_dash(cpu, cpu.used_by(share)):>7}", "soft"),
                 Span(f"   {_or_dash(memory, other.requested):>8}"),
-                Span(f" {_or_dash(memory, other.used):>8}", "soft"),
+                Span(f" {_or_dash(memory, memory.used_by(other)):>8}", "soft"),
             )
         )
     lines.append(())

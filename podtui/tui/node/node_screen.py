@@ -6,6 +6,7 @@ import asyncio
 from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
+from msgspec import Struct
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -21,6 +22,7 @@ from podtui.tui.node.node_gauges import Ask, Gauge, Rejection, ask_of, gauges, r
 from podtui.tui.node.node_history_view import NodeHistoryView
 from podtui.tui.node.node_images import NodeImages
 from podtui.tui.node.node_overview import overview_lines
+from podtui.tui.node.node_shares import Shares
 from podtui.tui.node.node_tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.node.nodes import Books, books_of
 from podtui.tui.node.what_if_view import WhatIfView
@@ -52,6 +54,14 @@ OF_PODS: Final = frozenset(
 """What can be done where a pod is chosen alone."""
 PLOTS: Final = 14
 """Rows left below the overview from which on they show what was used."""
+
+
+class _ShareRow(Struct, frozen=True):
+    """A row of the node's pods, and what it was made of: what the pod asks for and uses, what there
+    is to have, the pod's labels."""
+
+    basis: tuple[Ask, Usage | None, dict[str, int], dict[str, str]]
+    row: Row
 
 
 class NodeScreen(ActingScreen, BackScreen):
@@ -96,7 +106,11 @@ class NodeScreen(ActingScreen, BackScreen):
         self._asks: dict[str, Ask] = {}
         self._uses: dict[str, Usage | None] = {}
         """As far as the model has told of them: new ones of very many pods come in parts."""
-        self._share_rows: dict[str, tuple[Ask, Usage | None, dict[str, int], Row]] = {}
+        self._allocatable: dict[str, int] = {}
+        self._share_rows: dict[str, _ShareRow] = {}
+        self._changed: set[str] = set()
+        """Pods whose rows may say something else than those in the table."""
+        self._shares = Shares()
         self._books: Books | None = None
         self._gauges: tuple[Gauge, ...] = ()
         self._rejections: tuple[Rejection, ...] = ()
@@ -161,9 +175,13 @@ class NodeScreen(ActingScreen, BackScreen):
             if key not in changes.measured:
                 self._asks[key] = ask_of(pod)
             self._uses[key] = model.usage.get((pod.metadata.namespace, pod.metadata.name))
+        self._changed |= changes.pods
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
         if not 0 <= now - self._drawn_at < PAUSE:
             self._draw(now)
+        elif changes.pods and self._books is not None and not self._several:
+            # A few rows with each change are not felt, those of half a second at once are.
+            self._show_rows()
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(lambda: self._draw(self.podtui.now()))
@@ -191,14 +209,15 @@ class NodeScreen(ActingScreen, BackScreen):
         self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
         if books is None:
             return
-        self._gauges = gauges(books.node, books.asks, model.usage, books.use)
+        self._gauges = gauges(books.node, books.asks, model.usage, books.use, self._shares)
         self._rejections = rejections(books.asks, self._gauges)
         allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
-        self.pods.replace(
-            self._share_row(ask, allocatable)
-            for ask in books.asks
-            if ask.active and ask.key in model.pods
-        )
+        if allocatable != self._allocatable or self._several:
+            self._allocatable = allocatable
+            self._changed.clear()
+            self.pods.replace(self._share_row(ask) for ask in books.asks if self._counts(ask))
+        else:
+            self._show_rows()
         refused = {rejection.key: rejection for rejection in self._rejections}
         self.rejected.replace(
             rejected_row(model.pods[key], rejection)
@@ -208,15 +227,32 @@ class NodeScreen(ActingScreen, BackScreen):
         if self._tab == "what-if":
             self.what_if.node_changed(now)
 
-    def _share_row(self, ask: Ask, allocatable: dict[str, int]) -> Row:
-        """Made anew for a pod that changed, or uses other amounts."""
-        use = self._uses.get(ask.key)
+    @property
+    def _several(self) -> bool:
+        """Whether other pods may be meant the next time: those of the node that a pod moved to."""
+        return self.podtui.model.server.capabilities.several_nodes
+
+    def _show_rows(self) -> None:
+        """Show anew what changed of the node's pods."""
+        asks = [(key, self._asks.get(key)) for key in self._changed]
+        self._changed.clear()
+        self.pods.change(
+            [self._share_row(ask) for _, ask in asks if ask is not None and self._counts(ask)],
+            [key for key, ask in asks if ask is None or not self._counts(ask)],
+        )
+
+    def _counts(self, ask: Ask) -> bool:
+        return ask.active and ask.key in self.podtui.model.pods
+
+    def _share_row(self, ask: Ask) -> Row:
+        """Made anew for a pod that asks for something else, or uses other amounts."""
+        pod, use = self.podtui.model.pods[ask.key], self._uses.get(ask.key)
+        basis = ask, use, self._allocatable, pod.metadata.labels
         kept = self._share_rows.get(ask.key)
-        if kept is not None and kept[0] is ask and kept[1:3] == (use, allocatable):
-            return kept[3]
-        row = share_row(self.podtui.model.pods[ask.key], use, allocatable)
-        self._share_rows[ask.key] = ask, use, allocatable, row
-        return row
+        if kept is None or kept.basis != basis:
+            kept = _ShareRow(basis, share_row(pod, ask, use, self._allocatable))
+            self._share_rows[ask.key] = kept
+        return kept.row
 
     def _head(self) -> None:
         node = self._books.node if self._books is not None else None

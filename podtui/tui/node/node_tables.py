@@ -7,9 +7,9 @@ from typing import Final
 
 from podtui.api.images import NodeImage
 from podtui.api.v1 import Pod
-from podtui.tui.node.node_gauges import Rejection
-from podtui.tui.overview.rows import pod_key, pod_label
-from podtui.tui.pods.usage import Usage, limited, requested
+from podtui.tui.node.node_gauges import Ask, Rejection
+from podtui.tui.overview.rows import pod_key
+from podtui.tui.pods.usage import Usage
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Value
 from podtui.tui.widgets.format import epoch, millicores, percent, plural, size
 from podtui.tui.widgets.natural import natural_key
@@ -45,20 +45,20 @@ REJECTED_COLUMNS: Final = (
 _NONE: Final = Cell("-", "muted")
 
 
-def share_row(pod: Pod, use: Usage | None, allocatable: Mapping[str, int]) -> Row:
+def share_row(pod: Pod, ask: Ask, use: Usage | None, allocatable: Mapping[str, int]) -> Row:
     """One pod's part in the node. Shares are of what pods may have, by request or by use, whichever
     is more."""
-    label = pod_label(pod)
+    label = ask.label
     cells = [Cell(label, "name")]
     counts: list[int] = []
     for resource, text in (("cpu", millicores), ("memory", size)):
         used = 0 if use is None else use.cpu if resource == "cpu" else use.memory
-        asked, limit = requested(pod, resource), limited(pod, resource)
+        asked, limit = ask.requests[resource], ask.limits[resource]
         share = 100 * max(asked, used) // max(1, allocatable.get(resource, 0))
         cells += [_amount(text, count) for count in (asked, limit, used)]
         cells.append(_share(share))
         counts += [asked, limit, used, share]
-    storage = requested(pod, "ephemeral-storage")
+    storage = ask.requests["ephemeral-storage"]
     return Row(
         key=pod_key(pod),
         cells=(*cells, _amount(size, storage)),

@@ -18,6 +18,7 @@ from podtui.tui.widgets.tones import LinesView
 
 if TYPE_CHECKING:
     from podtui.tui.node.node_gauges import Ask
+    from podtui.tui.node.node_shares import Shares
 
 PAUSE: Final = 0.5
 """Seconds between two drawings."""
@@ -55,6 +56,7 @@ class NodePane(Pane):
         self._chosen = ""
         self._start_error = ""
         self._asks: dict[str, Ask] = {}
+        self._shares: Shares | None = None
         self._stale = False
         self._drawn_at = 0.0
         self.view = LinesView(id="node-view")
@@ -100,9 +102,11 @@ class NodePane(Pane):
             return
         from podtui.tui.node.node_gauges import gauges, rejections
         from podtui.tui.node.node_lines import node_lines
+        from podtui.tui.node.node_shares import Shares
 
         node = books.node
-        found = gauges(node, books.asks, self._model.usage, books.use)
+        self._shares = self._shares or Shares()
+        found = gauges(node, books.asks, self._model.usage, books.use, self._shares)
         refused = rejections(books.asks, found)
         ready, text = node_state(node)
         width = max(20, self.content_size.width - 3)
