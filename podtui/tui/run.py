@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from podtui.tui.overview.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
+SWITCH_SECONDS = 0.001
+"""After which a thread gives way to another; Python's own 5 ms would be felt twice for each key."""
 TERMINAL_THEME = "podtui-terminal"
 
 
@@ -53,7 +56,7 @@ def run_tui(
         readonly=settings.readOnly,
         check_agent=lambda: start_error(agent, settings.agent_log_path),
         memory=remembered(os.environ),
-        on_painted=collect_garbage,
+        on_painted=settle,
         preferences=preferences_of(resolved, theme=forced),
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
@@ -104,9 +107,14 @@ def run_cluster(
     return app.return_code or 0, app.turn_to
 
 
-def collect_garbage() -> None:
-    """Look for garbage from now on, but not among what there is: that stays to the end, and a look
-    through all of it would hold up a key."""
+def settle() -> None:
+    """Once the first picture is there, let what goes on meanwhile hold up no key.
+
+    One thread reads the keys and another writes what is drawn: they have their turns soon. Garbage
+    is looked for from now on, but not among what there is: that stays to the end, and a look
+    through all of it takes long.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
     take_over()
     gc.enable()

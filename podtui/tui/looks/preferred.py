@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_HELD: Final = 20
 """Alerts that are kept while the terminal is another program's."""
+KEEP_SECONDS: Final = 1.0
+"""Between two looks at which of all pods are still there."""
 
 
 class PreferencesFile(Struct, frozen=True):
@@ -87,6 +89,7 @@ class Preferred:
         self._held: deque[str] = deque(maxlen=MOST_HELD)
         """What is to be written once the terminal is ours again."""
         self._looked = False
+        self._kept_at = 0.0
 
     def start(self) -> None:
         """Put them in force, and follow their file."""
@@ -163,9 +166,10 @@ class Preferred:
             changes = model.everything()
         changed = changes.pods - changes.measured
         pods = [pod for key in changed if (pod := model.pods.get(key)) is not None]
-        if changed:
+        if not 0 <= now - self._kept_at < KEEP_SECONDS:
+            self._kept_at = now
             self._book.keep_pods(model.pods.values(), now)
-        else:
+        if not changed:
             pods = [pod for pod in model.pods.values() if self._book.waits(pod)]
         found = self._book.look_at_pods(pods, now, first=first)
         if changes.node and model.node is not None:

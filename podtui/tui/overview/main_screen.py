@@ -91,6 +91,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         super().__init__()
         self._history = ViewHistory(Place("pods"))
         self._remembering: Timer | None = None
+        self._choosing = False
+        """Whether another row is under the cursor than the panes speak of."""
         self._followed: tuple[str, ...] = ()
         """Keys of the pods whose logs were asked for last."""
 
@@ -212,8 +214,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def _turn_to(self, name: str) -> None:
         self.body.show_view(self.body.view.go(name))
         self.set_focus(self.focus_of(name))
-        self.publish(self.podtui.model.everything() if name == "node" else Changes(),
-                     self.podtui.now())  # fmt: skip
+        self.publish(Changes(), self.podtui.now())
 
     def action_cycle(self, step: int) -> None:
         panes = self.body.view.panes
@@ -310,12 +311,19 @@ class MainScreen(ActingScreen, PromptedScreen):
     # --- the chosen row
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        if message.table is not self.pods.table:
+        if message.table is self.pods.table and not self._choosing:
+            self._choosing = True
+            # First the cursor is drawn: what all panes say of its row takes longer than the key.
+            self.call_after_refresh(self._show_choice)
+
+    def _show_choice(self) -> None:
+        """Say in all panes what there is to say of the row under the cursor."""
+        self._choosing = False
+        if not self.opened:
             return
-        pod = self.pods.pod
         self.pods.explain()
-        self.events.choose(pod)
-        self.node.choose(message.key)
+        self.events.choose(self.pods.pod)
+        self.node.choose(self.pods.table.cursor_key)
         self._follow_choice()
         self.refresh_bindings()
 
@@ -389,15 +397,18 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_logs(self) -> None:
         """The log of the chosen pod, or of all that are marked in one."""
+        self._show_choice()
         self.logs.choose_all(self.chosen_pods(), at_once=True)
         self.action_pane("logs")
 
     def action_previous(self) -> None:
+        self._show_choice()
         self.logs.choose(self.pods.pod, at_once=True)
         self.logs.show_previous()
         self.action_pane("logs")
 
     def action_events(self) -> None:
+        self._show_choice()
         self.events.toggle()
         if self.body.view.lower != "events" and self.body.shares_place:
             self.action_pane("events")

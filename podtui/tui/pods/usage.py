@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ class Usage(Struct, frozen=True):
     memory: int
 
 
+@lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str) -> int:
     """A quantity in the unit of its resource; 0 for one that cannot be read."""
     try:

@@ -25,6 +25,11 @@ class Marks:
     def __contains__(self, row: Row) -> bool:
         return _name(row) in self._seen
 
+    def among(self, rows: Iterable[Row]) -> tuple[Row, ...]:
+        """Those that are marked."""
+        seen = self._seen
+        return tuple([row for row in rows if (row.same or row.key) in seen]) if seen else ()
+
     def toggle(self, row: Row, now: float) -> bool:
         """Whether the row is marked now; one that cannot be acted on never is."""
         if not row.markable:

@@ -7,6 +7,7 @@ under it. Ages run on while nothing else changes (`Table.tick`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -24,6 +25,9 @@ from podtui.tui.widgets.marks import Marks
 from podtui.tui.widgets.row_set import RowSet
 from podtui.tui.widgets.table_lines import gutter, title_spans
 from podtui.tui.widgets.tones import Toned
+
+KEEP: Final = 1.0
+"""Seconds between two looks at which marked rows are still there."""
 
 
 class RowTable(Toned, ScrollView, can_focus=True):
@@ -75,6 +79,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self._same = ""
         self._gone = ""
         self._position = 0
+        self._kept_at = 0.0
         self._fitted: tuple[Fitted, ...] = ()
         self.drawn = DrawnRows(columns)
 
@@ -133,10 +138,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
     @property
     def marked(self) -> tuple[Row, ...]:
         """Rows that are marked and not filtered out, in the order of the table."""
-        if not len(self.marks):
-            return ()
-        return tuple(row for row in map(self.set.rows.__getitem__, self.set.order)
-                     if row in self.marks)  # fmt: skip
+        return self.marks.among(map(self.set.rows.__getitem__, self.set.order))
 
     def column_index(self, key: str) -> int:
         return next(i for i, column in enumerate(self.columns) if column.key == key)
@@ -148,7 +150,9 @@ class RowTable(Toned, ScrollView, can_focus=True):
         """Let time go on: draw the rows in sight whose ages read otherwise now. Whether rows came
         or went, since the filter is about ages."""
         self.now = now
-        self.marks.keep(self.set.rows.values(), now)
+        if not 0 <= now - self._kept_at < KEEP:
+            self._kept_at = now
+            self.marks.keep(self.set.rows.values(), now)
         if self.set.let_time_pass(now):
             self._settle()
             self._resize()

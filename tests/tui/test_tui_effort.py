@@ -1,0 +1,228 @@
+"""How much is done for a key, for a frame of lines and for a change: counted, not timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from test_log_view import LogApp, fill, numbered
+from textual.geometry import Region
+from tui_app import main, running, wait_for
+from tui_scene import full_client, node, pod, status
+
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Changed
+from podtui.tui.logs import log_lines
+from podtui.tui.logs.log_lines import LogLines
+from podtui.tui.node import node_screen
+from podtui.tui.node.node_gauges import ask_of, gauges
+from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.node.node_shares import Shares
+from podtui.tui.overview import pods_pane
+from podtui.tui.pods.usage import Usage
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """What a function was called with first, from now on."""
+    calls: list[Any] = []
+    original = getattr(owner, name)
+
+    def counted(*args: Any, **settings: Any) -> Any:
+        calls.append(args[0] if args else None)
+        return original(*args, **settings)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+# --- the log
+
+
+async def painted(app: LogApp, pilot: Any) -> int:
+    """Rows drawn so far, once there is nothing left to draw."""
+    await pilot.pause(0.05)
+    return app.log_view.repaints
+
+
+async def test_lines_that_come_below_draw_nothing() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.focus()
+        await pilot.press("up")
+        before = await painted(app, pilot)
+        view.write(numbered(500, 100))
+        view._frame()
+        assert view.virtual_size.height == 600
+        assert await painted(app, pilot) == before
+
+
+async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.focus()
+        await pilot.press("up")
+        before = await painted(app, pilot)
+        await pilot.press("up")
+        assert await painted(app, pilot) == before + 2
+
+
+async def test_a_search_draws_the_rows_that_it_marks() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(30_000))
+        before = await painted(app, pilot)
+        view.search("nowhere")
+        assert await painted(app, pilot) == before, "neither the key nor the looking draws"
+        view.search("line 2999[12]")
+        assert await painted(app, pilot) == before + 2
+        view.search("")
+        assert await painted(app, pilot) == before + 4
+
+
+async def test_the_same_search_goes_on_where_it_is() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(30_000))
+        view.search("line 7$")
+        await wait_for(pilot, lambda: view.match_count == 1, "the match far above")
+        view.search("line 7$")
+        view.previous_match()
+        assert view.current == 7
+
+
+def test_a_line_tells_its_level_without_the_others_of_its_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = LogLines()
+    lines.write([b"ERROR it broke", *[b"  at %d" % n for n in range(5)], b"fine", b"  at all"])
+    lines.write([b"INFO line %d" % n for n in range(2000)])
+    looked = counting(monkeypatch, log_lines, "level_of")
+    levels = [lines.level(n) for n in range(12)]
+    assert len(looked) <= 30
+    whole = lines._levels_of(lines.buffer.chunks[0])
+    assert levels == list(whole[:12])
+
+
+@given(st.lists(st.sampled_from([b"ERROR a", b"INFO b", b"plain", b"  goes on"]), min_size=1),
+       st.data())  # fmt: skip
+def test_a_line_has_the_level_that_it_has_among_all(texts: list[bytes], data: Any) -> None:
+    lines, together = LogLines(), LogLines()
+    for text in texts:
+        tag = data.draw(st.sampled_from([0, 1]))
+        lines.add([1], [text], tag)
+        together.add([1], [text], tag)
+    whole = together._levels_of(together.buffer.chunks[0])
+    assert [lines.level(n) for n in range(len(texts))] == list(whole)
+
+
+def test_a_line_at_the_end_of_a_long_trace_has_its_level() -> None:
+    lines = LogLines()
+    lines.write([b"ERROR it broke", *[b"  at %d" % n for n in range(300)]])
+    assert lines.level(300).name == "ERROR"
+
+
+# --- the frame of a pane
+
+
+async def test_a_note_draws_its_row_and_not_the_pane() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        pane = main(app).logs
+        await pilot.pause(0.05)
+        pane._exchange_repaint_regions()
+        pane.set_note("seven matches")
+        width, height = pane.outer_size
+        assert pane._exchange_repaint_regions() == {Region(0, height - 1, width, 1)}
+        await pilot.pause(0.05)
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        assert any("seven matches" in line for line in lines)
+
+
+# --- the node
+
+
+def pods(count: int) -> list[Pod]:
+    return [pod(f"p{n}", status(), requests={"cpu": f"{n}m"}) for n in range(count)]
+
+
+def test_shares_are_sorted_again_once_a_pod_asks_for_something_else() -> None:
+    kept = Shares()
+    asks = [ask_of(one) for one in pods(20)]
+    first = gauges(node(), asks, {}, None, kept)
+    sorts = kept.sorts
+    again = [ask_of(one) for one in pods(20)]
+    assert gauges(node(), again, {}, Usage(1, 1), kept)[0].shares is first[0].shares
+    assert kept.sorts == sorts
+    more = [*again[:-1], ask_of(pod("p19", status(), requests={"cpu": "1"}))]
+    assert gauges(node(), more, {}, None, kept) == gauges(node(), more, {}, None)
+    assert kept.sorts == 2 * sorts
+    assert gauges(node(), more[1:], {}, None, kept) == gauges(node(), more[1:], {}, None)
+
+
+async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(full_client()) as (app, pilot):
+        await pilot.press("4", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        screen = app.screen
+        assert isinstance(screen, NodeScreen)
+        await pilot.press("2")
+        made = counting(monkeypatch, node_screen, "share_row")
+        web = next(one for one in app.model.pods.values() if one.metadata.name == "web-n1")
+        asks = pod("web", status(), requests={"cpu": "300m"}).spec
+        app.model.fold(Pod, Changed((structs.replace(web, spec=asks),)))
+        app._show(app.model.take())
+        app._show(app.model.everything())
+        assert [one.metadata.name for one in made] == ["web-n1"]
+        key = web.metadata.uid
+        assert screen.pods.set.rows[key].cells[1].text == "300m"
+        gone = structs.replace(web, status=structs.replace(web.status, phase="Failed"))
+        app.model.fold(Pod, Changed((gone,)))
+        app._show(app.model.take())
+        assert key not in screen.pods.set.rows
+
+
+async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (app, pilot):
+        made = counting(monkeypatch, pods_pane, "pod_row")
+        await pilot.press("4")
+        assert main(app).active == "node"
+        assert not made
+        lines = main(app).node.view.lines
+        assert any(span.text.startswith("cpu") for line in lines for span in line)
+
+
+# --- the cursor
+
+
+async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        app.simulate_key("j")
+        app.simulate_key("p")
+        await wait_for(pilot, lambda: screen.active == "logs", "the log")
+        await pilot.pause(0.3)
+        target = screen.logs.target
+        assert target is not None
+        assert target.previous
+        assert target.key == table.cursor_key
+
+
+async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        await pilot.pause(0.05)
+        before = table.repaints
+        drawn: list[int] = []
+        monkeypatch.setattr(screen.node, "choose", lambda key: drawn.append(table.repaints))
+        app.simulate_key("j")
+        await wait_for(pilot, lambda: drawn, "what is said of it")
+        assert drawn[0] == before + 2
