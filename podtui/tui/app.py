@@ -347,8 +347,12 @@ class PodtuiApp(InTurn):
             self.notify(self.theme, title="Theme", timeout=2, markup=False)
 
     def action_save_screenshot(self) -> None:
-        path = self.save_screenshot(path=str(Path.cwd()))
-        self.notify(path, title="Saved", markup=False)
+        try:
+            path = self.save_screenshot(path=str(Path.cwd()))
+        except OSError as error:
+            self.notify(str(error), title="Not saved", severity="error", markup=False)
+        else:
+            self.notify(path, title="Saved", markup=False)
 
     def action_aliases(self) -> None:
         from podtui.tui.keys.aliases_screen import AliasesScreen

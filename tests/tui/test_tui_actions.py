@@ -23,7 +23,7 @@ from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
 from podtui.cli import build_parser
 from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
-from podtui.tui.actions import editing, shells
+from podtui.tui.actions import editing, list_screen, shells
 from podtui.tui.actions.forwards_screen import ForwardsScreen
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.manifest_file import write_manifest_file
@@ -385,6 +385,40 @@ async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path)
         await wait_for(pilot, lambda: len(screen.table.set) == 2, "those of one pod")
         await pilot.press("end", "y")
         assert app.clipboard == "docker start abc"
+
+
+async def test_a_slow_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_screen, "SECONDS", 0.05)
+    call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
+
+    async with acting(tmp_path) as (app, pilot, client):
+        asked_for: list[str] = []
+
+        async def slow(uid: str) -> tuple[EngineCall, ...]:
+            asked_for.append(uid)
+            await asyncio.sleep(0.5)
+            return (call,)
+
+        client.engine_calls = slow  # type: ignore[method-assign]
+        await pilot.press("J")
+        await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
+        screen = app.screen
+        assert isinstance(screen, JournalScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "the answer")
+        await wait_for(pilot, lambda: len(asked_for) == 2, "the next question")
+
+
+async def test_a_picture_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with acting(tmp_path) as (app, pilot, _):
+
+        def refuse(path: str) -> str:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(app, "save_screenshot", refuse)
+        await pilot.press("ctrl+x")
+        await told(app, pilot, "Not saved: [Errno 13] Permission denied")
 
 
 async def test_one_deed_at_a_time_asks_its_questions(

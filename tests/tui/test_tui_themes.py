@@ -88,6 +88,26 @@ def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> Non
         assert theme_text.by_library("\n".join(lines)) == found
 
 
+def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Path) -> None:
+    found = load_theme(write(tmp_path, "[" * 200_000))
+    assert (found.theme, found.problems) == (None, ("mine.yaml: longer than 8192 bytes",))
+    found = load_theme(write(tmp_path, "[" * 8000))
+    assert found.theme is None
+    assert found.problems
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    (found,) = load_themes([tmp_path])
+    assert found.problems == (f"{tmp_path}: Permission denied",)
+    assert theme_stamps([tmp_path]) == {}
+
+
 def test_a_map_within_itself_is_a_problem_and_no_more(tmp_path: Path) -> None:
     assert load_theme(write(tmp_path, "colors: &a {primary: *a}")).problems
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.worker import Worker
 
 from podtui.errors import PodtuiError
 from podtui.tui.actions.actions import Actions
@@ -37,6 +38,7 @@ class ListScreen(BackScreen):
     def __init__(self) -> None:
         super().__init__()
         self.table = Table(self.COLUMNS, sort=self.SORT, descending=True, follow_top=True)
+        self._asking: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -51,15 +53,20 @@ class ListScreen(BackScreen):
         super().on_mount()
         self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)
                                  for n, words in enumerate(self.NOTHING))  # fmt: skip
-        self.set_interval(SECONDS, self.ask)
+        self.set_interval(SECONDS, self._look)
         self.ask()
 
     def publish(self, changes: Changes, now: float) -> None:
         self.table.tick(now)
 
+    def _look(self) -> None:
+        # An answer that takes long is waited for: asked anew each time, it would never come.
+        if self._asking is None or self._asking.is_finished:
+            self.ask()
+
     def ask(self) -> None:
-        """Look again what there is to list."""
-        self.run_worker(self._ask, group="list", exclusive=True)
+        """Look again what there is to list, whatever is asked already."""
+        self._asking = self.run_worker(self._ask, group="list", exclusive=True)
 
     async def _ask(self) -> None:
         try:

@@ -56,6 +56,8 @@ GROUPS: Final = {
     "cursor": {"background": "panel", "blurred": "surface"},
     "simulated": {"background": "warning", "foreground": "background"},
 }
+MAX_BYTES: Final = 8192
+"""Of a file: more of them could be nested deeper than YAML's library in C has a stack for."""
 DEFAULT_THEME: Final = "podtui-dark"
 
 
@@ -122,12 +124,25 @@ def log_colors(theme: Theme, values: Mapping[str, str]) -> TerminalTheme:
 
 def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
     """Every ``*.yaml`` and ``*.yml`` of the folders, by folder and name; folders may be missing."""
-    return [load_theme(path) for path in _theme_paths(folders)]
+    found: list[ThemeFile] = []
+    for folder in folders:
+        try:
+            found += map(load_theme, _theme_paths([folder]))
+        except OSError as error:
+            found.append(ThemeFile(folder, None, (f"{folder}: {error.strerror}",)))
+    return found
 
 
 def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
     """What changes when one of the files that `load_themes` reads does, comes or goes."""
-    return {path: stamp_of(path) for path in _theme_paths(folders)}
+    found: dict[Path, Stamp | None] = {}
+    for folder in folders:
+        try:
+            found |= {path: stamp_of(path) for path in _theme_paths([folder])}
+        except OSError:
+            # Told by `load_themes`, once.
+            continue
+    return found
 
 
 def _theme_paths(folders: Iterable[Path]) -> list[Path]:
@@ -144,7 +159,11 @@ def load_theme(path: Path) -> ThemeFile:
     """Never raises for what a file holds."""
     reading = _Reading(path)
     try:
-        node = read(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            return ThemeFile(path, None, (f"{path.name}: longer than {MAX_BYTES} bytes",))
+        node = read(data.decode())
     except (OSError, UnicodeDecodeError) as error:
         return ThemeFile(path, None, (f"{path.name}: {error}",))
     except NotYaml as error:

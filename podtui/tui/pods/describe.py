@@ -132,7 +132,7 @@ def _conditions(pod: Pod, now: float) -> list[Line]:
             (
                 Span(f"{_INDENT}{'✔' if good else '✖'} ", "good" if good else "warning"),
                 Span(f"{clean(condition.type):<26} "),
-                Span(f"{condition.status:<6}", "soft" if good else "warning"),
+                Span(f"{clean(condition.status):<6}", "soft" if good else "warning"),
                 Span(f" {when:<9}", "muted"),
                 Span(f" {text}", "soft"),
             )
