@@ -81,24 +81,31 @@ class Agent:
         raise TimeoutError(f"{count} pods are not all Running")
 
     def cpu_seconds(self) -> float:
-        """CPU that the agent has used so far, to the nanosecond where the kernel says it so."""
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        try:
-            return (
-                sum(int(t.joinpath("schedstat").read_text().split()[0]) for t in tasks.iterdir())
-                / 1e9
-            )
-        except FileNotFoundError:
-            times = psutil.Process(self.process.pid).cpu_times()
-            return times.user + times.system
+        return cpu_seconds(self.process.pid)
 
     def cpu_and_memory(self, seconds: float) -> tuple[float, float]:
-        """(percent of one core over ``seconds``, RSS in MB at their end)."""
-        before, begin = self.cpu_seconds(), time.monotonic()
-        time.sleep(seconds)
-        spent = self.cpu_seconds() - before
-        memory = psutil.Process(self.process.pid).memory_info().rss / 1e6
-        return 100 * spent / (time.monotonic() - begin), memory
+        return cpu_and_memory(self.process.pid, seconds)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU that a process has used so far, to the nanosecond where the kernel says it so."""
+    tasks = Path(f"/proc/{pid}/task")
+    try:
+        return (
+            sum(int(t.joinpath("schedstat").read_text().split()[0]) for t in tasks.iterdir()) / 1e9
+        )
+    except FileNotFoundError:
+        times = psutil.Process(pid).cpu_times()
+        return times.user + times.system
+
+
+def cpu_and_memory(pid: int, seconds: float) -> tuple[float, float]:
+    """(percent of one core over ``seconds``, RSS in MB at their end)."""
+    before, begin = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    spent = cpu_seconds(pid) - before
+    memory = psutil.Process(pid).memory_info().rss / 1e6
+    return 100 * spent / (time.monotonic() - begin), memory
 
 
 @contextlib.contextmanager

@@ -7,9 +7,11 @@ from podtui.api.v1 import (
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
+    Event,
     Node,
     NodeStatus,
     ObjectMeta,
+    ObjectReference,
     Pod,
     PodCondition,
     PodSpec,
@@ -19,8 +21,8 @@ from podtui.api.v1 import (
 SINCE = "2026-01-01T00:00:00Z"
 
 
-def pod(index: int, restarts: int = 0) -> Pod:
-    """A running pod; its restart count is what changes."""
+def pod(index: int, restarts: int = 0, since: str = SINCE) -> Pod:
+    """A pod that runs ``since`` a time; its restart count is what changes."""
     name = f"pod-{index:04d}-bench"
     return Pod(
         apiVersion="v1",
@@ -29,14 +31,14 @@ def pod(index: int, restarts: int = 0) -> Pod:
             name=name,
             namespace="default",
             uid=f"{index:032x}",
-            creationTimestamp=SINCE,
+            creationTimestamp=since,
             resourceVersion=str(restarts),
         ),
         spec=PodSpec(containers=(Container(name="app", image="busybox:1.36"),)),
         status=PodStatus(
             phase="Running",
             podIP=f"10.0.{index // 250}.{index % 250 + 1}",
-            startTime=SINCE,
+            startTime=since,
             conditions=(PodCondition(type="Ready", status="True"),),
             containerStatuses=(
                 ContainerStatus(
@@ -46,11 +48,31 @@ def pod(index: int, restarts: int = 0) -> Pod:
                     ready=True,
                     started=True,
                     restartCount=restarts,
-                    state=ContainerState(running=ContainerStateRunning(startedAt=SINCE)),
+                    state=ContainerState(running=ContainerStateRunning(startedAt=since)),
                 ),
             ),
         ),
     )
+
+
+def started(index: int, since: str = SINCE) -> Event:
+    """That the container of a pod was started."""
+    of = pod(index).metadata
+    return Event(
+        apiVersion="v1",
+        kind="Event",
+        metadata=ObjectMeta(name=f"{of.name}.0", namespace=of.namespace, creationTimestamp=since),
+        involvedObject=ObjectReference(
+            kind="Pod", name=of.name, namespace=of.namespace, uid=of.uid,
+            fieldPath="spec.containers{app}",
+        ),
+        reason="Started",
+        message="Container started",
+        type="Normal",
+        count=1,
+        firstTimestamp=since,
+        lastTimestamp=since,
+    )  # fmt: skip
 
 
 NODE = Node(

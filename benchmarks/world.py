@@ -16,16 +16,17 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 from aiohttp import web
 
-from benchmarks.scripted import NODE, SINCE, pod
+from benchmarks.scripted import NODE, SINCE, pod, started
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
-from podtui.api.v1 import ObjectMeta
+from podtui.api.times import rfc3339
+from podtui.api.v1 import ObjectMeta, Pod
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
 from podtui.runtime.protocol import LogLine, LogOptions
@@ -48,13 +49,15 @@ def line_text(number: int) -> bytes:
 @dataclass(slots=True)
 class World:
     """``changes`` pods a second get another restart count; each log has ``past`` lines and then
-    grows by ``lines`` a second."""
+    grows by ``lines`` a second. Pods began at ``since``, each with an event of then."""
 
     names: list[str]
     changes: int
     lines: int
     past: int
+    since: str = SINCE
     changed: int = 0
+    measured: int = 0
     sent: int = 0
     sessions: Any = None
     _stamped: list[LogLine] = field(default_factory=list[LogLine])
@@ -99,12 +102,17 @@ class World:
         for turn in itertools.count(1):
             due = round((loop.time() - begin) * self.changes)
             while self.changed < due:
-                await store.put("pods", pod(self.changed % len(self.names), restarts=turn))
+                await store.put("pods", self.pod(self.changed % len(self.names), turn))
                 self.changed += 1
             await asyncio.sleep(STEP)
 
+    def pod(self, index: int, restarts: int = 0) -> Pod:
+        return pod(index, restarts, self.since)
+
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
-        turn = self.changed
+        """Others each time."""
+        self.measured += 1
+        turn = self.changed + self.measured
         return tuple(
             PodMetrics(
                 metadata=ObjectMeta(name=name, namespace="default"),
@@ -163,7 +171,8 @@ async def serve(root: Path, world: World) -> None:
     )  # fmt: skip
     await store.put("nodes", NODE)
     for index in range(len(world.names)):
-        await store.put("pods", pod(index))
+        await store.put("pods", world.pod(index))
+        await store.put("events", started(index, world.since))
     routes = [web.get("/bench", world.counts)]
     app = build_app(store, world, version="bench", extra_routes=routes)
     async with serve_unix(app, root / "podtui.sock") as runner, asyncio.TaskGroup() as tasks:
@@ -181,11 +190,14 @@ async def serve(root: Path, world: World) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.world", description=__doc__)
     parser.add_argument("root", type=Path)
-    parser.add_argument("settings", type=json.loads, help='{"pods", "changes", "lines", "past"}')
+    parser.add_argument(
+        "settings", type=json.loads, help='{"pods", "changes", "lines", "past", "age"}'
+    )
     arguments = parser.parse_args()
     settings: dict[str, int] = arguments.settings
     names = [pod(index).metadata.name for index in range(settings["pods"])]
-    world = World(names, settings["changes"], settings["lines"], settings["past"])
+    since = rfc3339(datetime.now(UTC) - timedelta(seconds=settings["age"]))
+    world = World(names, settings["changes"], settings["lines"], settings["past"], since)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(arguments.root, world))
     return 0

@@ -13,6 +13,9 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+YEAR: Final = 365 * 86400.0
 
 
 class _Connection(http.client.HTTPConnection):
@@ -50,11 +53,13 @@ class WorldProcess:
 
 
 @contextlib.contextmanager
-def world(*, pods: int, changes: int = 0, lines: int = 0, past: int = 0) -> Generator[WorldProcess]:
-    """One that answers; it is ended in the end."""
+def world(
+    *, pods: int, changes: int = 0, lines: int = 0, past: int = 0, age: float = YEAR
+) -> Generator[WorldProcess]:
+    """One that answers, with pods ``age`` seconds old; it is ended in the end."""
     with tempfile.TemporaryDirectory(prefix="podtui-bench-") as base:
         root = Path(base)
-        settings = {"pods": pods, "changes": changes, "lines": lines, "past": past}
+        settings = {"pods": pods, "changes": changes, "lines": lines, "past": past, "age": age}
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.world", base, json.dumps(settings)]
         )
