@@ -59,17 +59,26 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
     return name, match[2] if match else event.message, path
 
 
+def _within(volume: Path, *steps: str) -> Path:
+    """A field of a volume; of one that the manifest does not have (any more) there is none."""
+    return (*volume, *steps) if _is_there(volume) else volume
+
+
+def _is_there(field: Path) -> bool:
+    return field[:2] == ("spec", "volumes") and len(field) > 2
+
+
 def _host_path(facts: Facts) -> Found | None:
     mount = _mount(facts)
     match = _TYPE.search(mount[1]) if mount is not None else None
     if mount is None or match is None:
         return None
     words = {"volume": mount[0], "path": match[1], "wanted": match[2]}
-    return Found(words, (*mount[2], "hostPath", "type"))
+    return Found(words, _within(mount[2], "hostPath", "type"))
 
 
 def _made(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is None:
+    if found.field is None or not _is_there(found.field):
         return
     volume = facts.pod.spec.volumes[int(found.field[2])]
     kind = volume.hostPath.type if volume.hostPath is not None else ""
@@ -90,11 +99,11 @@ def _volume_document(facts: Facts) -> Found | None:
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
     field = {"ConfigMap": ("configMap", "name"), "Secret": ("secret", "secretName")}[kind]
     name = match[2].rpartition("/")[2]
-    return Found({"kind": kind, "name": name, "volume": mount[0]}, (*mount[2], *field))
+    return Found({"kind": kind, "name": name, "volume": mount[0]}, _within(mount[2], *field))
 
 
 def _start_without(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is not None:
+    if found.field is not None and _is_there(found.field):
         path = (*found.field[:-1], "optional")
         edits = source.set(path, True, after=str(found.field[-1]))
         yield Fix("Start without it: optional true", edits, "The volume is then empty.")

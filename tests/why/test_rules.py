@@ -198,6 +198,29 @@ STATUS = st.builds(
 )
 
 
+@pytest.mark.parametrize(
+    ("why", "cause"),
+    [
+        ("hostPath type check failed: /x is not a directory", "HostPathKind"),
+        ('configmap "conf" not found', "VolumeDocumentMissing"),
+    ],
+)
+def test_a_volume_that_the_manifest_has_no_more_is_not_mended(why: str, cause: str) -> None:
+    pod, manifest = pod_of(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+        "spec: {containers: [{name: c, image: 'busybox:1'}]}\n"
+    )
+    event = Event(
+        metadata=ObjectMeta(name="e"),
+        involvedObject=ObjectReference(),
+        type="Warning",
+        reason="FailedMount",
+        message=f'MountVolume.SetUp failed for volume "v" : {why}',
+    )
+    said = diagnose(Facts(pod=pod, now=0.0, events=(event,), manifest=manifest, others=(pod,)))
+    assert (said.cause, said.fixes) == (cause, ())
+
+
 @examples(150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     text=st.sampled_from(MANIFESTS),
