@@ -11,12 +11,13 @@ from textual.pilot import Pilot
 from tui_app import bar_text, main, running, wait_for
 
 from podtui.tui.app import PodtuiApp
+from podtui.tui.keys.key_registry import known_bindings
 from podtui.tui.logs.log_view import LogView
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.why.why import Explanations
 from podtui.tui.why.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Line, Span, line_width
-from podtui.tui.widgets.menu import Choice, Menu, choices, menu_lines
+from podtui.tui.widgets.menu import MOVES, MOVING, Choice, Menu, choices, menu_lines
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
@@ -208,3 +209,9 @@ async def test_a_long_text_scrolls() -> None:
 
 def shown_of(table: Table) -> str:
     return "\n".join(table.render_line(y).text for y in range(table.size.height))
+
+
+def test_what_the_menu_leaves_out_is_there() -> None:
+    ids = {known.id for known in known_bindings()}
+    assert ids >= MOVING
+    assert {name.partition(".")[0] for name in ids} >= MOVES

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen, Screen
 from podtui.tui.keys.key_names import UNBOUND
 from podtui.tui.keys.key_registry import group_order, group_title
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of
+from podtui.tui.widgets.choosing import moves
 from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView
 
@@ -113,15 +114,7 @@ class Menu(ModalScreen[Choice | None]):
     """Gives back what was chosen, None where nothing is wanted. One click takes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="menu.up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="menu.down"),
-        Binding("pageup,ctrl+b", "move(-10)", "Page up", show=False, id="menu.page-up",
-                tooltip="Ten up"),
-        Binding("pagedown,ctrl+f", "move(10)", "Page down", show=False, id="menu.page-down",
-                tooltip="Ten down"),
-        Binding("home,g", "move(-1000)", "First", show=False, id="menu.first",
-                tooltip="The first"),
-        Binding("end,G", "move(1000)", "Last", show=False, id="menu.last", tooltip="The last"),
+        *moves("menu"),
         Binding("enter", "choose", "Choose", id="menu.choose", tooltip="Do this"),
         Binding("escape,q,m,f10", "cancel", "Close", id="menu.cancel", tooltip="Do nothing"),
     ]  # fmt: skip

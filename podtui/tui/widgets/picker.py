@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from podtui.tui.widgets.cells import Line, Span, wrap
+from podtui.tui.widgets.choosing import moves
 from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView
 
@@ -22,11 +23,7 @@ class Picker(ModalScreen[int | None]):
     digit takes one of the first nine at once."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="picker.up", tooltip="Up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="picker.down", tooltip="Down"),
-        Binding("home,g", "move(-1000)", "First", show=False, id="picker.first",
-                tooltip="The first"),
-        Binding("end,G", "move(1000)", "Last", show=False, id="picker.last", tooltip="The last"),
+        *moves("picker"),
         Binding("enter", "choose", "Choose", id="picker.choose", tooltip="Take this one"),
         Binding("escape,q", "cancel", "Cancel", id="picker.cancel", tooltip="Take none"),
     ]  # fmt: skip
