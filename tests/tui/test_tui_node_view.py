@@ -95,6 +95,18 @@ def test_plots_fit_their_place(width: int, height: int) -> None:
     assert "█" in whole or "▁" in whole
 
 
+@pytest.mark.parametrize("oldest", [59, 117, 3300])
+@pytest.mark.parametrize(("width", "height"), [(77, 17), (77, 18), (60, 17), (60, 21)])
+def test_all_that_the_agent_kept_fits_with_its_legend(width: int, height: int, oldest: int) -> None:
+    times = tuple(now() - at for at in range(oldest, 0, -10))
+    many = len(times)
+    told = NodeInsight(time=now(), times=times, cpu=(400.0,) * many, memory=(3 << 30,) * many,
+                       pods=(7,) * many, storage=(7.0 * (1 << 30),) * many)  # fmt: skip
+    lines = history_lines(GAUGES, told_past(told), now(), "1h", width, height)
+    assert len(lines) <= height
+    assert "what pods may have" in " ".join(map(text, lines[-2:])).replace("  ", " ")
+
+
 def test_a_node_that_nobody_measures_says_so() -> None:
     assert "Nothing is measured" in text(history_lines(GAUGES, Past(), now(), "1h", 78, 18)[0])
 

@@ -84,18 +84,22 @@ def history_lines(
         ]
     columns = 1 if width < SIDE_BY_SIDE else 2 if width < _FOUR else min(4, len(charts))
     bands = -(-len(charts) // columns)
-    rows = max(_LEAST, min(_MOST, (height - 1) // bands - 1))
     begin = max(now - SPANS[span], past.times[0])
     end = max(now, past.times[-1], begin + _SPACING)
-    lines = grid(charts, width, columns, Frame(begin, end, rows, whole=True))
-    legend = (
-        Span(f" the last {short_duration(end - begin)}", "muted"),
+    legend = _legend(end - begin, span, width, keys=keys)
+    rows = max(_LEAST, min(_MOST, (height - len(legend)) // bands - 1))
+    return grid(charts, width, columns, Frame(begin, end, rows, whole=True)) + legend
+
+
+def _legend(length: float, span: str, width: int, *, keys: bool) -> list[Line]:
+    line = (
+        Span(f" the last {short_duration(length)}", "muted"),
         *((Span(" (", "muted"), Span("[/]", "hint-key"), Span(f" up to {span})", "muted"))
           if keys else ()),
         Span(", now at the right   ", "muted"),
-        Span("━ ", "error"), Span("what pods may have of it", "muted"),
+        Span("━ ", "error"), Span("what pods may have", "muted"),
     )  # fmt: skip
-    return lines + wrap(legend, width, indent=1)
+    return wrap(line, width, indent=1)
 
 
 def _chart(gauge: Gauge, times: Sequence[float], values: Sequence[float | None]) -> Chart:
