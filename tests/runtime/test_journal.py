@@ -133,6 +133,16 @@ async def test_a_session_that_cannot_be_opened_is_a_failure() -> None:
     ]  # fmt: skip
 
 
+async def test_a_call_tells_how_long_it_took() -> None:
+    clock = VirtualClock()
+    journal = Journal(clock)
+    await clock.sleep(5)
+    runtime = journaled(MemoryRuntime(clock=clock, pull_delay=2.5), journal)
+    await runtime.pull_image("other:1")
+    (call,) = journal.calls()
+    assert call.seconds == pytest.approx(2.5, abs=0.01)
+
+
 async def test_a_call_that_is_given_up_is_not_shown_as_done() -> None:
     clock = VirtualClock()
     journal = Journal(clock)

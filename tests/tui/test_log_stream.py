@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 from tui_scene import ended, pod, status
 
 from podtui.api.times import parse_time
+from podtui.api.v1 import ContainerState, ContainerStateWaiting
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.logs import log_stream
@@ -32,6 +34,9 @@ class Script:
             yield batch
         if not self.streams:
             await asyncio.Event().wait()
+
+
+WAITING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 
 
 class Heard:
@@ -64,6 +69,12 @@ async def hear(script: Script, target: LogTarget, count: int) -> Heard:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return heard
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 CUT = "the log was cut while it could not be read"
@@ -128,6 +139,29 @@ async def test_the_log_of_a_container_that_ended_is_asked_for_once() -> None:
     await asyncio.sleep(0.05)
     task.cancel()
     assert len(script.queries) == 1
+
+
+@pytest.mark.parametrize("vanished", [False, True])
+@pytest.mark.parametrize("first", [True, False], ids=["lines before", "no line before"])
+async def test_the_next_instance_goes_on_below_a_rule(first: bool, vanished: bool) -> None:
+    """Where something of the one before is shown; what is not there is not missing then."""
+    before = [line(1, "a")] if first else []
+    asked = [()] if vanished else []
+    script, heard = Script((before,), *asked, ([line(40, "b")],)), Heard()
+    over = pod("web", status(state=ended(2, seconds=1)))
+    stream = LogStream(script, TARGET, 0, heard, over)  # type: ignore[arg-type]
+    task = asyncio.get_running_loop().create_task(stream.run())
+    await until(lambda: "The log is empty." in heard.states or heard.states[-1:] == [""])
+    if vanished:
+        stream.publish(pod("web", structs.replace(status(), containerID="", state=WAITING)))
+        await asyncio.sleep(0.01)
+    stream.publish(pod("web", status(restarts=1, last=ended(2, seconds=1))))
+    await until(lambda: heard.said[-1:] == ["b"])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    rules = [said for said in heard.said if said.startswith("RULE app ended with exit code 2")]
+    assert len(rules) == first
+    assert heard.said == [*(["a"] * first), *rules, "b"]
 
 
 @pytest.mark.compares("logs-follow")

@@ -112,7 +112,8 @@ class LogStream:
             if self._instance != seen and self._restarted(seen):
                 same = False
                 self._remark(RULE, describe_end(self.target.container, self._status()))
-            seen = self._instance
+            # One that is gone has no id until the next is there.
+            seen = self._instance if _id_of(self._instance) else seen
 
     async def _read(self) -> None:
         target = self.target
@@ -147,7 +148,7 @@ class LogStream:
         self._say("", quiet=False)
 
     def _restarted(self, seen: str) -> bool:
-        before, now = seen.partition(" ")[0], self._instance.partition(" ")[0]
+        before, now = _id_of(seen), _id_of(self._instance)
         return bool(before and now and before != now and self._any)
 
     def _runs(self) -> bool:
@@ -162,3 +163,8 @@ class LogStream:
 
     def _say(self, state: str, *, quiet: bool) -> None:
         self._sink.take_state(self._source, state, quiet=quiet)
+
+
+def _id_of(instance: str) -> str:
+    """The container's of what `podtui.tui.logs.log_target.instance` gave."""
+    return instance.partition(" ")[0]
