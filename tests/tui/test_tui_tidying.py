@@ -7,7 +7,18 @@ import gc
 import pytest
 from tui_app import running
 
-from podtui.tui.tidying import DUE, NEVER, OVERDUE, QUIET, Tidying, is_due, take_over
+from podtui.tui.tidying import (
+    AGAIN,
+    DUE,
+    MIDDLE,
+    NEVER,
+    OVERDUE,
+    PAUSE,
+    QUIET,
+    Tidying,
+    is_due,
+    take_over,
+)
 
 
 def test_it_waits_for_a_quiet_moment_but_not_for_ever() -> None:
@@ -21,7 +32,7 @@ def test_python_looks_at_what_is_young_alone() -> None:
     before = gc.get_threshold()
     try:
         take_over()
-        assert gc.get_threshold() == (*before[:2], NEVER)
+        assert gc.get_threshold() == (before[0], MIDDLE, NEVER)
     finally:
         gc.set_threshold(*before)
 
@@ -30,7 +41,8 @@ def test_looks_are_counted_from_the_last_one(monkeypatch: pytest.MonkeyPatch) ->
     at = 100.0
     looked: list[str] = []
     monkeypatch.setattr(gc, "get_count", lambda: (0, 0, DUE))
-    monkeypatch.setattr(gc, "collect", lambda: looked.append("all"))
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: looked.append(name))
     tidying = Tidying(lambda: at)
     assert not tidying.look()
     at += QUIET
@@ -38,7 +50,29 @@ def test_looks_are_counted_from_the_last_one(monkeypatch: pytest.MonkeyPatch) ->
     assert not tidying.look()
     at += QUIET
     assert tidying.look()
-    assert looked == ["all"]
+    assert looked == ["collect", "freeze"]
+
+
+def test_what_was_looked_at_is_looked_at_again_in_a_long_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = 100.0
+    looked: list[str] = []
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, DUE))
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: looked.append(name))
+    tidying = Tidying(lambda: at)
+    at += AGAIN
+    tidying.touched()
+    at += PAUSE / 2
+    assert tidying.look()
+    assert looked == ["collect", "freeze"], "somebody was here a moment ago"
+    at += PAUSE / 2
+    assert tidying.look()
+    assert looked[2:] == ["unfreeze", "collect", "freeze"]
+    at += PAUSE
+    assert tidying.look()
+    assert looked[5:] == ["collect", "freeze"], "it is not so long ago"
 
 
 async def test_keys_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
