@@ -89,6 +89,12 @@ def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
     assert "━" not in beyond
 
 
+def test_no_line_hides_all_of_a_value() -> None:
+    low = Level(30, "╌", "key")
+    rows = text(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
+    assert rows[1] == "▃▆╌"
+
+
 TIMES = tuple(AT - 590 + 10 * n for n in range(60))
 
 

@@ -89,7 +89,8 @@ def plot(
             if value and floor == 0:
                 filled = max(filled, 0.125)
             cell = _EIGHTHS[max(0, min(8, round(filled * 8)))]
-            if level is not None and cell != "█":
+            # In the lowest row a line would hide all that there is of a value.
+            if level is not None and cell != "█" and not (value and floor == 0):
                 _append(spans, level.mark, level.tone)
             else:
                 _append(spans, cell, tone)
