@@ -17,6 +17,7 @@ from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest
 from podtui.tui.actions.manifest_file import ManifestChanged
 from podtui.tui.model import Model
+from podtui.tui.why import why_screen
 from podtui.tui.why.why import Explanations, explain_pod, facts_of
 from podtui.tui.why.why_follow import Applied, apply_fix, progress
 from podtui.tui.why.why_lines import WhyView, diff_rows, excerpt, why_lines
@@ -267,6 +268,28 @@ async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
         await wait_for(pilot, lambda: "it helped" in shown(), "the pod is well")
         await pilot.press("escape")
         assert app.screen is main(app)
+
+
+async def test_a_log_that_failed_is_asked_for_again_and_its_lines_are_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(why_screen, "AGAIN_SECONDS", 0.05)
+    client: FakeClient = full_client()
+    client.log_errors["app"] = "the engine does not answer"
+    client.log_lines["app"] = [b"2026-11-21T12:00:00Z panic: " + b"x" * 1_000_000]
+    async with running(client, (120, 36)) as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await pilot.press("X")
+
+        def shown() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
+        await wait_for(pilot, lambda: "engine does not answer" in shown(), "why there is none")
+        del client.log_errors["app"]
+        await wait_for(pilot, lambda: "panic:" in shown(), "the log")
+        assert "x…" in shown()
+        assert shown().count("x") < 1100
 
 
 def test_the_scene_is_what_the_rules_say_of_it() -> None:

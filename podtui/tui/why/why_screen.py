@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import ClassVar
@@ -29,6 +30,12 @@ from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
 from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
+LONGEST_LINE = 1000
+"""Bytes of one of them: what is said stands at its beginning, and is looked at with each change."""
+LOG_SECONDS = 10.0
+"""How long the last lines are waited for."""
+AGAIN_SECONDS = 5.0
+"""After a failure, until they are asked for again."""
 
 
 class WhyScreen(ActingScreen, BackScreen):
@@ -167,13 +174,24 @@ class WhyScreen(ActingScreen, BackScreen):
         lines: list[str] = []
         try:
             meta = pod.metadata
-            async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
-                lines += (line.decode(errors="replace") for line in batch)
+            async with asyncio.timeout(LOG_SECONDS):
+                async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
+                    lines += map(_shortened, batch)
         except PodtuiError as error:
-            self._log_problem = f"no log: {error}"
+            self._no_log(str(error))
+        except TimeoutError:
+            self._no_log(f"no answer in {LOG_SECONDS:.0f} s")
         else:
             self._log_problem = ""
             self._logs = {query.container: tuple(lines[-LOG_LINES:])}
+        self._draw(self.podtui.now())
+
+    def _no_log(self, why: str) -> None:
+        self._log_problem = f"no log: {why}"
+        self.set_timer(AGAIN_SECONDS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._log_of = ()
         self._draw(self.podtui.now())
 
     # --- the fix
@@ -207,3 +225,8 @@ class WhyScreen(ActingScreen, BackScreen):
             self._draw(self.podtui.now())
 
         self.actions.start("Fix", apply)
+
+
+def _shortened(line: bytes) -> str:
+    more = "…" if len(line) > LONGEST_LINE else ""
+    return line[:LONGEST_LINE].decode(errors="replace") + more
