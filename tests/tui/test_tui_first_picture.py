@@ -17,7 +17,7 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.tui.later import MODULES
 
 START = """\
-import json, os, sys
+import os, sys
 from podtui import cli
 from podtui.tui import run
 
@@ -26,11 +26,13 @@ def told():
     classes = [f"{name}.{key}" for name in ours for key, one in vars(sys.modules[name]).items()
                if "__dataclass_fields__" in getattr(one, "__dict__", ()) and one.__module__ == name]
     others = sorted({name.partition(".")[0] for name in sys.modules})
+    import json
     with open(sys.argv.pop(), "w") as file:
         json.dump({"ours": ours, "classes": classes, "others": others}, file)
     os._exit(0)
 
-run.collect_garbage = told
+assert callable(run.settle)
+run.settle = told
 sys.exit(cli.main(sys.argv[1:-1]))
 """
 """Ends where the screen tells that the first picture is painted."""
@@ -38,7 +40,7 @@ SIZE = (36, 120)
 PATIENCE = 60
 """Seconds without a change."""
 
-HEAVY = {"aiohttp", "docker", "multidict", "watchfiles", "yaml", "yarl"}
+HEAVY = {"aiohttp", "docker", "json", "multidict", "watchfiles", "yaml", "yarl"}
 DATACLASSES = {"podtui.api.quantity.Quantity"}
 """Those that stay though each takes half a millisecond to make; `msgspec.Struct` takes none."""
 ROOMS = {
@@ -61,7 +63,7 @@ ROOMS = {
         log_stream log_tags log_target log_time log_view logs_pane
         """,
     "podtui.tui.looks": "alerts file_changes notifier preferences preferred theme_text themes",
-    "podtui.tui.node": "node_gauges node_history nodes",
+    "podtui.tui.node": "node_gauges node_history node_shares nodes",
     "podtui.tui.overview": """
         arrangement chrome events_pane layout main_screen node_pane offers pods_pane
         prompted_screen pulls rows screen_memory totals view_history waiting

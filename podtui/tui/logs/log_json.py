@@ -1,8 +1,10 @@
-"""A JSON line laid out over rows, for reading."""
+"""A JSON line laid out over rows, for reading.
+
+JSON's library is imported where it is used: the first picture waits for this module.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -24,6 +26,8 @@ def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
     if not text.endswith((b"}", b"]")):
         return None
     start = text.find(b"{") if text.endswith(b"}") else 0
+    import json
+
     try:
         value = json.loads(text[start:]) if start >= 0 else None
     except (ValueError, RecursionError):
@@ -67,6 +71,8 @@ def pretty(line: bytes) -> list[JsonRow]:
 
 
 def _rows(value: Any, margin: str, key: JsonRow, comma: str = "") -> Iterator[JsonRow]:
+    import json
+
     head: JsonRow = ((margin, ""), *key)
     if not isinstance(value, (dict, list)) or not value:
         yield (*head, _scalar(value), (comma, ""))
@@ -86,6 +92,8 @@ def _rows(value: Any, margin: str, key: JsonRow, comma: str = "") -> Iterator[Js
 
 
 def _scalar(value: Any) -> Piece:
+    import json
+
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
         return text, "string"
