@@ -30,7 +30,7 @@ from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
 from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
-LONGEST_LINE = 1000
+LONGEST_LINE = 500
 """Bytes of one of them: what is said stands at its beginning, and is looked at with each change."""
 LOG_SECONDS = 10.0
 """How long the last lines are waited for."""
