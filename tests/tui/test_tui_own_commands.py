@@ -256,7 +256,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.compares("plugins", "hotkeys", "reload")
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podtui.tui.looks.preferred.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):
