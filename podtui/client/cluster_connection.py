@@ -6,8 +6,8 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -25,6 +25,9 @@ ANSWER_SECONDS: Final = 32.0
 """client-go's for discovery; a page of 500 pods from afar wants some of it."""
 CONNECT_SECONDS: Final = 15.0
 """Clusters are far away, and a first packet that is lost costs a second, a second one three."""
+PING_SECONDS: Final = 20.0
+"""Proxies and balancers between cut off sessions in which nobody says anything, many after a
+minute. Nobody waits for the answers: one who does not read on does not see them either."""
 TRIES: Final = 5
 LONGEST_WAIT: Final = 10.0
 """Of a server that wants to be left alone; who waits longer is told."""
@@ -159,6 +162,23 @@ class ClusterConnection(Connection):
             if error.code not in NO_UPGRADE:
                 raise
             raise ApiError(error.code, error.reason, f"{error}{UPGRADE_WORDS}") from error
+
+    @asynccontextmanager
+    async def _kept(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[None]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                pings = group.create_task(self._ping(socket), name="pings")
+                yield
+                pings.cancel()
+        except ExceptionGroup as errors:
+            # The pings raise nothing: it is the session's own.
+            raise errors.exceptions[0] from errors
+
+    async def _ping(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        with suppress(ConnectionError):
+            while not socket.closed:
+                await self._clock.sleep(PING_SECONDS)
+                await socket.ping()
 
     def _words(self, error: Exception) -> str:
         return cluster_words(error, self._where)

@@ -11,7 +11,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,9 +181,14 @@ class Connection:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AgentUnavailable(self._words(error)) from error
         try:
-            yield socket
+            async with self._kept(socket):
+                yield socket
         finally:
             await socket.close()
+
+    def _kept(self, socket: aiohttp.ClientWebSocketResponse) -> AbstractAsyncContextManager[None]:
+        """What a WebSocket needs in order not to be cut off while nothing is said."""
+        return nullcontext()
 
     async def _upgrade(
         self, path: str, params: Sequence[tuple[str, str]], protocols: Sequence[str]

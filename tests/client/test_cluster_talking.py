@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from aiohttp import WSMsgType, web
 from cluster_server import Authority, FakeCluster, Handler, Moods, listen_tls
 from contract.bench import until
 from session_world import SessionWorld, docker, memory, session_world
@@ -16,7 +16,9 @@ from session_world import SessionWorld, docker, memory, session_world
 from podtui.api import channels
 from podtui.api.spdy import Frame, Ping, Spdy
 from podtui.client.cluster import ClusterClient
+from podtui.client.cluster_connection import PING_SECONDS
 from podtui.client.talking import ExecQuery
+from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
 
@@ -129,7 +131,9 @@ async def socket_server(
 
 
 @asynccontextmanager
-async def websocket_server(folder: Path, handler: Handler) -> AsyncIterator[ClusterClient]:
+async def websocket_server(
+    folder: Path, handler: Handler, clock: Clock | None = None
+) -> AsyncIterator[ClusterClient]:
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", handler)
     runner = web.AppRunner(app)
@@ -140,7 +144,7 @@ async def websocket_server(folder: Path, handler: Handler) -> AsyncIterator[Clus
         f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), Moods(), None, folder
     )  # type: ignore[arg-type]
     path = straw.kubeconfig({}, **{"certificate-authority-data": None})
-    client = ClusterClient(choose(load(path, {})))
+    client = ClusterClient(choose(load(path, {})), clock=clock)
     try:
         yield client
     finally:
@@ -157,6 +161,42 @@ async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> No
     ):
         assert [piece async for piece in session.output()] == [("stdout", b"hello")]
         assert session.exit_code() == 0
+
+
+class Hasty(SystemClock):
+    async def sleep(self, seconds: float) -> None:
+        assert seconds == PING_SECONDS
+        await super().sleep(0.01)
+
+
+async def test_a_session_in_which_nobody_speaks_is_not_cut_off(tmp_path: Path) -> None:
+    heard: list[WSMsgType] = []
+
+    async def joined(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=(channels.V5,), autoping=False)
+        await socket.prepare(request)
+        while len(heard) < 2:
+            heard.append((await socket.receive()).type)
+        await socket.send_bytes(b'\x03{"status": "Success"}')
+        await socket.receive()
+        return socket
+
+    async with (
+        asyncio.timeout(20),
+        websocket_server(tmp_path, joined, clock=Hasty()) as client,
+        client.exec(NS, "web", ExecQuery(command=("true",))) as session,
+    ):
+        assert [piece async for piece in session.output()] == []
+        assert session.exit_code() == 0
+    assert heard == [WSMsgType.PING] * 2
+
+
+async def test_errors_of_a_session_stay_as_they_are(tmp_path: Path) -> None:
+    async with asyncio.timeout(20), socket_server(tmp_path, channels.V5) as client:
+        for error in (KeyError("mine"), ApiError(500, "X", "mine")):
+            with pytest.raises(type(error), match="mine"):
+                async with client.exec(NS, "web", ExecQuery(command=("true",))):
+                    raise error
 
 
 async def test_a_forward_answers_the_pings_of_kubelets(tmp_path: Path) -> None:
