@@ -147,3 +147,18 @@ async def test_a_container_that_would_not_come_back_is_let_be() -> None:
             await world.kubelet.requests.restart("default", "no")
         await world.sleep(5)
         assert len(world.running_containers(UID)) == 1
+
+
+async def test_an_init_container_at_work_is_let_be() -> None:
+    """It would not be run once more for the asking: the pod gets to where it was going."""
+    world = World()
+    world.behaviours["i"] = Behaviour(exit_after=20.0)
+    async with world.running():
+        world.add(pod("web-n1", "", container("c"), init=(sidecar("s"), container("i"))))
+        await world.until(world.runs(UID, 2))
+        (working,) = world.containers(UID, "i")
+        await world.kubelet.requests.restart("default", "web-n1")
+        await world.until(lambda: bool(world.containers(UID, "c")), 60)
+        await world.until(world.runs(UID, 2))
+        assert [one.id for one in world.containers(UID, "i")] == [working.id]
+        assert await counts(world) == {"s": 1, "i": 0, "c": 0}
