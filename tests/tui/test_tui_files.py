@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from datetime import UTC, datetime, timedelta
@@ -70,6 +71,42 @@ def test_a_new_file_takes_nobodys_place(web: Path) -> None:
     assert new.read_bytes() == b"two"
     assert not stat.S_IMODE(new.stat().st_mode) & 0o111
     assert names(web.parent) == ["new.yaml", "web.yaml"]
+
+
+def test_a_new_file_has_the_mode_that_the_user_wants(
+    web: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(mask: int) -> int:
+        pytest.fail("other threads make files meanwhile")
+
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", refuse)
+            write_manifest_file(web.with_name("new.yaml"), b"two", expected=None)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(web.with_name("new.yaml").stat().st_mode) == 0o640
+
+
+def test_files_come_and_come_back_where_there_are_no_links(
+    web: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*paths: Path, follow_symlinks: bool) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    thrown = throw_away(web, MOMENT)
+    write_manifest_file(web, b"two", expected=None)
+    with pytest.raises(ManifestFileError, match=r"there is another web\.yaml by now"):
+        bring_back(thrown)
+    with pytest.raises(ManifestChanged, match=r"there is a web\.yaml already"):
+        write_manifest_file(web, b"three", expected=None)
+    assert web.read_bytes() == b"two"
+    web.unlink()
+    bring_back(thrown)
+    assert web.read_bytes() == b"one"
+    assert names(web.parent) == [TRASH, "web.yaml"]
 
 
 def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:

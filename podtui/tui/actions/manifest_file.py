@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from podtui.errors import PodtuiError
 
 MAX_BYTES = 10 * 1024 * 1024
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""Of a file system that has no links, or a kernel that lets nobody link another user's files."""
 
 
 class ManifestFileError(PodtuiError):
@@ -44,16 +48,18 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
     try:
         kept = None if expected is None else os.stat(target)
         # The name says to the folder's reader that somebody has the manifest in hand.
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        handle = os.open(name, _NEW, 0o666 if kept is None else 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-                _dress(file.fileno(), kept)
+                if kept is not None:
+                    _dress(file.fileno(), kept)
                 file.flush()
                 os.fsync(file.fileno())
             _refuse_changed(target, expected)
             if expected is None:
-                os.link(name, target)
+                put_new(name, target)
             else:
                 os.rename(name, target)
         finally:
@@ -67,12 +73,22 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
         raise ManifestFileError(f"{path.name} cannot be written: {error.strerror}") from error
 
 
-def _dress(handle: int, kept: os.stat_result | None) -> None:
-    if kept is None:
-        umask = os.umask(0)
-        os.umask(umask)
-        os.fchmod(handle, 0o666 & ~umask)
-        return
+def put_new(source: Path, target: Path) -> None:
+    """Move a file to a place where none is. Raises OSError, `FileExistsError` among them."""
+    try:
+        # A link and not a rename: that would take the place of what is there.
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        os.rename(source, target)
+    else:
+        os.unlink(source)
+
+
+def _dress(handle: int, kept: os.stat_result) -> None:
     mine = os.fstat(handle)
     if (mine.st_uid, mine.st_gid) != (kept.st_uid, kept.st_gid):
         os.fchown(handle, kept.st_uid, kept.st_gid)

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.tui.actions.manifest_file import ManifestFileError
+from podtui.tui.actions.manifest_file import ManifestFileError, put_new
 
 TRASH: Final = ".trash"
 _STAMP: Final = "%Y%m%dT%H%M%S.%fZ"
@@ -50,9 +50,7 @@ def bring_back(trashed: Trashed) -> None:
     """Move a file from the trash to where it was. Raises `ManifestFileError`, also where there is
     another file of its name by now."""
     try:
-        # A link and not a rename: that would take the place of what is there.
-        os.link(trashed.path, trashed.origin, follow_symlinks=False)
-        os.unlink(trashed.path)
+        put_new(trashed.path, trashed.origin)
     except FileExistsError as error:
         raise ManifestFileError(f"there is another {trashed.origin.name} by now") from error
     except FileNotFoundError as error:
