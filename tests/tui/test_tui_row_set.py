@@ -90,3 +90,14 @@ def test_faults_only() -> None:
     assert rows.is_filtered
     assert rows.apply([replace(good, fault=True)]).moved
     assert rows.order == ["a", "b"]
+
+
+def test_cells_that_were_hidden_are_measured_when_their_row_is_shown() -> None:
+    rows = RowSet(COLUMNS, 0)
+    rows.apply([row("a"), row("b-with-a-long-name")])
+    rows.filter_by(parse_filter("!long", COLUMNS))
+    assert rows.natural[0] < len("b-with-a-long-name")
+    hidden = rows.rows["b-with-a-long-name"]
+    rows.apply([replace(hidden, search="b")])
+    assert "b-with-a-long-name" in rows.index
+    assert rows.natural[0] >= len("b-with-a-long-name")

@@ -12,6 +12,7 @@ The names with an underscore are Textual's own: it has no other place to say how
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -170,7 +171,10 @@ def _piece(found: Seen, line: Strip) -> Printed:
 
 def _is_even(line: Strip) -> bool:
     """Whether each letter takes one cell."""
-    return all(
-        segment.text.isascii() or all(width_of(letter) == 1 for letter in segment.text)
-        for segment in line
-    )
+    return all(segment.text.isascii() or _is_narrow(segment.text) for segment in line)
+
+
+@lru_cache(maxsize=4096)
+def _is_narrow(text: str) -> bool:
+    """The same signs and words stand in many lines."""
+    return all(width_of(letter) == 1 for letter in text)

@@ -61,8 +61,10 @@ class RowSet:
             if before is row or before == row:
                 continue
             self.rows[row.key] = row
-            resized |= self._measure(row)
             shown = row.key in self.index
+            # What was hidden, or came because time went on, was never measured.
+            measured = before is not None and shown and not self.filter.timed
+            resized |= self._measure(row, before.cells if before and measured else ())
             if shown != self.wants(row):
                 moved = True
             elif shown:
@@ -87,7 +89,7 @@ class RowSet:
         self.short = [0] * len(self.columns)
         for row in self.rows.values():
             if self.wants(row):
-                self._measure(row)
+                self._measure(row, ())
         self._arrange()
 
     @property
@@ -121,11 +123,14 @@ class RowSet:
         self.order = [row.key for row in shown]
         self.index = {key: position for position, key in enumerate(self.order)}
 
-    def _measure(self, row: Row) -> bool:
-        """Widths only grow between filters: columns that breathe with every change tire the eye."""
+    def _measure(self, row: Row, before: Sequence[Cell]) -> bool:
+        """Widths only grow between filters: columns that breathe with every change tire the eye. So
+        cells that were there ``before`` are not looked at again."""
         grew = False
         last = row.tail_from if row.tail is not None else len(row.cells)
         for position, cell in enumerate(row.cells[:last]):
+            if position < len(before) and cell is before[position]:
+                continue
             short = width_of(cell.text)
             natural = short + _age_room(cell)
             if cell.since is not None and not cell.text:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from math import inf
 
 from podtui.api.times import short_duration_until
@@ -73,16 +72,14 @@ def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
     equal."""
     if before == after:
         return None
-    ends = list(accumulate(width_of(span.text) for span in after))
     if len(before) != len(after):
-        return 0, max(line_width(before), ends[-1] if ends else 0)
+        return 0, max(line_width(before), line_width(after))
     differ = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     first, last = differ[0], differ[-1]
     if any(width_of(before[n].text) != width_of(after[n].text) for n in differ):
         last = len(after) - 1
-    return ends[first] - width_of(after[first].text), max(
-        ends[last], line_width(before[: last + 1])
-    )
+    start, behind = line_width(after[:first]), slice(first, last + 1)
+    return start, start + max(line_width(before[behind]), line_width(after[behind]))
 
 
 def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
