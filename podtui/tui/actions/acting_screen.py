@@ -201,7 +201,10 @@ class ActingScreen(LiveScreen):
             self.actions.start("Restart", restart)
 
     async def _retry(self, pod: Pod) -> None:
+        from podtui.tui.actions.restarting import note
+
         await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
+        note(self.actions, pod, "retry")
         self.actions.tell("Admitted afresh.", title=pod_label(pod))
 
     def action_shell(self) -> None:

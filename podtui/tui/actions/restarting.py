@@ -30,7 +30,7 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
             done.append(pod)
-            _note(actions, pod)
+            note(actions, pod, "restart")
     if failed:
         actions.tell("\n".join(failed), title="Not restarted", severity="error")
     if done:
@@ -42,18 +42,18 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
 async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
     """Restart one container of a pod; it comes back by itself. Raises `ApiError`."""
     await actions.client.restart(pod.metadata.namespace, pod.metadata.name, container)
-    _note(actions, pod, container)
+    note(actions, pod, "restart", container)
     actions.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
 
 
-def _note(actions: Actions, pod: Pod, container: str = "") -> None:
-    """As a line for the agent's socket: kubectl has no word for it."""
+def note(actions: Actions, pod: Pod, verb: str, container: str = "") -> None:
+    """In the journal, as a line for the agent's socket: kubectl has no word for it."""
     meta = pod.metadata
-    path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/restart"
+    path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"
     query = f"?container={container}" if container else ""
     socket = actions.client.target.removeprefix("unix:")
     words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
-    actions.did("restart", words, meta.name)
+    actions.did(verb, words, meta.name)
 
 
 def starts_over(pod: Pod) -> bool:
