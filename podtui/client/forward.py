@@ -25,6 +25,7 @@ _PIECE: Final = 32 * 1024
 _ERROR: Final = 1
 _DATA: Final = 3
 _LONGEST_PROBLEM: Final = 4096
+_REST_SECONDS: Final = 0.5
 
 
 def listen(local_port: int) -> socket.socket:
@@ -69,11 +70,11 @@ class Forward:
         self._listener.close()
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.TaskGroup() as group:
-                while True:
-                    caller, _ = await loop.sock_accept(self._listener)
+                while self._listener.fileno() >= 0:
+                    if (caller := await self._caller()) is None:
+                        continue
                     if self.connections >= MOST_CONNECTIONS:
                         self.problem = f"more than {MOST_CONNECTIONS} connections at once"
                         caller.close()
@@ -83,6 +84,16 @@ class Forward:
                     group.create_task(self._serve(caller), name=f"forward {self.local_port}")
         finally:
             self.close()
+
+    async def _caller(self) -> socket.socket | None:
+        """The next one; None, after a rest, where none can be taken now: too many files are open,
+        and those of other connections will be closed."""
+        try:
+            return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
+        except OSError as error:
+            self.problem = f"cannot take a connection: {error.strerror or error}"
+            await asyncio.sleep(_REST_SECONDS)
+            return None
 
     async def _serve(self, caller: socket.socket) -> None:
         """One connection to its end. What goes wrong is kept in ``problem``."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
+
 from podtui.api.spdy import Spdy
+from podtui.client import forward as module
 from podtui.client.connection import Connection
 from podtui.client.forward import Forward, listen
 
@@ -37,6 +42,36 @@ class _Leaving:
         await asyncio.sleep(0)
         yield _Message(self._spdy.data(1, b"error forwarding port 80: refused"))
         yield _Message(self._spdy.data(1, b"", fin=True))
+
+
+async def test_it_goes_on_where_a_connection_cannot_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forward = Forward(Connection("http://x", cast("Any", None)), "default", "web", 80, listen(0))
+    loop = asyncio.get_running_loop()
+    accept, failures = loop.sock_accept, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+    async def scarce(listener: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return await accept(listener)
+
+    async def serve(caller: socket.socket) -> None:
+        problems.append(forward.problem)
+        forward.connections -= 1
+        caller.close()
+
+    problems: list[str] = []
+    monkeypatch.setattr(loop, "sock_accept", scarce)
+    monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
+    monkeypatch.setattr(forward, "_serve", serve)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        task = group.create_task(forward.run())
+        reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+        assert await reader.read() == b""
+        writer.close()
+        task.cancel()
+    assert problems == ["cannot take a connection: Too many open files"]
 
 
 async def test_why_it_was_refused_is_told_though_the_server_has_left() -> None:
