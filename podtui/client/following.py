@@ -186,7 +186,8 @@ def is_refused(error: Exception) -> bool:
 
 def wait_after(error: Exception, delay: float) -> float:
     """Seconds until the next try, at least ``delay``."""
-    if is_refused(error):
+    # For each 401 a plugin is run again, and some open a browser.
+    if is_refused(error) or (isinstance(error, ApiError) and error.code == 401):
         return REFUSED_DELAY
     asked = error.retry_after if isinstance(error, ApiError) else None
     return min(LONGEST_DELAY, max(delay, asked or 0.0))

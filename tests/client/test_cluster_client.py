@@ -401,6 +401,7 @@ async def test_a_refused_kind_says_so_and_others_are_not_touched(
 
 def test_a_refused_kind_is_not_asked_for_each_second() -> None:
     assert wait_after(ApiError(403, "Forbidden", ""), 0.2) == REFUSED_DELAY
+    assert wait_after(ApiError(401, "Unauthorized", ""), 0.2) == REFUSED_DELAY
     assert wait_after(ApiError(429, "", "", 12.0), 0.2) == 12.0
     assert wait_after(ApiError(429, "", "", 1.0), 5.0) == 5.0
     assert wait_after(AgentUnavailable(""), 0.4) == 0.4
