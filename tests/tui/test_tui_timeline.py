@@ -182,6 +182,26 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
             assert "\x1b" not in text([line])
 
 
+@pytest.mark.parametrize(
+    ("number", "days", "words"),
+    [
+        (1, 0, "this start (1 of 4), "),
+        (2, 0, "the start before (2 of 4), "),
+        (3, 0, "2 starts ago (3 of 4), "),
+        (
+            4,
+            2,
+            f"3 starts ago (4 of 4), {datetime.fromtimestamp(BASE, UTC).astimezone():%Y-%m-%d} ",
+        ),
+    ],
+)
+def test_which_start_it_is(number: int, days: int, words: str) -> None:
+    found = waterfall(USUAL, None, BASE + 60 + 86400 * days)
+    said = text(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
+    when = datetime.fromtimestamp(found.began, UTC).astimezone()
+    assert f"{words}{when:%H:%M:%S}" in said
+
+
 def test_every_bar_lies_where_its_step_was() -> None:
     lines = waterfall_lines(waterfall(USUAL, None, BASE + 60), 100, number=1, of=1)
     pull = next(line for line in lines if text([line]).startswith(" ✔ pull app"))

@@ -73,6 +73,8 @@ class Waterfall:
     cause: str = ""
     waited: float = 0.0
     """Seconds on the critical path in which no step was under way."""
+    seen: float = 0.0
+    """When it is looked at, in Unix seconds."""
 
     @property
     def critical(self) -> tuple[Bar, ...]:
@@ -98,6 +100,7 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
         later,
         cause=clean(start.cause),
         waited=waited,
+        seen=now,
     )
     return found if before is None else _compared(found, waterfall(before, None, now))
 

@@ -59,8 +59,7 @@ def waterfall_lines(found: Waterfall, width: int, *, number: int, of: int) -> li
 
 
 def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
-    when = datetime.fromtimestamp(found.began, UTC).astimezone()
-    which = "this start" if number == 1 else "the start before" if number == 2 else f"{number} ago"
+    which = {1: "this start", 2: "the start before"}.get(number, f"{number - 1} starts ago")
     state: list[Span] = [
         Span(" ● ready after " if found.ready else " ◔ not ready for ",
              "running" if found.ready else "pending"),
@@ -73,7 +72,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
             Span(f" · the start before took {length(found.before)} ", "soft"),
             Span(f"({change(delta)})", tone),
         ]
-    state.append(Span(f" · {which} ({number} of {of}), {when:%H:%M:%S}", "muted"))
+    state.append(Span(f" · {which} ({number} of {of}), {_moment(found)}", "muted"))
     if found.cause:
         state.append(Span(f" · {found.cause}", "soft"))
     lines = wrap(state, width, indent=3)
@@ -87,6 +86,14 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
             parts.append(Span(f"between steps {length(found.waited)} {share:.0f}%", "soft"))
         lines += wrap(parts, width, indent=3)
     return lines
+
+
+def _moment(found: Waterfall) -> str:
+    """Starts are kept for days: one of another day than that of the look says which."""
+    when, seen = (
+        datetime.fromtimestamp(moment, UTC).astimezone() for moment in (found.began, found.seen)
+    )
+    return f"{when:%H:%M:%S}" if when.date() == seen.date() else f"{when:%Y-%m-%d %H:%M:%S}"
 
 
 def _ticks(until: float, room: int) -> tuple[tuple[int, str], ...]:
