@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import struct
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+from typing import Any, cast
 
-from podtui.runtime.docker.logs import Trail
-from podtui.runtime.protocol import LogLine
+from virtual_time import virtual
+
+from podtui.runtime.docker.logs import Trail, _Log
+from podtui.runtime.protocol import LogLine, LogOptions
 
 
 def test_the_place_in_a_log_is_found_by_more_than_its_last_line() -> None:
@@ -25,3 +33,95 @@ def test_the_place_in_a_log_is_found_by_more_than_its_last_line() -> None:
     assert places == [4]
     assert not trail.ends_with(deque())
     assert not trail.ends_with(deque([line("x", "2026-01-01T00:00:00.000000002Z")]))
+
+
+class Content:
+    """What a request answers: ``data``, and then its end, or nothing more for ever."""
+
+    def __init__(self, data: bytes, *, ends: bool) -> None:
+        self._data = data
+        self._ends = ends
+
+    async def read(self, _most: int) -> bytes:
+        data, self._data = self._data, b""
+        if not data and not self._ends:
+            await asyncio.Event().wait()
+        return data
+
+
+class Response:
+    def __init__(self, content: Content) -> None:
+        self.content = content
+
+
+class Engine:
+    """Has a log of framed ``lines``; its stream tells nothing of them. Notes each look at it."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.tails: list[int] = []
+        self.looked: list[float] = []
+
+    @property
+    def wire(self) -> Any:
+        return self
+
+    @asynccontextmanager
+    async def open(self, _method: str, _path: str, **wishes: Any) -> AsyncGenerator[Response]:
+        query = wishes["query"]
+        if query["follow"] == "1":
+            yield Response(Content(b"", ends=False))
+            return
+        tail = int(query["tail"])
+        self.tails.append(tail)
+        self.looked.append(asyncio.get_running_loop().time())
+        texts = [f"2026-01-01T00:00:00.{n:09}Z {t}\n" for n, t in enumerate(self.lines)]
+        frames = (b"\1\0\0\0" + struct.pack(">I", len(t)) + t.encode() for t in texts[-tail:])
+        yield Response(Content(b"".join(frames), ends=True))
+
+
+async def follow(engine: Engine, trail: Trail, found: list[str]) -> None:
+    log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
+    async for line in log.coming(trail):
+        found.append(line.content.decode())  # noqa: PERF401 - each as it comes
+
+
+def seen(engine: Engine) -> Trail:
+    trail = Trail()
+    for number, text in enumerate(engine.lines):
+        stamp = f"2026-01-01T00:00:00.{number:09}Z"
+        trail.add(LogLine(timestamp=stamp, stream="stdout", content=text.encode()))
+    return trail
+
+
+@virtual()
+async def test_a_log_that_says_nothing_is_looked_at_less_and_less() -> None:
+    engine = Engine(*"abcdefghij")
+    found: list[str] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(60):
+            await follow(engine, seen(engine), found)
+    assert found == []
+    waits = [after - before for before, after in pairwise(engine.looked)]
+    assert waits == [2, 4, 8, 8, 8, 8, 8, 8]
+    assert max(engine.tails[1:]) <= 16, "and no more of it than finds the place again"
+
+
+@virtual()
+async def test_lines_that_the_stream_does_not_tell_of_are_found_and_looked_for_sooner() -> None:
+    engine = Engine("a")
+    found: list[str] = []
+
+    async def write() -> None:
+        await asyncio.sleep(20)
+        engine.lines += [f"line {n}" for n in range(100)]
+        await asyncio.sleep(10)
+
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(follow(engine, seen(engine), found))
+        await write()
+        following.cancel()
+    assert found == [f"line {n}" for n in range(100)]
+    after = [moment for moment in engine.looked if moment > 20]
+    assert after[0] <= 20 + 8
+    assert min(later - sooner for sooner, later in pairwise(after) if later > sooner) == 2

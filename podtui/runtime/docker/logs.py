@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
+from enum import Enum, auto
 from typing import Final
 
 import aiohttp
@@ -26,12 +27,27 @@ from podtui.runtime.protocol import LogLine, LogOptions
 
 _CALL_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 2.0
-"""How long to believe that there is nothing new."""
+"""How long to believe that there is nothing new, at first."""
+_LOOK_SECONDS_MOST: Final = 8.0
+"""And when there was nothing new each time: a look costs the engine and us."""
 _GATHER_SECONDS: Final = 0.05
 """How long to let lines come in before looking at them all."""
 _CHUNK: Final = 64 * 1024
 _REMEMBERED: Final = 8
 _LEAST_TAIL: Final = 256
+_QUIET_TAIL: Final = 2 * _REMEMBERED
+"""How many lines to look at first where nothing new is expected."""
+
+
+class _Hint(Enum):
+    """What the engine's stream tells of the log."""
+
+    NEWS = auto()
+    """There may be something new."""
+    NOTHING = auto()
+    """It has told nothing in all the time."""
+    END = auto()
+    """There will be no more."""
 
 
 class Trail:
@@ -135,7 +151,7 @@ class _Log:
         """Those after the trail's end, until the engine's stream of them ends."""
         query = _query(self.options) | {"follow": "1", "tail": "0"}
         query.pop("since", None)
-        tail, going = _LEAST_TAIL, True
+        tail, patience, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
         async with self._link.wire.open("GET", self._path, query=query) as hints:
             while True:
                 count = 0
@@ -144,10 +160,13 @@ class _Log:
                         trail.add(line)
                         count += 1
                         yield line
-                if not going:
+                if hint is _Hint.END:
                     return
-                tail = max(_LEAST_TAIL, 2 * count)
-                going = await _hinted(hints)
+                # One that did not tell of them may tell no more: then it is for us to look.
+                believed = hint is _Hint.NOTHING and not count
+                patience = min(_LOOK_SECONDS_MOST, 2 * patience) if believed else _LOOK_SECONDS
+                hint = await _hinted(hints, patience)
+                tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
     async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLine]:
         """Those after the trail's end, looked for in the last ``tail`` lines first. Where the
@@ -172,18 +191,21 @@ class _Log:
                 yield line
 
 
-async def _hinted(hints: aiohttp.ClientResponse) -> bool:
-    """Wait until there may be something new; False when there will be no more."""
+async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
+    """Wait until there may be something new."""
     try:
-        async with asyncio.timeout(_LOOK_SECONDS):
+        async with asyncio.timeout(patience):
             if not await hints.content.read(_CHUNK):
-                return False
+                return _Hint.END
+    except TimeoutError:
+        return _Hint.NOTHING
+    try:
         async with asyncio.timeout(_GATHER_SECONDS):
             while await hints.content.read(_CHUNK):
                 pass
     except TimeoutError:
-        return True
-    return False
+        return _Hint.NEWS
+    return _Hint.END
 
 
 def _query(options: LogOptions) -> dict[str, str]:
