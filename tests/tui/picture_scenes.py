@@ -220,7 +220,7 @@ FULL_SCREENS: Final = {
                             opens=typed("explain spec.containers.livenessProbe")),
     "trash": Scene(shows=TrashScreen, says="old.yaml", opens=finds_trash, size=SMALL),
     "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
-    "forwards": Scene(shows=ForwardsScreen, says="9113", opens=lists_forwards),
+    "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=lists_forwards),
     "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
                         opens=over(lambda: OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))),
 }  # fmt: skip
