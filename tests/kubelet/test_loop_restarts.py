@@ -113,6 +113,20 @@ async def test_jitter_stretches_the_back_off() -> None:
 @pytest.mark.compares("restarts")
 @pytest.mark.case(38)
 @pytest.mark.case(38)
+async def test_a_pod_that_goes_takes_no_other_pods_back_off_along() -> None:
+    world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
+    async with world.running():
+        world.add(pod(), pod("other"))
+        await world.until(lambda: len(world.containers(UID)) and starts.times[-1] > 80.0, 200.0)
+        world.remove("uid-other")
+        await world.until(world.gone("uid-other"))
+        before = len(starts.times)
+        began = world.clock.monotonic()
+        world.kubelet.wake(UID)
+        await world.until(lambda: len(starts.times) > before, 200.0)
+        assert world.clock.monotonic() - began > 40.0, "it waits as long as it had to"
+
+
 async def test_a_long_run_resets_the_back_off() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
