@@ -23,6 +23,7 @@ from podtui.tui.node.node_screen import NodeScreen
 from podtui.tui.node.node_shares import Shares
 from podtui.tui.overview import pods_pane
 from podtui.tui.pods.usage import Usage
+from podtui.tui.widgets.compositing import CellsCompositor
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -226,3 +227,27 @@ async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
         app.simulate_key("j")
         await wait_for(pilot, lambda: drawn, "what is said of it")
         assert drawn[0] == before + 2
+
+
+# --- screens above one another
+
+
+async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        await pilot.press("4", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        await pilot.pause(0.2)
+        drawn = counting(monkeypatch, CellsCompositor, "render_full_update")
+        table = main(app).pods.table
+        client.change(pod("counter", status(restarts=77)))
+        key = next(k for k, one in app.model.pods.items() if one.metadata.name == "counter-n1")
+        await wait_for(pilot, lambda: table.set.rows[key].cells[4].text == "77", "the change below")
+        await pilot.pause(0.2)
+        assert not drawn
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        assert any("counter-n1" in line and "77" in line for line in lines)

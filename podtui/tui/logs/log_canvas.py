@@ -42,6 +42,12 @@ TURN: Final = 0.001
 """Seconds that all others have between two slices."""
 REST: Final = 0.03
 """Seconds after a key in which such work is put off: first what the key does is drawn."""
+TYPING: Final = 0.12
+"""Seconds after a key in which another is to be expected: then the work leaves most of the time to
+the threads that read keys and write what is drawn, which a search keeps waiting."""
+SHORT_SLICE: Final = 0.0015
+LONG_TURN: Final = 0.005
+"""The same two meanwhile."""
 EMPTY_MARGIN: Final = 3
 
 
@@ -135,7 +141,7 @@ class LogCanvas(ScrolledText):
         self._shift = 0
         self._frames: Timer | None = None
         self._framed_at = 0.0
-        self._rests_until = 0.0
+        self._pressed_at = -TYPING
         self._came = 0
         """Lines since the last frame."""
         self._worked = False
@@ -224,9 +230,9 @@ class LogCanvas(ScrolledText):
             self._frames.pause()
 
     def _work(self) -> bool:
-        """Do a slice of the work that waits, or a piece of it; whether there is more."""
+        """Do a slice of the work that waits; whether there is more."""
         now = perf_counter()
-        until = now + SLICE if now >= self._rests_until else now
+        until = now + (SLICE if now - self._pressed_at >= TYPING else SHORT_SLICE)
         more = self.lines.work()
         self._worked |= more
         while more and perf_counter() < until:
@@ -236,12 +242,14 @@ class LogCanvas(ScrolledText):
     def _go_on_soon(self) -> None:
         if not self._busy:
             self._busy = True
+            since = perf_counter() - self._pressed_at
+            pause = TURN if since >= TYPING else max(LONG_TURN, REST - since)
             # A message to oneself would be taken before the loop looks at anybody else.
-            self.set_timer(max(TURN, self._rests_until - perf_counter()), self._go_on)
+            self.set_timer(pause, self._go_on)
 
     def _rest(self) -> None:
         """A key was pressed."""
-        self._rests_until = perf_counter() + REST
+        self._pressed_at = perf_counter()
 
     def _go_on(self) -> None:
         self._busy = False

@@ -48,6 +48,16 @@ class LiveScreen(Screen[None]):
         self.opened = False
 
     @property
+    def is_current(self) -> bool:
+        """Whether any of it is seen. Textual says so of a screen right below the top one, whatever
+        hides it, and draws all of the top one for each change below."""
+        if not super().is_current:
+            return False
+        stack = self.podtui.screen_stack
+        above = stack[stack.index(self) + 1 :]
+        return not any(screen.styles.background.a == 1 for screen in above)
+
+    @property
     def shown(self) -> bool:
         """Whether all of it is there to draw on: a screen that is leaving loses its widgets one
         by one before it is gone."""
