@@ -24,6 +24,10 @@ from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSes
 from podtui.errors import ApiError, PodtuiError, UsageError
 
 T = TypeVar("T")
+_NO_END: Final = (
+    b"podtui: this server cannot tell a command that its input has ended: that wants Kubernetes"
+    b" 1.30 or newer\n"
+)
 _PIECE: Final = 64 * 1024
 _LOOK_SECONDS: Final = 0.5
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -168,6 +172,8 @@ async def _give(session: RemoteSession) -> None:
     async with aclosing(_input(sys.stdin.fileno())) as pieces:
         async for piece in pieces:
             await session.write(piece)
+    if not session.can_end_input:
+        await asyncio.to_thread(_print, "stderr", _NO_END)
     await session.end_input()
 
 

@@ -138,7 +138,8 @@ class ClusterConnection(Connection):
                     self._prefix + path,
                     params=params,
                     protocols=protocols,
-                    headers=identity.headers,
+                    # A kubelet answers 406 to who takes nothing but JSON.
+                    headers=(*identity.headers, ("Accept", "*/*")),
                     **self._options,
                 )
             except aiohttp.WSServerHandshakeError as error:

@@ -28,6 +28,10 @@ _MISSING: Final = (126, 127)
 """What a command ends with that is not there."""
 _MISSING_WORDS: Final = ("container not found", "executable file not found")
 """What servers say of a container that does not run, and container runtimes of no such command."""
+_NO_END: Final = (
+    "this server cannot tell a command that its input has ended, so nothing can be copied into a"
+    " container: that wants Kubernetes 1.30 or newer"
+)
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
 
@@ -126,6 +130,8 @@ class Copying:
         complaint, size = b"", 0
         try:
             async with exec_session(self._connection, self._namespace, self._pod, query) as session:
+                if given is not None and not session.can_end_input:
+                    raise PodtuiError(_NO_END)
                 with _plain_errors():
                     async with asyncio.TaskGroup() as group:
                         feeding = group.create_task(_feed(session, given))

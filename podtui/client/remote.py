@@ -86,12 +86,14 @@ class SocketSession:
         for at in range(0, len(data), _PIECE):
             await self._send(channels.STDIN, data[at : at + _PIECE])
 
+    @property
+    def can_end_input(self) -> bool:
+        return self._socket.protocol != channels.V4
+
     async def end_input(self) -> None:
-        if not self._input_ended:
+        if not self._input_ended and self.can_end_input:
             self._input_ended = True
-            # The older protocol has no word for it.
-            if self._socket.protocol != channels.V4:
-                await self._send(channels.CLOSE, bytes([channels.STDIN]))
+            await self._send(channels.CLOSE, bytes([channels.STDIN]))
 
     async def resize(self, columns: int, rows: int) -> None:
         size = msgspec.json.encode({"Width": columns, "Height": rows})

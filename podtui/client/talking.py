@@ -43,8 +43,13 @@ class RemoteSession(Protocol):
         """Give it input; what comes after its end is dropped."""
         ...
 
+    @property
+    def can_end_input(self) -> bool:
+        """False at servers before Kubernetes 1.30, which have no word for it."""
+        ...
+
     async def end_input(self) -> None:
-        """Let it read the end of its input. Idempotent."""
+        """Let it read the end of its input, where that can be. Idempotent."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None: ...

@@ -163,6 +163,41 @@ async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> No
         assert session.exit_code() == 0
 
 
+async def test_what_an_older_server_cannot_be_told_is_said(tmp_path: Path) -> None:
+    """Before v5 nothing tells the end of the input: tar would wait for ever."""
+    (tmp_path / "file").write_text("x")
+    done = b'\x03{"status": "Success"}'
+    async with asyncio.timeout(20), socket_server(tmp_path, channels.V4, done) as client:
+        with pytest.raises(PodtuiError, match=r"input has ended.* 1\.30"):
+            await client.copy_to(NS, "web", "", tmp_path / "file", "/tmp/")
+        async with client.exec(NS, "web", ExecQuery(command=("cat",), stdin=True)) as session:
+            assert not session.can_end_input
+            await session.end_input()
+
+
+async def test_a_kubelet_that_gives_no_json_is_talked_with(tmp_path: Path) -> None:
+    """Kubelets refuse an upgrade whose sender takes JSON alone."""
+    taken: list[str] = []
+
+    async def joined(request: web.Request) -> web.StreamResponse:
+        taken.append(request.headers["Accept"])
+        if "*/*" not in taken[-1]:
+            return web.Response(status=406, text="406: Not Acceptable")
+        socket = web.WebSocketResponse(protocols=(channels.V4,))
+        await socket.prepare(request)
+        await socket.send_bytes(b'\x03{"status": "Success"}')
+        await socket.receive()
+        return socket
+
+    async with (
+        asyncio.timeout(20),
+        websocket_server(tmp_path, joined) as client,
+        client.exec(NS, "web", ExecQuery(command=("true",))) as session,
+    ):
+        assert [piece async for piece in session.output()] == []
+    assert taken == ["*/*"]
+
+
 class Hasty(SystemClock):
     async def sleep(self, seconds: float) -> None:
         assert seconds == PING_SECONDS

@@ -42,6 +42,10 @@ class Echo:
         self.told += data
         await self.queue.put(None if data.endswith(b".") else data)
 
+    @property
+    def can_end_input(self) -> bool:
+        return True
+
     async def end_input(self) -> None:
         self.ended = True
 
