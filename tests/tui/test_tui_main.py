@@ -85,10 +85,10 @@ async def test_before_the_agent_answers() -> None:
     app = make_app(client, check_agent=lambda: "")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert "starting the agent" in "\n".join(table_text(app))
+        assert "waiting for the agent" in "\n".join(table_text(app))
         client.lose("no agent is running")
         await pilot.pause(0.2)
-        assert "starting the agent" in "\n".join(table_text(app))
+        assert "waiting for the agent" in "\n".join(table_text(app))
         client.fill((), (), (), (node(),))
         await wait_for(
             pilot, lambda: "Drop a Pod manifest" in "\n".join(table_text(app)), "what to do"

@@ -45,7 +45,7 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
         if model.link is Link.LOST:
             left += [Span("✖ agent lost", "error")]
         else:
-            left += [Span("◔ starting the agent…", "init")]
+            left += [Span("◔ waiting for the agent…", "init")]
     else:
         ready, text = node_state(node)
         if model.link is Link.LOST:
@@ -207,7 +207,7 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
     if model.link is Link.CONNECTED:
         add("agent", "connected", "good")
     elif model.link is Link.STARTING:
-        add("agent", "starting…", "init")
+        add("agent", "connecting…", "init")
     else:
         add("agent", sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error")
     if folder:

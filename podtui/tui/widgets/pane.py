@@ -140,7 +140,7 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
             (Span("'podtui doctor' looks for the cause", "muted"),),
         )
     if model.link is Link.STARTING:
-        return ((Span("◔ starting the agent…", "init"),),)
+        return ((Span("◔ waiting for the agent…", "init"),),)
     return (
         (Span("✖ the agent does not answer", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
