@@ -21,11 +21,12 @@ from podtui.api.v1 import (
     VolumeMount,
 )
 from podtui.kubelet.prober.address import Unreachable, hook_port, probe_port
+from podtui.kubelet.sandbox import node_files
 from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
 
 pytestmark = pytest.mark.virtual_time
 
-NODE_HOSTS = Path("/etc/hosts").read_text()
+NODE_HOSTS = "127.0.0.1 localhost\n10.0.0.3 n1\n"
 
 MISSING = (
     "kubelet does not have ClusterDNS IP configured and cannot create Pod using"
@@ -249,7 +250,12 @@ async def test_a_container_that_brings_a_hosts_file_keeps_it() -> None:
         assert hosts(world, "own") == ""
 
 
-async def test_on_the_node_s_network_the_node_s_own_file_is_told() -> None:
+async def test_on_the_node_s_network_the_node_s_own_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine's own may change while the tests run.
+    (tmp_path / "hosts").write_text(NODE_HOSTS)
+    monkeypatch.setattr(node_files, "HOSTS_PATH", str(tmp_path / "hosts"))
     world = here(World())
     async with world.running():
         world.add(pod(hostNetwork=True))
