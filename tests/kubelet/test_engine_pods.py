@@ -12,6 +12,8 @@ import docker
 import pytest
 from kubelet.engine_world import EngineWorld
 
+from podtui.kubelet.sandbox import node_files
+
 pytestmark = pytest.mark.engine
 
 MANAGED = """\
@@ -23,7 +25,7 @@ fe00::0\tip6-mcastprefix
 fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
-NODE_HOSTS = Path("/etc/hosts").read_text()
+NODE_HOSTS = "127.0.0.1 localhost\n10.0.0.3 n1\n"
 OWN = {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "pid", "ipc")}
 """The namespaces of this process, which are the node's."""
 
@@ -152,7 +154,12 @@ async def test_resolvers(world: EngineWorld) -> None:
 
 
 @pytest.mark.field("spec.hostNetwork", answer="honoured")
-async def test_on_the_node_s_network(world: EngineWorld) -> None:
+async def test_on_the_node_s_network(
+    world: EngineWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine's own may change while the tests run.
+    (tmp_path / "hosts").write_text(NODE_HOSTS)
+    monkeypatch.setattr(node_files, "HOSTS_PATH", str(tmp_path / "hosts"))
     containers = (
         script("hosts", "cat /etc/hosts")
         + script("name", "hostname")
