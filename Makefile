@@ -9,7 +9,7 @@ IMAGE := busybox:1.36
 MARKS := .cache/marks
 # The compiled tests are kept, whatever the environment says: to rewrite all anew takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
-# Screens wait as much as they work: one more at a time than there are cores.
+# Tests of screens, files and processes wait as well: one more at a time than there are cores.
 WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
@@ -63,7 +63,7 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
-	$(PYTEST) -m "not engine and not e2e and not screen" -n auto --dist worksteal --marks-report=$(MARKS)/unit.json
+	$(PYTEST) -m "not engine and not e2e and not screen" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/unit.json
 
 screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
 	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/screens.json
