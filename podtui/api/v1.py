@@ -16,8 +16,12 @@ Time = str
 IntOrString = int | str
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of every API type: unknown fields are skipped, empty ones are not written."""
+class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of every API type: unknown fields are skipped, empty ones are not written.
+
+    None is ever part of a cycle, so the search for garbage leaves them out: a thousand pods are ten
+    thousand of them.
+    """
 
 
 class ManagedFieldsEntry(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 
+import msgspec
 import pytest
 from tui_app import running
+from tui_scene import pod, status
 
+from podtui.api.v1 import Pod
+from podtui.tui.pods.pod_rows import pod_row
 from podtui.tui.tidying import (
     AGAIN,
     DUE,
@@ -73,6 +77,14 @@ def test_what_was_looked_at_is_looked_at_again_in_a_long_pause(
     at += PAUSE
     assert tidying.look()
     assert looked[5:] == ["collect", "freeze"], "it is not so long ago"
+
+
+def test_pods_and_their_rows_are_nothing_to_look_through() -> None:
+    one = pod("a", status(), requests={"cpu": "1"})
+    read = msgspec.json.decode(msgspec.json.encode(one), type=Pod)
+    assert not any(
+        gc.is_tracked(part) for part in (read, read.spec, read.status, pod_row(read, None))
+    )
 
 
 async def test_keys_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ GAP = 2
 """Blank cells between two columns."""
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, gc=False):
     text: str
     tone: str = ""
 
@@ -28,7 +28,7 @@ class Span(Struct, frozen=True):
 Line = tuple[Span, ...]
 
 
-class Cell(Struct, frozen=True):
+class Cell(Struct, frozen=True, gc=False):
     """Clean text; with ``since`` (epoch seconds) also how long ago that was.
 
     Ages are made when a cell is drawn: a table of a thousand pods needs no new rows each second.
@@ -66,7 +66,7 @@ Value = str | float | None
 """What a filter compares; None where there is nothing to compare yet."""
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """One line of a table; ``cells``, ``sort`` and ``values`` are in the order of its columns.
 
     ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
