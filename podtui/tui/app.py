@@ -59,6 +59,10 @@ from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
+KEYS_FIRST = 0.03
+"""Seconds after a key in which what it does is drawn and changes wait…"""
+LONGEST = 0.3
+"""… as long as they have not waited for so long: a key may be held down."""
 RETRY_SECONDS = 1.0
 LATER_SECONDS = 1.0
 
@@ -245,6 +249,11 @@ class PodtuiApp(InTurn):
             else:
                 await asyncio.sleep(RETRY_SECONDS / 4)
 
+    @property
+    def idle(self) -> float:
+        """Seconds since a key was pressed, or the mouse."""
+        return self._tidying.idle
+
     # --- from the model to the screens
 
     def _schedule(self) -> None:
@@ -254,8 +263,12 @@ class PodtuiApp(InTurn):
             self.set_timer(max(0.001, FRAME - since), self._publish)
 
     def _publish(self) -> None:
+        now, idle = time.monotonic(), self.idle
+        if idle < KEYS_FIRST and now - self._published_at < LONGEST:
+            self.set_timer(KEYS_FIRST - idle, self._publish)
+            return
         self._scheduled = False
-        self._published_at = time.monotonic()
+        self._published_at = now
         self._show(self.model.take())
         if self.model.waits:
             self._schedule()

@@ -51,10 +51,14 @@ class Tidying:
         """A key was pressed, or the mouse."""
         self._touched = self._clock()
 
+    @property
+    def idle(self) -> float:
+        """Seconds since then."""
+        return self._clock() - self._touched
+
     def look(self) -> bool:
         """Look for garbage where that is due; whether it was."""
-        now = self._clock()
-        idle = now - self._touched
+        now, idle = self._clock(), self.idle
         if not is_due(gc.get_count()[2], idle):
             return False
         if idle >= PAUSE and now - self._looked_again >= AGAIN:

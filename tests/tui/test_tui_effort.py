@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tui_scene import full_client, node, pod, status
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
+from podtui.tui.app import LONGEST
 from podtui.tui.logs import log_lines
 from podtui.tui.logs.log_lines import LogLines
 from podtui.tui.node import node_screen
@@ -251,3 +253,39 @@ async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
         await pilot.pause(0.1)
         lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
         assert any("counter-n1" in line and "77" in line for line in lines)
+
+
+# --- keys first
+
+
+async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, pilot):
+        await pilot.pause(0.5)
+        told = counting(monkeypatch, app, "_show")
+        app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
+        app._published_at = time.monotonic()
+        app._tidying.touched()
+        app._publish()
+        assert not told
+        await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
+        app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
+        app._tidying.touched()
+        app._published_at = time.monotonic() - LONGEST
+        told.clear()
+        app._publish()
+        assert told, "a key is held down, and still changes are shown"
+
+
+async def test_frames_of_a_log_wait_until_a_key_is_drawn_but_not_for_ever() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.idle = lambda: 0.0
+        view._framed_at = time.perf_counter()
+        view.write(numbered(5, 100))
+        before = view.lines.rows.rows
+        view._due()
+        assert view.lines.rows.rows == before
+        await wait_for(pilot, lambda: view.lines.rows.rows == before + 5, "its turn")

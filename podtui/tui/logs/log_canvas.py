@@ -6,6 +6,7 @@ shown by a timer, so that neither ten thousand lines a second nor a key waits fo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -40,8 +41,10 @@ SLICE: Final = 0.004
 """Seconds of filtering, searching and counting between two looks at the keyboard."""
 TURN: Final = 0.001
 """Seconds that all others have between two slices."""
-REST: Final = 0.03
-"""Seconds after a key in which such work is put off: first what the key does is drawn."""
+KEYS_FIRST: Final = 0.03
+"""Seconds after a key in which such work and frames are put off: first what it does is drawn."""
+LONGEST: Final = 0.5
+"""Seconds that a frame is put off at most: a key may be held down."""
 TYPING: Final = 0.12
 """Seconds after a key in which another is to be expected: then the work leaves most of the time to
 the threads that read keys and write what is drawn, which a search keeps waiting."""
@@ -130,6 +133,8 @@ class LogCanvas(ScrolledText):
         super().__init__(id=id, classes=classes)
         self.lines = LogLines(disk_bytes)
         self._now = now
+        self.idle: Callable[[], float] = lambda: math.inf
+        """Seconds since somebody pressed a key."""
         self._names: tuple[str, ...] = ()
         self._cursor: int | None = None
         # A line and its place on the screen, to be kept until the filter has looked at all.
@@ -141,7 +146,6 @@ class LogCanvas(ScrolledText):
         self._shift = 0
         self._frames: Timer | None = None
         self._framed_at = 0.0
-        self._pressed_at = -TYPING
         self._came = 0
         """Lines since the last frame."""
         self._worked = False
@@ -209,7 +213,10 @@ class LogCanvas(ScrolledText):
 
     def _due(self) -> None:
         now = perf_counter()
-        if self._came < FLOOD or now - self._framed_at >= FLOOD_FRAME:
+        since = now - self._framed_at
+        if self.idle() < KEYS_FIRST and since < LONGEST:
+            return
+        if self._came < FLOOD or since >= FLOOD_FRAME:
             self._came, self._framed_at = 0, now
             self._frame()
 
@@ -232,7 +239,7 @@ class LogCanvas(ScrolledText):
     def _work(self) -> bool:
         """Do a slice of the work that waits; whether there is more."""
         now = perf_counter()
-        until = now + (SLICE if now - self._pressed_at >= TYPING else SHORT_SLICE)
+        until = now + (SLICE if self.idle() >= TYPING else SHORT_SLICE)
         more = self.lines.work()
         self._worked |= more
         while more and perf_counter() < until:
@@ -242,14 +249,10 @@ class LogCanvas(ScrolledText):
     def _go_on_soon(self) -> None:
         if not self._busy:
             self._busy = True
-            since = perf_counter() - self._pressed_at
-            pause = TURN if since >= TYPING else max(LONG_TURN, REST - since)
+            idle = self.idle()
+            pause = TURN if idle >= TYPING else max(LONG_TURN, KEYS_FIRST - idle)
             # A message to oneself would be taken before the loop looks at anybody else.
             self.set_timer(pause, self._go_on)
-
-    def _rest(self) -> None:
-        """A key was pressed."""
-        self._pressed_at = perf_counter()
 
     def _go_on(self) -> None:
         self._busy = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -242,16 +244,19 @@ class LogCommands(Pane):
         rest = f" of {len(lines):,}: more is too long for a clipboard" if count < len(lines) else ""
         self.notify(f"{plural(count, 'line')}{rest}", title="Copied", timeout=3)
 
-    async def action_save(self, everything: bool = False) -> None:
+    def action_save(self, everything: bool = False) -> None:
+        if self.source_names:
+            self._podtui.actions.start("Save", partial(self._save, everything), writes=False)
+
+    async def _save(self, everything: bool) -> None:
+        self._podtui.actions.asked()
         names = self.source_names
-        if not names:
-            return
         await self._looked_at(everything)
         export = export_of(self.view.lines, names=names, everything=everything)
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         path = Path(file_name(self.file_words, stamp, filtered=export.chosen is not None))
         try:
-            count = await asyncio.to_thread(export.save, path)
+            count = await _whole(partial(export.save, path))
         except OSError as error:
             self.notify(f"{path}: {error.strerror or error}", severity="error", title="Not saved",
                         markup=False)  # fmt: skip
@@ -289,3 +294,15 @@ class LogCommands(Pane):
             export.snapshot.close()
             if path is not None:
                 path.unlink(missing_ok=True)
+
+
+async def _whole(work: Callable[[], int]) -> int:
+    """What ``work`` gives, done in a thread that nobody leaves behind: it reads what is closed
+    afterwards."""
+    doing = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        doing.exception()
+        raise

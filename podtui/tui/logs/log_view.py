@@ -44,12 +44,10 @@ class LogView(LogCanvas):
         self._lay_out()
         self._wake()
         self._frame()
-        self._rest()
 
     def search(self, pattern: str) -> None:
         """Look for ``pattern`` in the lines that are shown, those to come included; empty ends the
         search. Returns at once: matches are counted a slice at a time, see `match_count`."""
-        self._rest()
         wanted = compile_search(pattern) if pattern else None
         before = self._marked()
         self.match_number = 0
@@ -119,7 +117,6 @@ class LogView(LogCanvas):
         self.refresh()
 
     def _move(self, step: int) -> None:
-        self._rest()
         here = self.current
         if here is None:
             return

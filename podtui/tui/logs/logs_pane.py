@@ -89,6 +89,7 @@ class LogsPane(LogCommands):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.view.idle = lambda: float(cast("Any", self).app.idle)
         self._pumping = self.set_interval(PUMP, self._pump, pause=True)
         self.set_interval(1.0, self.show_note)
         self._show_state()
