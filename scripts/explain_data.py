@@ -86,7 +86,7 @@ def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """The corpus has tags of its own for long texts; what they make is not looked at here."""
 
 
