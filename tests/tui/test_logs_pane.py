@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
 from podtui.tui.logs import log_commands
+from podtui.tui.logs.log_export import Export
 from podtui.tui.logs.log_view import LogView
 from podtui.tui.logs.logs_pane import LogsPane
 
@@ -211,6 +214,34 @@ async def test_what_is_shown_or_all_of_it_is_saved(
         (other,) = set(tmp_path.glob("*.log")) - {path}  # noqa: ASYNC240
         first = other.read_bytes().splitlines()[0]
         assert first == b"2026-11-21T11:59:00.123456789Z listening on :8080"
+
+
+async def test_keys_go_on_while_a_log_is_saved_and_leaving_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun, goes_on = threading.Event(), threading.Event()
+    save = Export.save
+
+    def slowly(export: Export, path: Path) -> int:
+        begun.set()
+        goes_on.wait(20)
+        return save(export, path)
+
+    monkeypatch.setattr(Export, "save", slowly)
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
+        await pilot.press("S")
+        await wait_for(pilot, begun.is_set, "the work")
+        await pilot.press("slash")
+        assert isinstance(app.focused, Input)
+    goes_on.set()
+    async with asyncio.timeout(20):
+        while not [p for p in tmp_path.glob("*.log") if p.read_bytes().count(b"\n") >= 8]:  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.02)
 
 
 async def test_the_pager_gets_what_is_shown_and_its_file_goes(

@@ -299,7 +299,7 @@ class LogCommands(Pane):
 async def _whole(work: Callable[[], int]) -> int:
     """What ``work`` gives, done in a thread that nobody leaves behind: it reads what is closed
     afterwards."""
-    doing = asyncio.create_task(asyncio.to_thread(work))
+    doing = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(doing)
     except asyncio.CancelledError:
