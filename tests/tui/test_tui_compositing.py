@@ -20,6 +20,7 @@ from podtui.tui.widgets.compositing import (
     CellsUpdate,
     Place,
     Seen,
+    by_line,
     merged,
     printed,
     seen_in,
@@ -95,6 +96,14 @@ def test_a_line_with_wide_letters_is_printed_from_its_beginning(line: str) -> No
     assert [(x, strip.text) for x, _, strip in printed(seen)] == [(0, line)]
 
 
+def test_places_are_told_by_line_in_their_order() -> None:
+    front, behind = Lined("X"), Lined("abc", "def")
+    screen = Region(0, 0, 3, 2)
+    lines = by_line({front: (Region(1, 1, 1, 9), screen), behind: (Region(0, -1, 3, 3), screen)}, 2)
+    assert [[widget for widget, _, _ in line] for line in lines] == [[behind], [front, behind]]
+    assert lines[1][0] == (front, Region(1, 1, 1, 1), Region(1, 1, 1, 9))
+
+
 # --- against Textual's own
 
 
@@ -165,3 +174,12 @@ async def test_a_tick_prints_nothing_of_a_row_before_its_first_age() -> None:
         update = ours.render_partial_update()
         assert update is not None
         assert all(x >= first for x, _, _ in update.pieces)
+
+
+async def test_what_came_since_the_last_update_is_drawn_where_it_is() -> None:
+    async with running() as (app, pilot):
+        await check_anywhere(app, pilot)
+        await pilot.resize_terminal(90, 28)
+        await check_anywhere(app, pilot)
+        await pilot.press("plus")
+        await check_anywhere(app, pilot)

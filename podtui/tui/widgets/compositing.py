@@ -11,7 +11,7 @@ The names with an underscore are Textual's own: it has no other place to say how
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -80,6 +80,10 @@ class CellsUpdate(CompositorUpdate):
 class CellsCompositor(Compositor):
     """Textual's, but for updates of parts."""
 
+    _arranged: Mapping[Widget, tuple[Region, Region]] | None = None
+    _places: Sequence[Sequence[Place]] = ()
+    """By line, from front to back; made of `_arranged`."""
+
     def render_partial_update(self) -> CellsUpdate | None:  # type: ignore[override]
         """What changed since the last one; None where nothing in sight did."""
         screen = self.size.region
@@ -88,9 +92,25 @@ class CellsCompositor(Compositor):
         changed = merged(regions)
         if not changed:
             return None
-        places = self.layers_visible
+        visible = self.visible_widgets
+        if visible is not self._arranged:
+            self._arranged, self._places = visible, by_line(visible, screen.height)
+        places = self._places
         seen = [found for cells in changed for found in seen_in(cells, places[cells.y])]
         return CellsUpdate(printed(seen))
+
+
+def by_line(
+    visible: Mapping[Widget, tuple[Region, Region]], height: int
+) -> Sequence[Sequence[Place]]:
+    """The places on each line of a screen, of widgets with their regions and what these are cut to,
+    in the order of the widgets."""
+    lines: list[list[Place]] = [[] for _ in range(height)]
+    for widget, (region, clip) in visible.items():
+        shown = region.intersection(clip)
+        for y in range(max(0, shown.y), min(height, shown.bottom)):
+            lines[y].append((widget, shown, region))
+    return lines
 
 
 def merged(regions: Iterable[Region]) -> list[Cells]:
