@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input
-from tui_app import main, make_app, wait_for
+from tui_app import main, make_app, table_text, wait_for
 from tui_scene import FakeClient
 
 from podtui.tui.app import PodtuiApp
@@ -141,6 +141,9 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
         return
     await wait_for(pilot, lambda: app.model.usage, "the figures")
     await wait_for(pilot, lambda: main(app).pods.table.select(key), "the pod")
+    # The table scrolls a little later, and not at all once there is a dialog before it.
+    name = app.model.pods[key].metadata.name
+    await wait_for(pilot, lambda: any(name in line for line in table_text(app)), "the pod's row")
     await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
 
 

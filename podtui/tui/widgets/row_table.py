@@ -263,10 +263,11 @@ class RowTable(Toned, ScrollView, can_focus=True):
     def _show_cursor(self) -> None:
         top = round(self.scroll_y)
         high = self._rows_high()
+        # By force: rows that have just come have no scroll bar yet, and without one nothing moves.
         if self._position < top:
-            self.scroll_to(y=self._position, animate=False)
+            self.scroll_to(y=self._position, animate=False, force=True)
         elif self._position >= top + high:
-            self.scroll_to(y=self._position - high + 1, animate=False)
+            self.scroll_to(y=self._position - high + 1, animate=False, force=True)
 
     def _refresh_row(self, position: int) -> None:
         y = position - round(self.scroll_y) + 1
