@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import shutil
+import signal
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +364,19 @@ async def test_one_that_leaves_others_behind_is_not_waited_for(
     outcome, printed = await run("sh", "-c", "sleep 300 & echo $!", seconds=0.0)
     assert outcome == Outcome(0)
     await all_gone(printed)
+
+
+def test_nothing_stays_open_of_one_whose_pipe_another_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        outcome, printed = asyncio.run(run("sh", "-c", "setsid sleep 300 & echo $!"))
+        gc.collect()
+    os.kill(int(printed), signal.SIGKILL)
+    assert outcome == Outcome(0)
+    assert [str(one.message) for one in told] == []
 
 
 # --- the examples

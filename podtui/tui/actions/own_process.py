@@ -70,6 +70,8 @@ async def run_program(
     finally:
         if process.returncode is None or not process.stdout.at_eof():
             await _end(process)
+        # Others may hold the pipe, and the loop may end before it tells that they are gone.
+        process._transport.close()  # type: ignore[attr-defined]
     return Outcome(process.returncode)
 
 
