@@ -24,7 +24,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input
 from tui_app import main, make_app, table_text, wait_for
-from tui_scene import FakeClient
+from tui_scene import LOG, FakeClient
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model import Link
@@ -32,7 +32,7 @@ from podtui.tui.model import Link
 SHOWN_IN: Final = ("podtui-dark", "podtui-light")
 BIG: Final = (100, 34)
 SMALL: Final = (80, 24)
-STILL: Final = 4
+STILL: Final = 8
 """Looks in a row that find the same."""
 LOOK_SECONDS: Final = 0.05
 
@@ -141,10 +141,11 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
         return
     await wait_for(pilot, lambda: app.model.usage, "the figures")
     await wait_for(pilot, lambda: main(app).pods.table.select(key), "the pod")
-    # The table scrolls a little later, and not at all once there is a dialog before it.
     name = app.model.pods[key].metadata.name
     await wait_for(pilot, lambda: any(name in line for line in table_text(app)), "the pod's row")
-    await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
+    told = sum(one.involvedObject.name == name for one in app.model.events.values())
+    buffer = main(app).logs.view.buffer
+    await wait_for(pilot, lambda: len(buffer) >= len(LOG) + told, "the log and its events")
 
 
 async def stands_still(pilot: Pilot[Any]) -> None:
