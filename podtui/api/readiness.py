@@ -6,7 +6,8 @@ from typing import Final
 
 from podtui.api.v1 import Node, NodeCondition
 
-_UNTOLD: Final = "[container runtime status check may not have completed yet, "
+_UNTOLD: Final = "container runtime status check may not have completed yet"
+_UNTOLD_FIRST: Final = f"[{_UNTOLD}, "
 
 
 def unready(node: Node | None) -> NodeCondition | None:
@@ -23,4 +24,11 @@ def unready_words(condition: NodeCondition) -> str:
     follows.
     """
     said = condition.message or condition.reason or "nobody says why"
-    return said.removeprefix(_UNTOLD).removesuffix("]") if said.startswith(_UNTOLD) else said
+    if not said.startswith(_UNTOLD_FIRST):
+        return said
+    return said.removeprefix(_UNTOLD_FIRST).removesuffix("]")
+
+
+def is_starting(condition: NodeCondition) -> bool:
+    """Whether a node is not ready only since its kubelet has just begun: nothing is wrong yet."""
+    return condition.message == _UNTOLD

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Pod
@@ -157,3 +158,15 @@ async def test_a_program_that_fails_hangs_or_is_not_there_is_told(tmp_path: Path
     assert "status 3" in await run_command((sys.executable, "-c", "raise SystemExit(3)"), HOSTILE)
     hangs = (sys.executable, "-c", "import time; time.sleep(60)")
     assert "killed" in await run_command(hangs, HOSTILE, seconds=0.1)
+
+
+def test_a_node_that_starts_is_neither_in_trouble_nor_ready_again() -> None:
+    untold = "container runtime status check may not have completed yet"
+    made = node(ready=False)
+    condition = structs.replace(made.status.conditions[0], message=untold)
+    starting = structs.replace(made, status=structs.replace(made.status, conditions=(condition,)))
+    for first in (True, False):
+        book = AlertBook()
+        assert book.look_at_node(starting, 0, first=first) == []
+        assert book.look_at_node(node(), 1, first=False) == []
+        assert len(book.look_at_node(node(ready=False), 2, first=False)) == 1

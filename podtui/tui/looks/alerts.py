@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.api.readiness import unready_words
+from podtui.api.readiness import is_starting, unready, unready_words
 from podtui.api.v1 import Node, Pod
 from podtui.tui.pods.pod_status import pod_status_line
 
@@ -84,12 +84,13 @@ def pod_condition(pod: Pod) -> Condition:
 
 
 def node_condition(node: Node) -> Condition:
-    """Pressures are no trouble here: pods go on."""
-    for condition in node.status.conditions:
-        if condition.type == "Ready" and condition.status != "True":
-            word = f"NotReady: {unready_words(condition)}"
-            return Condition(Trouble.NODE_NOT_READY, word=word)
-    return Condition(well=True, word="Ready again")
+    """Pressures are no trouble here: pods go on; and an agent that starts is none yet."""
+    condition = unready(node)
+    if condition is None:
+        return Condition(well=True, word="Ready again")
+    if is_starting(condition):
+        return Condition()
+    return Condition(Trouble.NODE_NOT_READY, word=f"NotReady: {unready_words(condition)}")
 
 
 def first_look(condition: Condition) -> Watched:
