@@ -58,8 +58,8 @@ ROOMS = {
     "podtui.tui.actions": "acting_screen actions own_deeds terminal",
     "podtui.tui.keys": "commands completion in_turn key_map key_names",
     "podtui.tui.logs": """
-        ansi line_buffer line_set log_canvas log_commands log_events log_export log_filter
-        log_json log_levels log_lines log_merge log_paint log_prompt log_rows log_store
+        ansi line_buffer line_set log_canvas log_commands log_drawing log_events log_export
+        log_filter log_json log_levels log_lines log_merge log_paint log_prompt log_rows log_store
         log_stream log_tags log_target log_time log_view logs_pane
         """,
     "podtui.tui.looks": "alerts file_changes notifier preferences preferred theme_text themes",
