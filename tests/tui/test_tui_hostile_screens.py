@@ -214,7 +214,13 @@ async def crawl(
     shown: dict[str, list[str]] = {}
     wrong: list[str] = []
     async with running(world.client(), size=size) as (app, pilot):
-        await wait_for(pilot, lambda: "uid-rich" in app.model.pods, "the pods")
+        # Where a table is scrolled to depends on what was there when its cursor moved.
+        await wait_for(
+            pilot,
+            lambda: "uid-rich" in app.model.pods and app.model.manifests and app.model.events,
+            "the pods and their files",
+        )
+        await still(app, pilot)
         visit = Visit(app, pilot, world, folder)
         async for name in visit.stops():
             lines = await still(app, pilot)
