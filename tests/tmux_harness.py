@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 from rich.cells import cell_len
@@ -34,6 +35,9 @@ def place_of(shown: str, pattern: str) -> tuple[int, int]:
             start, end = match.span(1 if match.re.groups else 0)
             return cell_len(line[:start]) + (cell_len(line[start:end]) + 1) // 2, row
     pytest.fail(f"no line of the screen says {pattern!r}:\n{shown}")
+
+
+ENDED: Final = "Pane is dead ("
 
 
 class Terminal:
@@ -67,7 +71,9 @@ class Terminal:
         self._call("send-keys", "-l", text)
 
     def screen(self) -> str:
-        return self._call("capture-pane", "-p")
+        shown = self._call("capture-pane", "-p")
+        # To tell that the program has ended tmux moves all lines up: the first is in its history.
+        return self._call("capture-pane", "-p", "-S", "-1") if ENDED in shown else shown
 
     def see(self, pattern: str, timeout: float = 30.0) -> str:
         """Wait until the screen matches ``pattern``; returns the screen."""
