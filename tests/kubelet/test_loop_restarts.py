@@ -110,9 +110,6 @@ async def test_jitter_stretches_the_back_off() -> None:
         assert starts.gaps() == [1.0, 16.0, 31.0]
 
 
-@pytest.mark.compares("restarts")
-@pytest.mark.case(38)
-@pytest.mark.case(38)
 async def test_a_pod_that_goes_takes_no_other_pods_back_off_along() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
@@ -127,6 +124,8 @@ async def test_a_pod_that_goes_takes_no_other_pods_back_off_along() -> None:
         assert world.clock.monotonic() - began > 40.0, "it waits as long as it had to"
 
 
+@pytest.mark.compares("restarts")
+@pytest.mark.case(38)
 async def test_a_long_run_resets_the_back_off() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
