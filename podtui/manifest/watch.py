@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,8 +15,6 @@ from typing import Final
 # own, and could not be stopped without waiting for it.
 from watchfiles._rust_notify import RustNotify  # pyright: ignore[reportPrivateUsage]
 
-from podtui.manifest import inotify
-from podtui.manifest.inotify import Inotify, Said
 from podtui.manifest.listing import FolderStamp
 
 _log = logging.getLogger(__name__)
@@ -29,7 +27,7 @@ _STEP_MS: Final = 8
 _TIMEOUT_MS: Final = 60_000
 _BLIND_SECONDS: Final = 0.5
 _STORM: Final = 1024
-"""The system's queue has an end, and `watchfiles` does not say when something fell off it."""
+"""The system's queue has an end, and nobody says when something fell off it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,136 +41,54 @@ class Changes:
     lost: bool = False
 
 
+@dataclass(slots=True)
 class _Pump:
-    """Hands what the system reports to the loop, until it is closed."""
+    """One thread that hands what the system reports to the loop, until it is told to stop."""
 
-    def __init__(self, folder: str, wake: asyncio.Event) -> None:
-        self.folder = folder
-        self.loop = asyncio.get_running_loop()
-        self.changes: dict[str, set[int]] = {}
-        self.lost = False
-        self.broken = False
-        self._wake = wake
+    notify: RustNotify
+    folder: str
+    loop: asyncio.AbstractEventLoop
+    wake: asyncio.Event
+    changes: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    stop: threading.Event = field(default_factory=threading.Event)
+    lost: bool = False
+    broken: bool = False
 
-    def _arrive(self, found: Iterable[tuple[int, str]]) -> None:
-        """Take in pairs of what was done and a name; an empty one is the folder itself, of which a
-        change says nothing about what is in it."""
-        for kind, name in found:
-            if name:
+    def run(self) -> None:
+        try:
+            while True:
+                found = self.notify.watch(_DEBOUNCE_MS, _STEP_MS, _TIMEOUT_MS, self.stop)
+                if found == "stop":
+                    return
+                if not isinstance(found, str):
+                    self._tell(found)
+        except (OSError, RuntimeError) as error:
+            _log.warning("The watch of the static-pod folder broke: %s", error)
+            self.broken = True
+            self._tell(set())
+        finally:
+            self.notify.close()
+
+    def _tell(self, found: set[tuple[int, str]]) -> None:
+        # The loop may be closed by the time that something changes.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._arrive, found)
+
+    def _arrive(self, found: set[tuple[int, str]]) -> None:
+        for kind, path in found:
+            folder, name = os.path.split(path)
+            if name and folder == self.folder:
                 self.changes.setdefault(name, set()).add(kind)
             else:
+                # The folder itself, which says nothing about what is in it.
                 self.lost = True
-        self._wake.set()
+        self.wake.set()
 
     def take(self) -> Changes:
         """What has arrived since the last time."""
         found, self.changes = self.changes, {}
         lost, self.lost = self.lost or self.broken or len(found) >= _STORM, False
         return Changes({name: frozenset(kinds) for name, kinds in found.items()}, lost)
-
-    def _break(self, error: Exception) -> None:
-        _log.warning("The watch of the static-pod folder broke: %s", error)
-        self.broken = True
-
-    def close(self) -> None:
-        """Report nothing more."""
-        raise NotImplementedError
-
-
-_KINDS: Final = (
-    (inotify.IN_CREATE | inotify.IN_MOVED_TO, ADDED),
-    (inotify.IN_MODIFY | inotify.IN_ATTRIB, MODIFIED),
-    (inotify.IN_DELETE | inotify.IN_MOVED_FROM, DELETED),
-)
-
-
-class _Reading(_Pump):
-    """Reads from the kernel when there is something to read."""
-
-    def __init__(self, folder: str, wake: asyncio.Event) -> None:
-        """Raises OSError."""
-        super().__init__(folder, wake)
-        self._inotify = Inotify(folder)
-        self._held: list[tuple[int, str]] = []
-        self._since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self.loop.add_reader(self._inotify.fileno, self._read)
-
-    def _read(self) -> None:
-        try:
-            said = self._inotify.read()
-        except OSError as error:
-            self._break(error)
-            self.loop.remove_reader(self._inotify.fileno)
-            said = [Said(inotify.IN_IGNORED, "")]
-        for mask, name in said:
-            self._held += [(kind, name) for bits, kind in _KINDS if mask & bits and name]
-            if not name:
-                self._held.append((MODIFIED, ""))
-            self.broken |= bool(mask & inotify.IN_IGNORED)
-        self._wait_for_more()
-
-    def _wait_for_more(self) -> None:
-        """A file is made, written and renamed in several steps, which are looked at as one."""
-        now = self.loop.time()
-        if self._timer is None:
-            self._since = now
-        else:
-            self._timer.cancel()
-        left = self._since + _DEBOUNCE_MS / 1000 - now
-        self._timer = self.loop.call_later(max(0.0, min(_STEP_MS / 1000, left)), self._hand_on)
-
-    def _hand_on(self) -> None:
-        self._timer = None
-        held, self._held = self._held, []
-        self._arrive(held)
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.loop.remove_reader(self._inotify.fileno)
-        self._inotify.close()
-
-
-class _Polling(_Pump):
-    """One thread that asks `watchfiles`: for systems other than Linux."""
-
-    def __init__(self, folder: str, wake: asyncio.Event) -> None:
-        """Raises OSError and RuntimeError."""
-        super().__init__(folder, wake)
-        self._notify = RustNotify([folder], False, False, 300, False, True)
-        self._stop = threading.Event()
-        # A thread of its own: an executor's job would have to end before the loop can.
-        threading.Thread(target=self._run, name="manifest-watch", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            while True:
-                found = self._notify.watch(_DEBOUNCE_MS, _STEP_MS, _TIMEOUT_MS, self._stop)
-                if found == "stop":
-                    return
-                if not isinstance(found, str):
-                    self._tell(found)
-        except (OSError, RuntimeError) as error:
-            self._break(error)
-            self._tell(set())
-        finally:
-            self._notify.close()
-
-    def _tell(self, found: set[tuple[int, str]]) -> None:
-        named = [(kind, *os.path.split(path)) for kind, path in found]
-        told = [(kind, name if folder == self.folder else "") for kind, folder, name in named]
-        # The loop may be closed by the time that something changes.
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._arrive, told)
-
-    def close(self) -> None:
-        self._stop.set()
-
-
-def _pump(folder: str, wake: asyncio.Event) -> _Pump:
-    """Raises OSError and RuntimeError."""
-    return _Reading(folder, wake) if inotify.IS_HERE else _Polling(folder, wake)
 
 
 class FolderWatch:
@@ -208,13 +124,16 @@ class FolderWatch:
             return False
         target = os.path.dirname(self._path) if single else self._path
         try:
-            self._pump = _pump(target, self._wake)
+            notify = RustNotify([target], False, False, 300, False, True)
         except (OSError, RuntimeError) as error:
             if not self._warned:
                 _log.warning("The static-pod folder cannot be watched, only polled: %s", error)
                 self._warned = True
             return False
+        self._pump = _Pump(notify, target, asyncio.get_running_loop(), self._wake)
         self._watched = identity
+        # A thread of its own: an executor's job would have to end before the loop can.
+        threading.Thread(target=self._pump.run, name="manifest-watch", daemon=True).start()
         return True
 
     async def wait(self, seconds: float) -> Changes | None:
@@ -229,7 +148,7 @@ class FolderWatch:
         return pump.take() if pump is not None else Changes(lost=True)
 
     def close(self) -> None:
-        """Let the watch go."""
+        """Let the watch go; its thread ends by itself a moment later."""
         pump, self._pump, self._watched = self._pump, None, None
         if pump is not None:
-            pump.close()
+            pump.stop.set()

@@ -19,7 +19,6 @@ from podtui.api import names as labels
 from podtui.api.local import ManifestState
 from podtui.clock import SystemClock
 from podtui.manifest import folder as folder_module
-from podtui.manifest import inotify
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.ignore import being_edited, ignore_reason
 from podtui.manifest.types import Folder
@@ -506,7 +505,7 @@ async def test_without_a_watch_the_listings_do(
     def none_left(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("podtui.manifest.watch._pump", none_left)
+    monkeypatch.setattr("podtui.manifest.watch.RustNotify", none_left)
     async with watch(folder, full_list_seconds=0.2) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
@@ -618,12 +617,8 @@ async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
 
 @pytest.mark.compares("folder")
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("is_linux", [inotify.IS_HERE, False])
-async def test_whatever_is_done_the_changes_lead_to_what_is_there(
-    folder: Path, seed: int, is_linux: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, seed: int) -> None:
     """No listing comes to help: a fresh look at the end sees what the watched folder says."""
-    monkeypatch.setattr(inotify, "IS_HERE", is_linux)
     chance = random.Random(seed)
     files = [f"{name}.yaml" for name in "abcde"]
     async with watch(folder, full_list_seconds=1000) as watched:
