@@ -24,7 +24,7 @@ MODIFIED: Final = 2
 DELETED: Final = 3
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 20
-"""Between two looks of the library's. Each wakes the processor, and a change waits for two of them."""
+"""Between two looks: each wakes the processor, and a change waits for one or two."""
 _TIMEOUT_MS: Final = 60_000
 _BLIND_SECONDS: Final = 0.5
 _STORM: Final = 1024
