@@ -55,6 +55,9 @@ def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
     terminal.keys("y")
     terminal.see(r"ticker\.yaml applied")
     assert "name: teller" in path.read_text()
+    # The new pod, not the one that goes: between the two there is none to delete.
+    terminal.see(r"› teller")
+    terminal.see(r"ticker-\S+ +1/1 +● Running")
     terminal.see("tick 1")
     terminal.keys("C-d")
     terminal.see(r"\[ Cancel \]")
