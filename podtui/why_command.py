@@ -110,7 +110,9 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     told = {id(report.manifest) for report in reports}
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     untold = [one for one in manifests if id(one) not in told]
-    files = [*_of_files(untold, wanted), *_of_waiting(untold, there, nodes, wanted)]
+    waiting = list(_of_waiting(untold, there, nodes, wanted))
+    told |= {id(report.manifest) for report in waiting}
+    files = [*_of_files((one for one in untold if id(one) not in told), wanted), *waiting]
     if wanted is not None and not reports and not files:
         raise UsageError(f"there is no pod and no file called {wanted!r}")
     return [*reports, *files]
@@ -135,7 +137,7 @@ def _of_waiting(
     for one in manifests:
         namespace, name = one.status.podNamespace, one.status.podName
         if (namespace, name) in there or not (
-            wanted is None or _is_name(namespace, name, wanted, node)
+            wanted in (None, one.metadata.name) or _is_name(namespace, name, wanted, node)
         ):
             continue
         said = diagnose_waiting(one, node)

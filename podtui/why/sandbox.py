@@ -32,8 +32,10 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
     Kubelets before 1.29 do not tell: there a container that began afterwards, or that runs, does.
     """
     told = condition(facts, "PodReadyToStartContainers")
-    if is_over(facts.pod) or told:
-        return told != "True" and not is_over(facts.pod)
+    if is_over(facts.pod):
+        return False
+    if told:
+        return told != "True"
     seen = moment(last_seen(event))
     status = facts.pod.status
     for one in (*status.initContainerStatuses, *status.containerStatuses):

@@ -150,7 +150,7 @@ def test_pods_that_cannot_begin_are_not_called_well(monkeypatch: pytest.MonkeyPa
     assert new.startswith("◔ new-n1  waiting\n  It waits for the node n1, which is not ready: ")
 
 
-@pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new"])
+@pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new", "new.yaml"])
 def test_a_pod_that_cannot_begin_is_found_by_its_name(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:

@@ -282,21 +282,9 @@ async def test_a_server_that_knows_no_websockets_is_explained(
             {"kind": "Status", "reason": "X", "message": "Upgrade request required"}, status=code
         )
 
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", old)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    straw = FakeCluster(
-        f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), Moods(), None, tmp_path
-    )  # type: ignore[arg-type]
-    path = straw.kubeconfig({}, **{"certificate-authority-data": None})
-    client = ClusterClient(choose(load(path, {})))
-    with pytest.raises(ApiError) as caught:
-        async with client.exec(NS, "web", ExecQuery(command=("true",))):
-            pass
+    async with websocket_server(tmp_path, old) as client:
+        with pytest.raises(ApiError) as caught:
+            async with client.exec(NS, "web", ExecQuery(command=("true",))):
+                pass
     assert str(caught.value).startswith("Upgrade request required")
     assert ("1.30 or newer" in str(caught.value)) is hint
-    await client.close()
-    await runner.cleanup()
