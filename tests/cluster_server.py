@@ -228,14 +228,23 @@ async def cluster(folder: Path, *hosts: str, **options: Any) -> AsyncIterator[Fa
         yield FakeCluster(server, authority, moods, served, folder)
 
 
-async def listen_tls(served: Served, authority: Authority, folder: Path, *hosts: str) -> str:
-    """A TLS site of the served app; returns its URL."""
-    cert, key = authority.issue("server", *(hosts or ("127.0.0.1",)))
+def server_context(authority: Authority, folder: Path, *hosts: str) -> ssl.SSLContext:
+    """Accepts clients with a certificate of ``authority`` and those without one.
+
+    Like Go's servers, it does not ask for the key identifiers that Python 3.13 wants.
+    """
+    cert, key = authority.issue("server", *hosts)
     (folder / "server.pem").write_bytes(cert + key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem")
     context.load_verify_locations(cadata=authority.pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+async def listen_tls(served: Served, authority: Authority, folder: Path, *hosts: str) -> str:
+    """A TLS site of the served app; returns its URL."""
+    context = server_context(authority, folder, *(hosts or ("127.0.0.1",)))
     site = web.TCPSite(served.runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     await asyncio.sleep(0)

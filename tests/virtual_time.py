@@ -112,6 +112,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._executor_job_done)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Join the executor's threads in real time: Python 3.12 and later limit this by a timer."""
+        self.executor_jobs += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self.executor_jobs -= 1
+
     def _executor_job_done(self, _future: asyncio.Future[Any]) -> None:
         self.executor_jobs -= 1
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from cluster_server import Authority, FakeCluster, cluster
+from cluster_server import Authority, FakeCluster, cluster, server_context
 from served import event, line, node, pod
 
 from podtui.api.v1 import Event, Node, Pod
@@ -266,10 +266,7 @@ async def test_a_mute_server_is_given_up(
         await reader.read()
         writer.close()
 
-    cert, key = straw.authority.issue("server", "127.0.0.1")
-    (straw.folder / "m.pem").write_bytes(cert + key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(straw.folder / "m.pem")
+    context = server_context(straw.authority, straw.folder, "127.0.0.1")
     server = await asyncio.start_server(mute, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     client = make(TOKEN, {"server": f"https://127.0.0.1:{port}"})

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster_server import Authority
+from cluster_server import Authority, server_context
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
 pytestmark = [
@@ -72,11 +72,7 @@ class Front:
         self._loop.close()
 
     async def _serve(self) -> asyncio.Server:
-        cert, key = self._authority.issue("server", "127.0.0.1")
-        (self._folder / "server.pem").write_bytes(cert + key)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self._folder / "server.pem")
-        context.load_verify_locations(cadata=self._authority.pem.decode())
+        context = server_context(self._authority, self._folder, "127.0.0.1")
         context.verify_mode = ssl.CERT_REQUIRED
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0, ssl=context)
         self.port = server.sockets[0].getsockname()[1]

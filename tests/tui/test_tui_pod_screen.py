@@ -7,6 +7,7 @@ from msgspec import structs
 from test_tui_resources import series
 from test_tui_timeline import USUAL
 from textual.pilot import Pilot
+from textual.widgets import ContentSwitcher
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, full_client
 
@@ -59,6 +60,25 @@ async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> Non
         await wait_for(pilot, lambda: "asked by hand" in lines_of(app, "probes"), "the answer")
         assert client.probed == [("crash-loop-n1", "app", "Readiness")]
         assert not client.retried, "r is the probe's here"
+
+
+async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
+    """The widgets of a screen go before its workers do."""
+    client = knowing()
+    async with running(client) as (app, pilot):
+        await opened(app, pilot, "crash-loop")
+        await pilot.press("7")
+        await wait_for(pilot, lambda: "20m now" in lines_of(app, "resources"), "the usage")
+        await wait_for(pilot, lambda: len(client.insight_queries) == 2, "the next question")
+        await app.screen.query_one(ContentSwitcher).remove()
+        known = client.insights["crash-loop-n1"]
+        client.insights["crash-loop-n1"] = structs.replace(known, version="2")
+        client.told_more.set()
+        (worker,) = [worker for worker in app.workers if worker.name == "ask"]
+        await wait_for(
+            pilot, lambda: worker.is_finished or len(client.insight_queries) == 3, "one more"
+        )
+        assert worker.error is None
 
 
 async def test_what_was_told_is_not_asked_for_again_until_there_is_more() -> None:

@@ -7,8 +7,9 @@ from typing import Any, Protocol, cast
 
 from docker.api.client import APIClient
 from docker.tls import TLSConfig
+from requests.adapters import HTTPAdapter
 
-from podtui.runtime.docker.locate import Endpoint
+from podtui.runtime.docker.locate import Endpoint, TlsFiles
 
 Json = dict[str, Any]
 Filters = Mapping[str, str | Sequence[str]]
@@ -51,7 +52,21 @@ def new_client(endpoint: Endpoint, version: str) -> Client:
     config = tls and TLSConfig(
         client_cert=(tls.certificate, tls.key), ca_cert=tls.ca, verify=tls.verify
     )
-    return cast(Client, APIClient(base_url=endpoint.url, version=version, tls=config or False))
+    client = APIClient(base_url=endpoint.url, version=version, tls=config or False)
+    if tls is not None:
+        client.mount("https://", _TlsAdapter(tls))
+    return cast(Client, client)
+
+
+class _TlsAdapter(HTTPAdapter):
+    """Connects with the rules of `TlsFiles.context`, as podtui's other client of the engine."""
+
+    def __init__(self, tls: TlsFiles) -> None:
+        self._tls = tls
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs, ssl_context=self._tls.context())
 
 
 def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:

@@ -50,50 +50,77 @@ async def run_program(
     It has a process group of its own, which is ended after ``seconds`` (0 for never) and when this
     is cancelled. Raises `ProgramFailed` where it cannot be run.
     """
+    # A pipe of our own: it can be closed while a process that the program left behind still holds
+    # the other end.
+    output, printed = os.pipe()
+    os.set_blocking(output, False)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            env={**os.environ, **environment},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise ProgramFailed(why_not_run(words[0], error)) from error
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(seconds or None):
-            await _read_to_the_end(process, process.stdout, take)
-    except TimeoutError:
-        return Outcome(None)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                env={**os.environ, **environment},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ProgramFailed(why_not_run(words[0], error)) from error
+        finally:
+            os.close(printed)
+        complete = False
+        try:
+            async with asyncio.timeout(seconds or None):
+                complete = await _read_to_the_end(process, output, take)
+        except TimeoutError:
+            return Outcome(None)
+        finally:
+            if not complete:
+                await _end(process)
+        return Outcome(process.returncode)
     finally:
-        if process.returncode is None or not process.stdout.at_eof():
-            await _end(process)
-        # Others may hold the pipe, and the loop may end before it tells that they are gone.
-        process._transport.close()  # type: ignore[attr-defined]
-    return Outcome(process.returncode)
+        os.close(output)
 
 
 async def _read_to_the_end(
-    process: asyncio.subprocess.Process,
-    output: asyncio.StreamReader,
-    take: Callable[[bytes], None],
-) -> None:
-    async def read() -> None:
-        while piece := await output.read(PIECE):
-            take(piece)
-            # A program that never stops printing must not keep the screen from its keys.
-            await asyncio.sleep(0)
+    process: asyncio.subprocess.Process, output: int, take: Callable[[bytes], None]
+) -> bool:
+    """Read until the program has ended and its output too, or `LINGER_SECONDS` later.
 
+    Returns whether the output has ended, which is so once no process can write to it.
+    """
     async with asyncio.TaskGroup() as group:
-        reading = group.create_task(read())
+        reading = group.create_task(_read(output, take))
         while not reading.done() and process.returncode is None:
             await asyncio.wait({reading}, timeout=_LOOK_SECONDS)
         if not reading.done():
             await asyncio.wait({reading}, timeout=LINGER_SECONDS)
             reading.cancel()
     await process.wait()
+    if not reading.cancelled():
+        return True
+    # What the program itself printed is in the pipe by now, read or not.
+    with suppress(BlockingIOError):
+        take(os.read(output, PIECE))
+    return False
+
+
+async def _read(output: int, take: Callable[[bytes], None]) -> None:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(output, readable.set)
+    try:
+        while True:
+            readable.clear()
+            with suppress(BlockingIOError):
+                piece = os.read(output, PIECE)
+                if not piece:
+                    return
+                take(piece)
+            # Wait once in any case: endless output must not keep the screen from its keys.
+            await readable.wait()
+    finally:
+        loop.remove_reader(output)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

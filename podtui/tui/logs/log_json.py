@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 MOST_ROWS: Final = 500
 MOST_BYTES: Final = 256 * 1024
+MOST_LEVELS: Final = 200
+"""Lists and objects inside each other; rows of a deeper document cannot be read anyway."""
 INDENT: Final = "  "
 
 Piece = tuple[str, str]
@@ -32,7 +34,24 @@ def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
         value = json.loads(text[start:]) if start >= 0 else None
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any] | list[Any]", value) if isinstance(value, (dict, list)) else None
+    if not isinstance(value, (dict, list)) or _is_deeper(value, MOST_LEVELS):
+        return None
+    return cast("dict[str, Any] | list[Any]", value)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """The parser's own limit differs between Python versions."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, (dict, list))
+            for inner in cast("Any", item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def row_count(line: bytes) -> int:

@@ -109,16 +109,24 @@ class PodScreen(ActingScreen, BackScreen):
         self._known = Knowledge(app.client, app.now)
         yield Bar(id="header")
         yield TabBar()
+        # Kept by name: what comes while the screen closes finds its widgets no more by a query.
+        self._overview = LinesView(id="overview")
+        self._timeline = TimelineView(id="timeline")
+        self._events = PodEvents(id="events")
         self.logs = LogsPane(app.model, app.client, tail=None, id="logs")
+        self._yaml = YamlView(id="yaml")
+        self._manifest = ManifestText(line_numbers=True, id="manifest")
+        self._resources = ResourcesView(id="resources")
+        self._probes = ProbesView(id="probes")
         with Container(id="content"), ContentSwitcher(initial=self._tab):
-            yield LinesView(id="overview", classes="part")
-            yield _part(TimelineView(id="timeline"))
-            yield _part(PodEvents(id="events"))
+            yield _part(self._overview)
+            yield _part(self._timeline)
+            yield _part(self._events)
             yield self.logs
-            yield _part(YamlView(id="yaml"))
-            yield ManifestText(line_numbers=True, id="manifest", classes="part")
-            yield _part(ResourcesView(id="resources"))
-            yield _part(ProbesView(id="probes"))
+            yield _part(self._yaml)
+            yield _part(self._manifest)
+            yield _part(self._resources)
+            yield _part(self._probes)
         yield Hints()
         yield Prompt()
 
@@ -164,34 +172,32 @@ class PodScreen(ActingScreen, BackScreen):
         marks = {"manifest": f" ▲{remarks}"} if remarks else {}
         self.query_one(TabBar).show_tabs(self._tab, marks)
         if self._tab == "overview":
-            view = self.query_one("#overview", LinesView)
-            view.show(
+            self._overview.show(
                 describe_pod(
                     pod,
                     events=model.events_of(pod),
                     manifest=manifest,
                     usage=model.usage.get((pod.metadata.namespace, pod.metadata.name)),
                     now=now,
-                    width=max(20, view.size.width - 1),
+                    width=max(20, self._overview.size.width - 1),
                     pull=pull_of(pod, model.pods.values()),
                 )
             )
         elif self._tab == "timeline":
-            view = self.query_one(TimelineView)
             pull = pull_of(pod, model.pods.values())
-            view.show_starts(self._known.starts, self._known.problem, now, pull)
+            self._timeline.show_starts(self._known.starts, self._known.problem, now, pull)
         elif self._tab == "events":
-            self.query_one(PodEvents).show_pod(model, pod, now)
+            self._events.show_pod(model, pod, now)
         elif self._tab == "yaml":
-            self.query_one(YamlView).show_pod(pod, manifest)
+            self._yaml.show_pod(pod, manifest)
         elif self._tab == "resources":
             known = self._known
-            self.query_one(ResourcesView).show_usage(
+            self._resources.show_usage(
                 Used(pod, known.usage, known.network, known.unmeasured), now
             )
         elif self._tab == "probes":
             known = self._known
-            self.query_one(ProbesView).show_reports(
+            self._probes.show_reports(
                 pod, known.probes, known.problem, known.asked_at, now
             )
         elif self._tab == "manifest":
@@ -200,11 +206,10 @@ class PodScreen(ActingScreen, BackScreen):
 
     def _show_manifest(self, pod: Pod) -> None:
         manifest = self.podtui.model.manifest_of(pod)
-        view = self.query_one("#manifest", TextView)
         shown = (manifest.spec, manifest.status) if manifest is not None else None
         if getattr(self, "_manifest_of", ()) != shown:
             self._manifest_of = shown
-            show_manifest(view, manifest)
+            show_manifest(self._manifest, manifest)
 
     # --- what the agent is asked for
 
@@ -219,10 +224,10 @@ class PodScreen(ActingScreen, BackScreen):
             )
 
     async def _ask_on(self, tab: str) -> None:
-        """Endless; the agent answers when there is something new."""
+        """Ask until the screen is closed; the agent answers when there is something new."""
         while True:
             pod = self.pod
-            span = self.query_one(ResourcesView).span
+            span = self._resources.span
             answered = pod is not None and await self._known.ask(pod, tab, span)
             self._draw(self.podtui.now())
             await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
@@ -244,7 +249,7 @@ class PodScreen(ActingScreen, BackScreen):
         except PodtuiError as error:
             self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
         else:
-            self.query_one(ProbesView).answer(key, run)
+            self._probes.answer(key, run)
 
     # --- tabs
 
@@ -276,7 +281,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def action_explain(self) -> None:
         if self.pod is not None:
-            line = self.query_one(ManifestText).line
+            line = self._manifest.line
             explain_line(self.podtui, self.podtui.model.manifest_of(self.pod), line)
 
     # --- search
@@ -289,7 +294,7 @@ class PodScreen(ActingScreen, BackScreen):
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        event = self.query_one(PodEvents).event(self.podtui.model)
+        event = self._events.event(self.podtui.model)
         if event is not None:
             self.podtui.push_screen(EventScreen(event))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widget import Widget
 
 from podtui.tui.model import Changes
 from podtui.tui.overview.offers import is_offered
@@ -33,7 +34,7 @@ class LiveScreen(Screen[None]):
     opened = False
     """Whether its widgets are there: what is published before is shown when it opens."""
 
-    _parts = 0
+    _parts: tuple[Widget, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +42,7 @@ class LiveScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.opened = True
-        self._parts = len(self.children)
+        self._parts = tuple(self.children)
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
     def on_unmount(self) -> None:
@@ -61,7 +62,7 @@ class LiveScreen(Screen[None]):
     def shown(self) -> bool:
         """Whether all of it is there to draw on: a screen that is leaving loses its widgets one
         by one before it is gone."""
-        return self.opened and len(self.children) >= self._parts
+        return self.opened and all(part in self.children for part in self._parts)
 
     @property
     def podtui(self) -> PodtuiApp:
