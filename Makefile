@@ -13,7 +13,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit screens integration e2e proof docs bench conformance lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,7 @@ run: setup ## Open podtui on the samples, engine and all
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
 	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e proof
+	@$(MAKE) --no-print-directory test-pythons NEWEST=1
 
 check: lint types ## Lint, format, types, import directions
 
@@ -64,6 +65,9 @@ types: dev
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
 	$(PYTEST) -m "not engine and not e2e and not screen" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/unit.json
+
+test-pythons: dev ## The unit tests on every Python from 3.11 on that is found on this machine
+	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)
 
 screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
 	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/screens.json

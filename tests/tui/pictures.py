@@ -144,6 +144,13 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
     name = app.model.pods[key].metadata.name
     await wait_for(pilot, lambda: any(name in line for line in table_text(app)), "the pod's row")
     told = sum(one.involvedObject.name == name for one in app.model.events.values())
+
+    def log_is_shown() -> bool:
+        # The log of the pod chosen before stays for a moment, with as many lines.
+        target = main(app).logs.target
+        return target is not None and target.key == key
+
+    await wait_for(pilot, log_is_shown, "the pod's own log")
     buffer = main(app).logs.view.buffer
     await wait_for(pilot, lambda: len(buffer) >= len(LOG) + told, "the log and its events")
 
