@@ -18,6 +18,8 @@ async def test_a_row_that_has_just_come_is_brought_into_sight() -> None:
         assert table.select("uid-p39")
         await pilot.pause(0.1)
         assert any("p39-n1" in line for line in table_text(app))
+        assert table.show_vertical_scrollbar
+        assert table.vertical_scrollbar.position == table.scroll_y == table.max_scroll_y
         assert table.select("uid-p00")
         await pilot.pause(0.1)
         assert any("p00-n1" in line for line in table_text(app))

@@ -348,6 +348,11 @@ class RowTable(Toned, ScrollView, can_focus=True):
         super().forget_tones()
         self.drawn.forget_looks()
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        # The rows may have been scrolled before there was a bar to show it.
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def watch_empty(self) -> None:
         if not len(self.set):
             self.refresh()
