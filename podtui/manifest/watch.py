@@ -1,4 +1,8 @@
-"""Waiting for the folder to change."""
+"""Wait for the folder to change.
+
+The kernel reports changes by inotify, which costs nothing while nothing happens. Where it gives no
+watch (the limit of watches is reached), `watchfiles` polls the folder instead.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,12 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# The direct interface that watchfiles documents: `awatch` would bring a task and time-outs of its
-# own, and could not be stopped without waiting for it.
-from watchfiles._rust_notify import RustNotify  # pyright: ignore[reportPrivateUsage]
+from asyncinotify import Inotify, Mask
+from watchfiles import watch
 
 from podtui.manifest.listing import FolderStamp
 
@@ -22,18 +25,25 @@ _log = logging.getLogger(__name__)
 ADDED: Final = 1
 MODIFIED: Final = 2
 DELETED: Final = 3
-_DEBOUNCE_MS: Final = 100
-_STEP_MS: Final = 20
-"""Between two looks: each wakes the processor, and a change waits for one or two."""
-_TIMEOUT_MS: Final = 60_000
-_BLIND_SECONDS: Final = 0.5
-_STORM: Final = 1024
-"""The system's queue has an end, and nobody says when something fell off it."""
+_KINDS: Final = (
+    (Mask.CREATE | Mask.MOVED_TO, ADDED),
+    (Mask.MODIFY | Mask.ATTRIB, MODIFIED),
+    (Mask.DELETE | Mask.MOVED_FROM, DELETED),
+)
+_WATCHED: Final = (
+    Mask.CREATE | Mask.MOVED_TO | Mask.MODIFY | Mask.ATTRIB | Mask.DELETE | Mask.MOVED_FROM
+    | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR
+)  # fmt: skip
+_POLL_MS: Final = 500
+
+Report = Callable[[Iterable[tuple[int, str]]], None]
+"""Takes pairs of `ADDED`, `MODIFIED` or `DELETED`, and a name in the folder. An empty name stands
+for the folder itself: anything in it may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was said of each name: any of `ADDED`, `MODIFIED` and `DELETED`.
+    """What was reported for each name: any of `ADDED`, `MODIFIED` and `DELETED`.
 
     ``lost``: more may have changed than that.
     """
@@ -42,114 +52,145 @@ class Changes:
     lost: bool = False
 
 
-@dataclass(slots=True)
-class _Pump:
-    """One thread that hands what the system reports to the loop, until it is told to stop."""
+class _KernelWatch:
+    """Reports what the kernel says of the folder, from the loop that made this."""
 
-    notify: RustNotify
-    folder: str
-    loop: asyncio.AbstractEventLoop
-    wake: asyncio.Event
-    changes: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
-    stop: threading.Event = field(default_factory=threading.Event)
-    lost: bool = False
-    broken: bool = False
-
-    def run(self) -> None:
+    def __init__(self, folder: str, report: Report) -> None:
+        """Raises OSError where the kernel gives no watch."""
+        self.ended = False
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        # A timeout of 0 makes reads return None where there is nothing to read.
+        self._inotify = Inotify(cache_size=256, sync_timeout=0)
         try:
-            while True:
-                found = self.notify.watch(_DEBOUNCE_MS, _STEP_MS, _TIMEOUT_MS, self.stop)
-                if found == "stop":
-                    return
-                if not isinstance(found, str):
-                    self._tell(found)
+            # The library leaves the parameter of PathLike open.
+            self._inotify.add_watch(folder, _WATCHED)  # pyright: ignore[reportUnknownMemberType]
+        except OSError:
+            self._inotify.close()
+            raise
+        self._loop.add_reader(self._inotify.fd, self._read)
+
+    def _read(self) -> None:
+        found: list[tuple[int, str]] = []
+        while (event := self._inotify.sync_get()) is not None:
+            name = os.fspath(event.name) if event.name is not None else ""
+            if not name:
+                # The folder itself, or more events than the kernel keeps.
+                found.append((MODIFIED, ""))
+            self.ended |= Mask.IGNORED in event.mask
+            found += [(kind, name) for mask, kind in _KINDS if name and event.mask & mask]
+        self._report(found)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._inotify.fd)
+        self._inotify.close()
+
+
+class _PollingWatch:
+    """Reports what polling finds, from a thread to the loop that made this."""
+
+    def __init__(self, folder: str, report: Report) -> None:
+        self.ended = False
+        self._folder = folder
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        # Not a job of the executor: the loop would wait for its end.
+        threading.Thread(target=self._poll, name="manifest-watch", daemon=True).start()
+
+    def _poll(self) -> None:
+        found: Iterable[tuple[int, str]] = ()
+        try:
+            for found in watch(
+                self._folder,
+                watch_filter=None,
+                stop_event=self._stop,
+                step=_POLL_MS,
+                debounce=_POLL_MS,
+                raise_interrupt=False,
+                force_polling=True,
+                poll_delay_ms=_POLL_MS,
+                recursive=False,
+            ):
+                self._pass_on(found)
         except (OSError, RuntimeError) as error:
-            _log.warning("The watch of the static-pod folder broke: %s", error)
-            self.broken = True
-            self._tell(set())
-        finally:
-            self.notify.close()
+            _log.warning("Polling of the static-pod folder stopped: %s", error)
+            self.ended = True
+            self._pass_on([(MODIFIED, self._folder)])
 
-    def _tell(self, found: set[tuple[int, str]]) -> None:
-        # The loop may be closed by the time that something changes.
+    def _pass_on(self, found: Iterable[tuple[int, str]]) -> None:
+        split = [(int(kind), *os.path.split(path)) for kind, path in found]
+        inside = [(kind, name if folder == self._folder else "") for kind, folder, name in split]
+        # The loop may be closed by now.
         with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._arrive, found)
+            self._loop.call_soon_threadsafe(self._report, inside)
 
-    def _arrive(self, found: set[tuple[int, str]]) -> None:
-        for kind, path in found:
-            folder, name = os.path.split(path)
-            if name and folder == self.folder:
-                self.changes.setdefault(name, set()).add(kind)
-            else:
-                # The folder itself, which says nothing about what is in it.
-                self.lost = True
-        self.wake.set()
-
-    def take(self) -> Changes:
-        """What has arrived since the last time."""
-        found, self.changes = self.changes, {}
-        lost, self.lost = self.lost or self.broken or len(found) >= _STORM, False
-        return Changes({name: frozenset(kinds) for name, kinds in found.items()}, lost)
+    def close(self) -> None:
+        self._stop.set()
 
 
 class FolderWatch:
     """Wakes whoever waits when something in the folder changes.
 
-    It says where to look: what changed there is for a listing to find out. Where the system gives
-    no watch (none left, a file system without), waiting just takes its time and the listings do
-    the work.
+    It says which names to look at; a listing finds out what changed there.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._wake = asyncio.Event()
-        self._pump: _Pump | None = None
+        self._source: _KernelWatch | _PollingWatch | None = None
         self._watched: tuple[int, int] | None = None
+        self._names: dict[str, set[int]] = {}
+        self._lost = False
         self._warned = False
 
     def follow(self, folder: FolderStamp | None, *, single: bool) -> bool:
         """Watch what is at the path now, which may be another folder than before, or nothing.
 
-        Returns whether a watch has begun: nothing is known yet of what changed before it.
+        Returns whether a watch has begun: changes before it are unknown.
         """
         identity = (folder.device, folder.inode) if folder is not None else None
         if single:
             # A replaced file is a new inode; the folder around it is what stays.
             identity = (0, 0) if folder is not None else None
-        if self._pump is not None and self._pump.broken:
-            self.close()
-        if identity == self._watched:
+        if identity == self._watched and not (self._source and self._source.ended):
             return False
         self.close()
         if identity is None:
             return False
         target = os.path.dirname(self._path) if single else self._path
         try:
-            notify = RustNotify([target], False, False, 300, False, True)
-        except (OSError, RuntimeError) as error:
+            self._source = _KernelWatch(target, self._take)
+        except OSError as error:
             if not self._warned:
                 _log.warning("The static-pod folder cannot be watched, only polled: %s", error)
                 self._warned = True
-            return False
-        self._pump = _Pump(notify, target, asyncio.get_running_loop(), self._wake)
+            self._source = _PollingWatch(target, self._take)
         self._watched = identity
-        # A thread of its own: an executor's job would have to end before the loop can.
-        threading.Thread(target=self._pump.run, name="manifest-watch", daemon=True).start()
         return True
+
+    def _take(self, found: Iterable[tuple[int, str]]) -> None:
+        for kind, name in found:
+            if name:
+                self._names.setdefault(name, set()).add(kind)
+            else:
+                self._lost = True
+        self._wake.set()
 
     async def wait(self, seconds: float) -> Changes | None:
         """What changed within ``seconds``; None where nothing did."""
-        pump = self._pump
         try:
-            async with asyncio.timeout(seconds if pump else min(seconds, _BLIND_SECONDS)):
+            async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             return None
         self._wake.clear()
-        return pump.take() if pump is not None else Changes(lost=True)
+        names, self._names = self._names, {}
+        lost, self._lost = self._lost, False
+        return Changes({name: frozenset(kinds) for name, kinds in names.items()}, lost)
 
     def close(self) -> None:
-        """Let the watch go; its thread ends by itself a moment later."""
-        pump, self._pump, self._watched = self._pump, None, None
-        if pump is not None:
-            pump.stop.set()
+        """Stop watching; a thread that polls ends by itself a moment later."""
+        if self._source is not None:
+            self._source.close()
+        self._source = self._watched = None

@@ -192,14 +192,10 @@ class PodScreen(ActingScreen, BackScreen):
             self._yaml.show_pod(pod, manifest)
         elif self._tab == "resources":
             known = self._known
-            self._resources.show_usage(
-                Used(pod, known.usage, known.network, known.unmeasured), now
-            )
+            self._resources.show_usage(Used(pod, known.usage, known.network, known.unmeasured), now)
         elif self._tab == "probes":
             known = self._known
-            self._probes.show_reports(
-                pod, known.probes, known.problem, known.asked_at, now
-            )
+            self._probes.show_reports(pod, known.probes, known.problem, known.asked_at, now)
         elif self._tab == "manifest":
             self._show_manifest(pod)
         self.logs.publish(pod if not gone else None)
