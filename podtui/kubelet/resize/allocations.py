@@ -48,6 +48,8 @@ class Allocations:
         self._clock = clock
         self._allocated: dict[str, Allocation] = {}
         self._actuated: dict[str, Allocation] = {}
+        self._encoded: dict[int, tuple[Allocation, msgspec.Raw]] = {}
+        """By `id`, as last written: encoding all of many pods for each change took most of it."""
         self._changed = asyncio.Event()
 
     # --- allocated
@@ -138,7 +140,17 @@ class Allocations:
         self._changed.clear()
         if self._path is None:
             return
-        data = msgspec.json.encode(_Kept(self._allocated, self._actuated))
+        encoded = self._encoded
+        self._encoded = {
+            id(one): encoded.get(id(one)) or (one, msgspec.Raw(msgspec.json.encode(one)))
+            for one in (*self._allocated.values(), *self._actuated.values())
+        }
+        data = msgspec.json.encode(
+            {
+                name: {uid: self._encoded[id(one)][1] for uid, one in of.items()}
+                for name, of in (("allocated", self._allocated), ("actuated", self._actuated))
+            }
+        )
         try:
             await asyncio.to_thread(_write, self._path, data)
         except OSError as error:
