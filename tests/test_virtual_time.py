@@ -19,11 +19,11 @@ async def born_at() -> float:
 
 @pytest.mark.virtual_time
 async def test_an_hour_takes_no_time(virtual_clock: VirtualClock, born_at: float) -> None:
-    real = time.monotonic()
+    cpu = time.process_time()
     await virtual_clock.sleep(3600)
     assert virtual_clock.monotonic() - born_at == 3600
     assert (virtual_clock.now() - EPOCH).total_seconds() == 3600
-    assert time.monotonic() - real < 5
+    assert time.process_time() - cpu < 5
 
 
 @virtual()
@@ -97,10 +97,10 @@ def test_a_deadlock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         run_virtual(body())
 
 
-def test_endless_work_ends_on_real_time() -> None:
+def test_endless_work_ends_on_cpu_time() -> None:
     async def body() -> None:
         for _ in iter(int, 1):
             await asyncio.sleep(30)
 
-    with pytest.raises(VirtualTimeError, match="real seconds"):
+    with pytest.raises(VirtualTimeError, match="seconds of CPU"):
         run_virtual(body(), timeout=0.1)

@@ -442,6 +442,8 @@ class RuntimeEvent:
     pod_uid: str
     action: str
     """The engine's word: ``start``, ``die``, ``destroy``, ``oom`` …"""
+    id: str = ""
+    """Of the container or sandbox."""
 
 
 class Runtime(Protocol):

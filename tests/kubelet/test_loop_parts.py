@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 from kubelet_world import World, container, pod
@@ -12,14 +14,17 @@ from virtual_time import VirtualClock, settle, virtual
 
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
+from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.together import together
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodOperation
 from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.sources import FolderSource
 from podtui.kubelet.status.status_manager import StatusManager
-from podtui.runtime.protocol import ContainerState
+from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
 
@@ -273,3 +278,48 @@ async def test_a_pod_that_cannot_be_observed_is_said() -> None:
         assert {e.message for e in failed} <= {"error determining status: nonsense"}
         assert world.phase() == "Running"
         assert len(world.containers("uid-web-n1")) == 1
+
+
+# --- looks at what ended
+
+
+class ListingRuntime:
+    """Shows no pod, counts the lists, and reports one event."""
+
+    def __init__(self, event: RuntimeEvent) -> None:
+        self.lists = 0
+        self._event = event
+
+    async def list(self, pod_uid: str = "") -> RuntimeSnapshot:
+        self.lists += 1
+        return RuntimeSnapshot(sandboxes=(), containers=())
+
+    async def events(self) -> AsyncIterator[RuntimeEvent]:
+        yield self._event
+        await asyncio.Event().wait()
+
+
+@virtual()
+async def test_an_end_that_its_worker_has_seen_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, config = VirtualClock(), KubeletConfig(node_name="n1")
+    runtime = ListingRuntime(RuntimeEvent(pod_uid="u1", action="destroy", id="c1"))
+    as_runtime = cast(Runtime, runtime)
+    link = EngineLink(as_runtime, clock, config)
+
+    async def ready() -> None:
+        """The engine answers."""
+
+    monkeypatch.setattr(link, "wait_ready", ready)
+    pleg = Pleg(
+        as_runtime, PodCache(), link, clock, config, on_change=print, is_busy=lambda _: True
+    )
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run()) for run in (pleg.run_events, pleg.run_refreshes)]
+        await settle()
+        await pleg.refresh("u1")
+        await asyncio.sleep(5)
+        for task in tasks:
+            task.cancel()
+    assert runtime.lists == 1

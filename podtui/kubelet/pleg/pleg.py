@@ -36,7 +36,7 @@ REFRESH_LIMIT = 8
 BUSY_DELAY = 0.3
 # An engine may tell of an end before its lists show it: when to look again until they do.
 ECHOES = (0.02, 0.1, 0.5)
-ENDS = frozenset({"die", "oom", "destroy"})
+ENDS = frozenset({"die", "destroy"})
 UNHEALTHY_AFTER = 180.0
 
 
@@ -81,6 +81,8 @@ class Pleg:
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dirty: dict[str, None] = {}
         self._forced: dict[str, None] = {}
+        self._ended: dict[str, dict[str, str]] = {}
+        """Ends that an event told of, until a look shows them: by pod UID and by id, the action."""
         self._echoes: dict[str, int] = {}
         self._marked = asyncio.Event()
         self._relist_soon = asyncio.Event()
@@ -142,6 +144,7 @@ class Pleg:
         self._signatures.pop(uid, None)
         self._dirty.pop(uid, None)
         self._echoes.pop(uid, None)
+        self._ended.pop(uid, None)
         self._locks.pop(uid, None)
 
     async def _apply(
@@ -219,7 +222,10 @@ class Pleg:
                 self._relist_soon.set()
                 async for event in self._runtime.events():
                     if event.pod_uid and not event.action.startswith("exec"):
-                        self.mark(event.pod_uid, ended=event.action in ENDS)
+                        if event.action in ENDS:
+                            self._ended.setdefault(event.pod_uid, {})[event.id] = event.action
+                            self._echoes[event.pod_uid] = 0
+                        self.mark(event.pod_uid)
             except EngineError as error:
                 self._link.suspect(error)
                 _LOG.info("the engine's event stream ended: %s", error)
@@ -227,11 +233,9 @@ class Pleg:
                 self._streaming = False
             await self._clock.sleep(self._config.relist_period)
 
-    def mark(self, uid: str, *, ended: bool = False) -> None:
-        """Something happened to this pod; with ``ended``, something of it is there no more."""
+    def mark(self, uid: str) -> None:
+        """Something happened to this pod."""
         self._dirty[uid] = None
-        if ended:
-            self._echoes[uid] = 0
         self._marked.set()
 
     async def run_refreshes(self) -> None:
@@ -249,28 +253,39 @@ class Pleg:
                 loop.call_later(BUSY_DELAY, self._look_again, busy, self._cache.order)
             looked = [uid for uid in uids if uid not in set(busy)]
             looked += self._forced
-            before = {uid: self._cache.get(uid) for uid in looked}
             await self._look(looked)
             for uid in looked:
-                if self._cache.get(uid) is before[uid]:
-                    self._echo(uid)
-                else:
-                    self._echoes.pop(uid, None)
+                self._echo(uid)
 
     def _echo(self, uid: str) -> None:
         """Look again soon at a pod of which something ended that no list shows yet."""
         step = self._echoes.pop(uid, len(ECHOES))
-        if step < len(ECHOES):
-            self._echoes[uid] = step + 1
-            asyncio.get_running_loop().call_later(ECHOES[step], self._force, (uid,))
+        if self._shows_ends(uid) or step == len(ECHOES):
+            self._ended.pop(uid, None)
+            return
+        self._echoes[uid] = step + 1
+        asyncio.get_running_loop().call_later(ECHOES[step], self._force, (uid,))
+
+    def _shows_ends(self, uid: str) -> bool:
+        """Whether what was seen of the pod agrees with the ends that events told of."""
+        observed, ended = self._cache.get(uid), self._ended.get(uid, {})
+        if observed is None:
+            return True
+        alive = [box.id for box in observed.sandboxes if box.state is SandboxState.READY]
+        alive += [one.id for one in observed.containers if one.state is ContainerState.RUNNING]
+        seen = [one.id for one in (*observed.sandboxes, *observed.containers)]
+        gone = {one for one in seen if ended.get(one) == "destroy"}
+        return not gone and ended.keys().isdisjoint(alive)
 
     def _force(self, uids: Iterable[str]) -> None:
         self._forced.update(dict.fromkeys(uids))
         self._marked.set()
 
     def _look_again(self, uids: Sequence[str], order: int) -> None:
-        """Those that nobody has looked at since, busy or not."""
-        unseen = [uid for uid in uids if self._cache.seen(uid) <= order or uid in self._echoes]
+        """Look at pods that were not seen since, or not as events told; busy or not."""
+        unseen = [
+            uid for uid in uids if self._cache.seen(uid) <= order or not self._shows_ends(uid)
+        ]
         if unseen:
             self._force(unseen)
 

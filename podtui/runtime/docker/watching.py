@@ -100,8 +100,10 @@ class Watching:
 
 
 def _event(event: dict[str, Any]) -> RuntimeEvent | None:
-    labels = mapping(mapping(event, "Actor"), "Attributes")
+    actor = mapping(event, "Actor")
+    labels = mapping(actor, "Attributes")
     uid, action = labels.get(names.POD_UID), str(event.get("Action") or "")
     if not uid or not action:
         return None
-    return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action))
+    identity = str(actor.get("ID") or "")
+    return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action), id=identity)

@@ -156,8 +156,8 @@ class MemoryEngine:
         )
         cell = SandboxCell(root, config, record, "" if host else self._new_ip(), self._new_pid())
         pod.sandboxes[record.id] = self._sandboxes[record.id] = cell
-        self.emit(root, config.uid, "create")
-        self.emit(root, config.uid, "start")
+        self.emit(record.id, root, config.uid, "create")
+        self.emit(record.id, root, config.uid, "start")
         return cell
 
     def stop_sandbox(self, cell: SandboxCell) -> None:
@@ -165,7 +165,7 @@ class MemoryEngine:
             self.kill(container)
         if cell.ready:
             cell.set_not_ready()
-            self.emit(cell.root, cell.record.uid, "die")
+            self.emit(cell.record.id, cell.root, cell.record.uid, "die")
 
     def remove_sandbox(self, cell: SandboxCell) -> None:
         self.stop_sandbox(cell)
@@ -177,7 +177,7 @@ class MemoryEngine:
         )
         self._sandboxes.pop(cell.record.id, None)
         self.pod(cell.root, config.uid).sandboxes.pop(cell.record.id, None)
-        self.emit(cell.root, config.uid, "destroy")
+        self.emit(cell.record.id, cell.root, config.uid, "destroy")
 
     def remove_pod_data(self, root: str, pod_uid: str) -> None:
         """Raises `EngineConflict` while a sandbox of the pod is left."""
@@ -252,7 +252,7 @@ class MemoryEngine:
             root, config, record, image.id, files, actor, behaviour, config.resources, user
         )
         pod.containers[record.id] = self._containers[record.id] = cell
-        self.emit(root, config.pod_uid, "create")
+        self.emit(record.id, root, config.pod_uid, "create")
         return cell
 
     def _check_able(self, config: ContainerConfig) -> None:
@@ -286,7 +286,7 @@ class MemoryEngine:
         cell.process = Process(cell.actor, cell.started_at)
         cell.pid = self._new_pid()
         cell.set_state(ContainerState.RUNNING)
-        self.emit(cell.root, cell.record.pod_uid, "start")
+        self.emit(cell.record.id, cell.root, cell.record.pod_uid, "start")
         self._advance(cell, 0.0)
 
     def _start_problem(self, cell: ContainerCell) -> str:
@@ -344,7 +344,7 @@ class MemoryEngine:
         self._containers.pop(cell.record.id, None)
         self.pod(cell.root, cell.record.pod_uid).containers.pop(cell.record.id, None)
         cell.signal.notify()
-        self.emit(cell.root, cell.record.pod_uid, "destroy")
+        self.emit(cell.record.id, cell.root, cell.record.pod_uid, "destroy")
 
     def image_in_use(self, image_id: str) -> bool:
         return any(cell.image_id == image_id for cell in self._containers.values())
@@ -413,19 +413,19 @@ class MemoryEngine:
         cell.finished_at = self.clock.now()
         if process.exit.oom:
             cell.reason = "OOMKilled"
-            self.emit(cell.root, cell.record.pod_uid, "oom")
+            self.emit(cell.record.id, cell.root, cell.record.pod_uid, "oom")
         else:
             cell.reason = "Completed" if process.exit.code == 0 else "Error"
-        self.emit(cell.root, cell.record.pod_uid, "die")
+        self.emit(cell.record.id, cell.root, cell.record.pod_uid, "die")
 
     # --- events, and the engine's own life
 
-    def emit(self, root: str, pod_uid: str, action: str) -> None:
+    def emit(self, identity: str, root: str, pod_uid: str, action: str) -> None:
         if self.faults.drop_events or not self.faults.available:
             return
         for owner, queue in self._queues:
             if owner == root:
-                queue.events.append(RuntimeEvent(pod_uid=pod_uid, action=action))
+                queue.events.append(RuntimeEvent(pod_uid=pod_uid, action=action, id=identity))
                 queue.signal.notify()
 
     def subscribe(self, root: str) -> EventQueue:
