@@ -141,7 +141,7 @@ def measure(*, quick: bool) -> list[Row]:
                 row(
                     f"file → running, {count} pod{'s' * (count > 1)}", start, "s",
                     floor=floor, floor_name=f"bare calls, {workers} at a time",
-                    bound={1: 1.10, 50: 1.05}.get(count),
+                    bound={1: 1.05, 10: 1.0, 50: 1.0}[count],
                 )
             )  # fmt: skip
             if played:
@@ -155,7 +155,7 @@ def measure(*, quick: bool) -> list[Row]:
                     [ours.remove for _, ours in pairs], "s",
                     floor=[bare.remove for bare, _ in pairs],
                     floor_name=f"bare calls, {workers} at a time",
-                    bound=1.10 if count == 50 else None,
+                    bound=1.08 if count == 50 else None,
                 )
             )  # fmt: skip
         edits, floors = [], []
@@ -165,7 +165,7 @@ def measure(*, quick: bool) -> list[Row]:
             edits.append(podtui_edit(agent))
         rows.append(
             row("edit → new version running", edits, "s",
-                floor=floors, floor_name="bare stop + bare start", bound=1.3)
+                floor=floors, floor_name="bare stop + bare start", bound=1.05)
         )  # fmt: skip
     engine.clear()
     return rows
@@ -186,7 +186,7 @@ def idle(*, quick: bool) -> list[Row]:
             cpu, memory = agent.cpu_and_memory(seconds)
             rows.append(
                 row(f"agent idle, {count} pods: CPU", [cpu], "% of a core",
-                    bound=1.0 if count == 50 else None)
+                    bound=0.6 if count == 50 else None)
             )  # fmt: skip
             rows.append(
                 row(f"agent idle, {count} pods: RSS", [memory], "MB",

@@ -40,7 +40,7 @@ def measure(*, quick: bool) -> list[Row]:
     floor = costs[10]
     return [
         row(f"agent: CPU of one change with {count} pods", values, "ms",
-            floor=floor, floor_name="with 10 pods", bound=1.5)
+            floor=floor, floor_name="with 10 pods", bound=1.2)
         for count, values in costs.items() if count != 10
     ]  # fmt: skip
 
