@@ -43,12 +43,19 @@ COMMANDS: Final = (
     *talk_cli.COMMANDS,
     *web_cli.COMMANDS,
 )
+_MEANT: Final = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
+"""What a word that is no folder may have been typed for."""
 _FLAGS: Final = {
     "root_dir": "rootDir",
     "static_pod_path": "staticPodPath",
     "node_name": "nodeName",
     "engine": "engine",
 }
+_TAKES_VALUE: Final = frozenset(
+    {f"--{name.replace('_', '-')}" for name in _FLAGS}
+    | {"--config", "--theme"}
+    | cluster_cli.TAKES_VALUE
+)
 
 
 def _common_options() -> argparse.ArgumentParser:
@@ -70,6 +77,9 @@ def _screen_options() -> argparse.ArgumentParser:
     group.add_argument("--theme", metavar="NAME", help="the colours to begin with")
     group.add_argument(
         "--readonly", action="store_const", const="true", help="let the screen change nothing"
+    )
+    group.add_argument(
+        "--create", action="store_true", help="create STATIC_POD_PATH where there is no such folder"
     )
     return options
 
@@ -109,7 +119,9 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
-    parser.set_defaults(run=_screen, command=None, config=None, theme=None, **nothing)
+    parser.set_defaults(
+        run=_screen, command=None, config=None, theme=None, path=None, create=False, **nothing
+    )
     return parser
 
 
@@ -155,13 +167,15 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    words = talk_cli.take_words(arguments)
-    path = _take_path(arguments)
-    namespace = _parse(arguments)
-    namespace.words = words
-    if path is not None:
-        namespace.static_pod_path = path
     try:
+        path = _take_path(arguments)
+        words = talk_cli.take_words(arguments, _TAKES_VALUE)
+        namespace = _parse(arguments)
+        namespace.words = words
+        if path is not None:
+            namespace.path = path
+        if namespace.path is not None:
+            namespace.static_pod_path = namespace.path
         namespace.cluster = cluster_cli.is_asked(namespace)
         return namespace.run(namespace)
     except UsageError as error:
@@ -181,18 +195,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _take_path(arguments: list[str]) -> str | None:
-    """Remove and return the first word that is neither an option, its value nor a command."""
-    takes_value = {"--root-dir", "--static-pod-path", "--node-name", "--engine", "--config"}
-    takes_value |= {"--theme", *cluster_cli.TAKES_VALUE}
-    skip = False
-    for index, word in enumerate(arguments):
-        if skip:
-            skip = False
-        elif word in takes_value:
-            skip = True
-        elif not word.startswith("-"):
-            return None if word in COMMANDS else arguments.pop(index)
-    return None
+    """Remove and return the first word that is neither an option, its value nor a command.
+
+    Raises `UsageError` if the word names nothing that exists and resembles a command.
+    """
+    index = next(talk_cli.word_indices(arguments, _TAKES_VALUE), None)
+    if index is None or (word := arguments[index]) in COMMANDS:
+        return None
+    if not Path(word).expanduser().exists():
+        import difflib
+
+        near = difflib.get_close_matches(word, _MEANT, n=1)
+        if near:
+            raise UsageError(
+                f"{word}: no such command or folder; did you mean 'podtui {_MEANT[near[0]]}'?"
+                f" (a new folder: podtui ./{word})"
+            )
+    return arguments.pop(index)
 
 
 def _resolved(namespace: argparse.Namespace) -> Resolved:
@@ -232,6 +251,24 @@ def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list
     return arguments + cluster_cli.arguments(namespace)
 
 
+def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
+    """Create the folder that was named on the command line, if the user asks for it.
+
+    A folder that comes from a flag or a setting is left to its owner: the agent waits for it.
+    """
+    if namespace.path is None or folder.exists():
+        return
+    if not namespace.create:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError(f"{folder}: no such folder; --create creates it")
+        if not _agrees(f"{folder} does not exist. Create this folder for Pod manifests?"):
+            raise UsageError(f"{folder}: no such folder; nothing was started")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"cannot create {folder}: {error.strerror}") from error
+
+
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
@@ -247,6 +284,7 @@ def _screen(namespace: argparse.Namespace) -> int:
 
     resolved = _resolved(namespace)
     settings = resolved.settings
+    _ensure_folder(namespace, settings.staticPodPath)
     child = None
     if not is_held(settings.lock_path):
         from podtui.agent import control
@@ -293,10 +331,10 @@ def _tell_agent(
 
 
 def _web(namespace: argparse.Namespace) -> int:
-    if namespace.path is not None:
-        namespace.static_pod_path = namespace.path
     resolved = _resolved(namespace)
     settings = resolved.settings
+    if not namespace.cluster:
+        _ensure_folder(namespace, settings.staticPodPath)
     # What is wrong with a kubeconfig is said here, not in each tab.
     shown = cluster_cli.find(namespace)[1].context.name if namespace.cluster else settings.nodeName
     web_cli.serve(namespace, settings, _screen_arguments(namespace, resolved), shown)

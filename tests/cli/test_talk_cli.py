@@ -57,13 +57,39 @@ def test_ports() -> None:
             parse_ports([text])
 
 
-def test_words_after_two_dashes_are_the_commands() -> None:
-    arguments = ["exec", "-it", "web", "--", "sh", "-c", "--", "x"]
-    assert take_words(arguments) == ["sh", "-c", "--", "x"]
-    assert arguments == ["exec", "-it", "web"]
-    other = ["check", "--", "file"]
-    assert take_words(other) == []
-    assert other == ["check", "--", "file"]
+TAKES_VALUE = {"-n", "--namespace", "--root-dir"}
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "command"),
+    [
+        ("exec -it web -- sh -c -- x", "exec -it web", "sh -c -- x"),
+        ("exec web ls", "exec web", "ls"),
+        ("exec web ls -l -it /", "exec web", "ls -l -it /"),
+        ("exec web -it sh", "exec web -it", "sh"),
+        ("exec -itc app web sh -c x", "exec -itc app web", "sh -c x"),
+        ("exec -capp -nns web sh", "exec -capp -nns web", "sh"),
+        ("exec --container app web -n ns ls", "exec --container app web -n ns", "ls"),
+        ("exec --container=app web ls", "exec --container=app web", "ls"),
+        ("exec web sh -- x", "exec web", "sh -- x"),
+        ("exec web -- --help", "exec web", "--help"),
+        ("exec web", "exec web", ""),
+        ("exec web --", "exec web", ""),
+        ("--root-dir exec exec web ls", "--root-dir exec exec web", "ls"),
+        ("check -- file", "check -- file", ""),
+        ("why exec -- x", "why exec -- x", ""),
+        ("cp exec web x", "cp exec web x", ""),
+    ],
+)
+def test_the_command_of_an_exec(line: str, ours: str, command: str) -> None:
+    arguments = line.split()
+    assert take_words(arguments, TAKES_VALUE) == command.split()
+    assert arguments == ours.split()
+
+
+def test_exec_without_two_dashes(here: Here) -> None:
+    code, out, err = here("exec", "web", "sh", "-c", "echo given; exit 3")
+    assert (code, out) == (3, b"given\n"), err
 
 
 def test_options_may_stand_after_the_pod() -> None:
@@ -162,7 +188,7 @@ def test_exec_of_what_is_not_there(here: Here) -> None:
     code, _, err = here("exec", "nobody", "--", "true")
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
     code, _, err = here("exec", "web")
-    assert (code, b"say what to run" in err) == (2, True)
+    assert (code, b"a command is missing" in err) == (2, True)
 
 
 def test_exec_with_a_file_for_input(here: Here, tmp_path: Path) -> None:
