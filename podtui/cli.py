@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from podtui import __version__, cluster_cli, explain_command, service_cli, talk_cli, web_cli
+from podtui import (
+    __version__,
+    cluster_cli,
+    explain_command,
+    service_cli,
+    shell_cli,
+    talk_cli,
+    web_cli,
+)
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
+from podtui.resources import typed_program
 from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
@@ -40,6 +51,7 @@ COMMANDS: Final = (
     "config",
     *explain_command.COMMANDS,
     *service_cli.COMMANDS,
+    *shell_cli.COMMANDS,
     *talk_cli.COMMANDS,
     *web_cli.COMMANDS,
 )
@@ -115,7 +127,7 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
         " engine and shows what becomes of them.",
         epilog="Without a command: open the screen, and start the agent if none runs."
-        " 'podtui COMMAND --help' tells more of a command.",
+        " 'podtui COMMAND --help' describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
@@ -127,10 +139,21 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; ``podtui [PATH]`` without a command is the screen."""
+    return _parsers()[0]
+
+
+def man_page() -> str:
+    """The manual page, as roff for ``man``."""
+    return shell_cli.man_page(*_parsers())
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The whole parser, and that of each command."""
     parser = _base_parser(argparse.ArgumentParser)
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
     )
+    cast("Any", commands).completer = shell_cli.folders
 
     def add(
         name: str, run: Callable[[argparse.Namespace], int], help_: str, *, screen: bool = False
@@ -161,11 +184,14 @@ def build_parser() -> argparse.ArgumentParser:
     talk_cli.add_to(add, _settings)
     web = add("web", _web, "show the screen in a browser on this machine", screen=True)
     web_cli.add_options(web)
-    return parser
+    shell_cli.add_to(add, man_page)
+    return parser, dict(commands.choices)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
+    if argv is None and "_ARGCOMPLETE" in os.environ:
+        shell_cli.complete(build_parser(), _settings)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         path = _take_path(arguments)
@@ -269,6 +295,10 @@ def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
 
 
+def _no_agent(settings: Settings) -> AgentUnavailable:
+    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{typed_program()}' starts one")
+
+
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
@@ -315,18 +345,19 @@ def _tell_agent(
     record = read_agent(settings.lock_path)
     if record is None and starting is None:
         return False
-    root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
+    podtui = typed_program()
+    root = "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
     if record is not None:
         folder = one_line(str(record.staticPodPath))
-        print(f"The agent (process {record.pid}) goes on supervising {folder}.")
+        print(f"The agent (process {record.pid}) keeps running the pods of {folder}.")
     elif starting is not None:
         folder = one_line(str(settings.staticPodPath))
-        print(f"The agent (process {starting.pid}) is still starting, to supervise {folder}.")
-    print(f"  podtui{root}         look again")
+        print(f"The agent (process {starting.pid}) is still starting, for {folder}.")
+    print(one_line(f"  {podtui}{root}         open the screen again"))
     simulated = (settings.engine if record is None else record.engine) == "memory"
     left = "its simulated pods end with it" if simulated else "leave its containers running"
-    print(f"  podtui stop{root}    stop the agent, {left}")
-    print(f"  podtui down{root}    stop the agent and remove its containers")
+    print(one_line(f"  {podtui} stop{root}    stop the agent, {left}"))
+    print(one_line(f"  {podtui} down{root}    stop the agent and remove its containers"))
     return True
 
 
@@ -358,7 +389,7 @@ def _status(namespace: argparse.Namespace) -> int:
 
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+        raise _no_agent(settings)
     if namespace.output == "table":
         from podtui.status_table import TABLE, render
 
@@ -379,7 +410,7 @@ def _why(namespace: argparse.Namespace) -> int:
         return cluster_cli.why(namespace)
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+        raise _no_agent(settings)
     from podtui.why_command import why
 
     text, well = why(settings.socket_path, namespace.pod, namespace.output)
@@ -400,7 +431,7 @@ def _stop(namespace: argparse.Namespace) -> int:
         return OK
     print(
         f"The agent has stopped; its containers run on (--engine {engine})."
-        " 'podtui' takes them up again."
+        f" '{typed_program()}' takes them over again."
     )
     return OK
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podtui import cluster_cli
 from podtui.errors import AgentUnavailable, UsageError
+from podtui.resources import typed_program
 from podtui.terminal_text import lines, one_line
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None
             return lambda: cluster_cli.client(target, "")
         found = settings(namespace)
         if not found.socket_path.exists():
-            raise AgentUnavailable(f"no agent runs for {found.rootDir}; 'podtui' starts one")
+            raise AgentUnavailable(
+                f"no agent runs for {found.rootDir}; '{typed_program()}' starts one"
+            )
         namespace.namespace = namespace.namespace or "default"
         return lambda: _unix(found.socket_path)
 

@@ -16,6 +16,7 @@ from podtui.agent.lock import is_held, read_agent
 from podtui.agent.run import make_runtime
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
+from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
@@ -105,12 +106,12 @@ def _agent(settings: Settings) -> Iterator[Finding]:
         if record.version != __version__:
             yield Finding(
                 "warn", "agent", f"is version {record.version}, this is {__version__}",
-                "podtui stop, then podtui: containers run on",
+                f"{typed_program()} stop, then {typed_program()}: containers run on",
             )  # fmt: skip
     elif is_held(settings.lock_path):
         yield Finding("warn", "agent", "is just starting")
     else:
-        yield Finding("ok", "agent", "none runs; 'podtui' starts one")
+        yield Finding("ok", "agent", f"none runs; '{typed_program()}' starts one")
 
 
 def _engine(settings: Settings) -> Iterator[Finding]:

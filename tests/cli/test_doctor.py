@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from podtui.agent.doctor import examine
+from podtui.resources import typed_program
 from podtui.settings import resolve
 
 
@@ -17,7 +18,7 @@ def test_a_simulated_engine_is_a_warning_not_a_failure(tmp_path: Path) -> None:
     text, healthy = report(tmp_path, engine="memory")
     assert healthy
     assert "! engine: SIMULATED" in text
-    assert "none runs; 'podtui' starts one" in text
+    assert f"none runs; '{typed_program()}' starts one" in text
 
 
 def test_a_socket_that_is_not_there_fails_and_says_what_to_do(tmp_path: Path) -> None:
