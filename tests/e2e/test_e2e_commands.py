@@ -354,6 +354,24 @@ def test_pods_of_two_roots_are_strangers(sites: tuple[Site, Site]) -> None:
     assert not one.volumes() & other.volumes()
 
 
+def test_a_second_agent_of_the_same_folder_and_node_refuses_to_start(
+    sites: tuple[Site, Site], tmp_path: Path
+) -> None:
+    """The containers of both would have the same names."""
+    one, _ = sites
+    began = time.time()
+    before = one.containers()
+    second = ("agent", f"--root-dir={tmp_path}/second")
+    done = one.run(*second)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert f"another agent (root directory {one.machine.root}) has 2 pods of" in said
+    assert "--node-name" in said
+    assert f"down --root-dir {one.machine.root}" in said
+    assert one.containers() == before
+    assert not one.actions(began)
+
+
 def test_an_edit_of_one_root_leaves_the_other_alone(sites: tuple[Site, Site]) -> None:
     one, other = sites
     began = time.time()

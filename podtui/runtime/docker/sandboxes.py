@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -58,11 +59,15 @@ _NOT_FOUND = docker.errors.NotFound
 
 
 class Sandboxes:
-    """``root`` is the value of our root label."""
+    """``root`` is the value of our root label, ``root_dir`` the directory's path."""
 
-    def __init__(self, connection: Connection, root: str, ownership: Ownership) -> None:
+    def __init__(
+        self, connection: Connection, root: str, root_dir: str, ownership: Ownership
+    ) -> None:
         self._connection = connection
         self._root = root
+        # A path may have bytes that no text has.
+        self._root_dir = os.fsencode(root_dir).decode(errors="replace")
         self._ownership = ownership
         self._stores: dict[str, SandboxStore] = {}
 
@@ -119,7 +124,11 @@ class Sandboxes:
             lay_out, config.volumes, read_places(labels.get(PLACES_LABEL)), memory_volume=memory
         )
         layout = layout_of(fresh=fresh, filled=fresh and link.fills_volumes)
-        own = {**sandbox_labels(config, self._root, layout.places), NONCE_LABEL: nonce}
+        own = {
+            **sandbox_labels(config, self._root, layout.places),
+            names.ROOT_DIR_LABEL: self._root_dir,
+            NONCE_LABEL: nonce,
+        }
         payload = sandbox_payload(
             config, image=link.pause_id, labels=own, volume=volume, memory=memory
         )
