@@ -176,7 +176,9 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
     down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
     down.add_argument("--yes", action="store_true", help="do not ask")
     check = add("check", _check, "diagnose manifests without running them")
-    check.add_argument("paths", metavar="PATH", nargs="+", type=Path)
+    check.add_argument(
+        "paths", metavar="PATH", nargs="+", type=Path, help="a file, a folder, or - for the input"
+    )
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
@@ -476,7 +478,7 @@ def _down(namespace: argparse.Namespace) -> int:
 def _check(namespace: argparse.Namespace) -> int:
     from podtui.agent.check import check
 
-    missing = [path for path in namespace.paths if not path.exists()]
+    missing = [path for path in namespace.paths if str(path) != "-" and not path.exists()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file or folder")
     text, errors = check(

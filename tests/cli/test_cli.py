@@ -227,3 +227,27 @@ def test_the_screen_room_never_loads_the_kubelet() -> None:
     loaded = after_each(("podtui.tui.app",))["podtui.tui.app"]
     rooms = {name.split(".")[1] for name in loaded if name.startswith("podtui.")}
     assert not rooms & {"kubelet", "runtime", "store", "manifest", "server"}
+
+
+GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
+
+
+def test_check_reads_the_standard_input(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(text: str, *arguments: str) -> tuple[int, str]:
+        (home / "given").write_text(text)
+        with (home / "given").open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            code = main(["check", *arguments, "--node-name", "n1", f"--root-dir={home}"])
+        return code, capsys.readouterr().out
+
+    assert check(GOOD, "-") == (0, "-: ok: pod default/a-n1\n1 file, 0 errors, 0 warnings\n")
+    code, said = check(GOOD.replace("image: a", "imag: a"), "-")
+    assert code == 1
+    assert '-:4:31: error: spec.containers[0].imag: unknown field "imag"' in said
+    assert "\n  4 | spec: {" in said
+    (home / "file.yaml").write_text(GOOD.replace("name: a}", "name: b}"))
+    code, said = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")
+    assert (code, [one["path"] for one in json.loads(said)]) == (0, ["-", f"{home}/file.yaml"])
+    assert check("", "-")[1].startswith("-:1:1: error: ")

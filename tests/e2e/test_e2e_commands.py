@@ -450,7 +450,9 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     assert f"down --root-dir {site.machine.root}" in said
     assert second.run("down", "--yes").returncode == 0
 
+    assert site.process is not None
     assert site.run("stop").returncode == 0
+    assert site.process.wait(10) == 0
     try:
         process = second.start()
         log = second.machine.folder.parent / "agent.log"
