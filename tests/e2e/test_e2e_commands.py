@@ -462,7 +462,9 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
         )
         wait_until(
             lambda: any(
-                reason == "FailedCreatePodSandBox" and "already in use" in message
+                reason == "FailedCreatePodSandBox"
+                and "already in use" in message
+                and f"the agent of the root directory {site.machine.root}" in message
                 for reason, message in second.events("counter-n1")
             ),
             "the conflict is told",

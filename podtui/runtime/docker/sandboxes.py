@@ -13,7 +13,7 @@ from typing import Any, Final
 import docker.errors
 
 from podtui.api import names
-from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
+from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.client import Client, label_filter, labelled, labels_of
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.identity import (
@@ -98,11 +98,31 @@ class Sandboxes:
             started = await self._run(link, config, nonce, volume, memory)
             done = True
         except Refused as error:
+            if error.status == 409 and "already in use" in error.text:
+                owner = await self._foreign_owner(link, sandbox_name(config))
+                if owner:
+                    raise EngineConflict(f"{error.text} It belongs to {owner}.") from error
             raise meaning(error) from error
         finally:
             if not done:
                 await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
         return started
+
+    async def _foreign_owner(self, link: Link, name: str) -> str:
+        """Whose the sandbox of that name is, in words; empty where it is ours or not known."""
+
+        def find(client: Client) -> str:
+            try:
+                labels = labels_of(client.inspect_container(name)["Config"])
+            except _NOT_FOUND:
+                return ""
+            root = labels.get(names.ROOT_LABEL, "")
+            if root in ("", self._root):
+                return ""
+            root_dir = labels.get(names.ROOT_DIR_LABEL, "")
+            return f"the agent of the root directory {root_dir}" if root_dir else "another agent"
+
+        return await link.calls.run(find)
 
     async def _run(
         self,
