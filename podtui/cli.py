@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from podtui import __version__, cluster_cli, explain_command, service_cli, talk_cli, web_cli
+from podtui import (
+    __version__,
+    cluster_cli,
+    explain_command,
+    service_cli,
+    shell_cli,
+    talk_cli,
+    web_cli,
+)
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
+from podtui.resources import typed_program
 from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
@@ -40,15 +51,23 @@ COMMANDS: Final = (
     "config",
     *explain_command.COMMANDS,
     *service_cli.COMMANDS,
+    *shell_cli.COMMANDS,
     *talk_cli.COMMANDS,
     *web_cli.COMMANDS,
 )
+_MEANT: Final = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
+"""What a word that is no folder may have been typed for."""
 _FLAGS: Final = {
     "root_dir": "rootDir",
     "static_pod_path": "staticPodPath",
     "node_name": "nodeName",
     "engine": "engine",
 }
+_TAKES_VALUE: Final = frozenset(
+    {f"--{name.replace('_', '-')}" for name in _FLAGS}
+    | {"--config", "--theme"}
+    | cluster_cli.TAKES_VALUE
+)
 
 
 def _common_options() -> argparse.ArgumentParser:
@@ -70,6 +89,9 @@ def _screen_options() -> argparse.ArgumentParser:
     group.add_argument("--theme", metavar="NAME", help="the colours to begin with")
     group.add_argument(
         "--readonly", action="store_const", const="true", help="let the screen change nothing"
+    )
+    group.add_argument(
+        "--create", action="store_true", help="create STATIC_POD_PATH where there is no such folder"
     )
     return options
 
@@ -105,20 +127,33 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
         " engine and shows what becomes of them.",
         epilog="Without a command: open the screen, and start the agent if none runs."
-        " 'podtui COMMAND --help' tells more of a command.",
+        " 'podtui COMMAND --help' describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
-    parser.set_defaults(run=_screen, command=None, config=None, theme=None, **nothing)
+    parser.set_defaults(
+        run=_screen, command=None, config=None, theme=None, path=None, create=False, **nothing
+    )
     return parser
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line; ``podtui [PATH]`` without a command is the screen."""
+    return _parsers()[0]
+
+
+def man_page() -> str:
+    """The manual page, as roff for ``man``."""
+    return shell_cli.man_page(*_parsers())
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The whole parser, and that of each command."""
     parser = _base_parser(argparse.ArgumentParser)
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
     )
+    cast("Any", commands).completer = shell_cli.folders
 
     def add(
         name: str, run: Callable[[argparse.Namespace], int], help_: str, *, screen: bool = False
@@ -141,7 +176,9 @@ def build_parser() -> argparse.ArgumentParser:
     down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
     down.add_argument("--yes", action="store_true", help="do not ask")
     check = add("check", _check, "diagnose manifests without running them")
-    check.add_argument("paths", metavar="PATH", nargs="+", type=Path)
+    check.add_argument(
+        "paths", metavar="PATH", nargs="+", type=Path, help="a file, a folder, or - for the input"
+    )
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
@@ -149,19 +186,24 @@ def build_parser() -> argparse.ArgumentParser:
     talk_cli.add_to(add, _settings)
     web = add("web", _web, "show the screen in a browser on this machine", screen=True)
     web_cli.add_options(web)
-    return parser
+    shell_cli.add_to(add, man_page)
+    return parser, dict(commands.choices)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
+    if argv is None and "_ARGCOMPLETE" in os.environ:
+        shell_cli.complete(build_parser(), _settings)
     arguments = list(sys.argv[1:] if argv is None else argv)
-    words = talk_cli.take_words(arguments)
-    path = _take_path(arguments)
-    namespace = _parse(arguments)
-    namespace.words = words
-    if path is not None:
-        namespace.static_pod_path = path
     try:
+        path = _take_path(arguments)
+        words = talk_cli.take_words(arguments, _TAKES_VALUE)
+        namespace = _parse(arguments)
+        namespace.words = words
+        if path is not None:
+            namespace.path = path
+        if namespace.path is not None:
+            namespace.static_pod_path = namespace.path
         namespace.cluster = cluster_cli.is_asked(namespace)
         return namespace.run(namespace)
     except UsageError as error:
@@ -181,18 +223,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _take_path(arguments: list[str]) -> str | None:
-    """Remove and return the first word that is neither an option, its value nor a command."""
-    takes_value = {"--root-dir", "--static-pod-path", "--node-name", "--engine", "--config"}
-    takes_value |= {"--theme", *cluster_cli.TAKES_VALUE}
-    skip = False
-    for index, word in enumerate(arguments):
-        if skip:
-            skip = False
-        elif word in takes_value:
-            skip = True
-        elif not word.startswith("-"):
-            return None if word in COMMANDS else arguments.pop(index)
-    return None
+    """Remove and return the first word that is neither an option, its value nor a command.
+
+    Raises `UsageError` if the word names nothing that exists and resembles a command.
+    """
+    index = next(talk_cli.word_indices(arguments, _TAKES_VALUE), None)
+    if index is None or (word := arguments[index]) in COMMANDS:
+        return None
+    if not Path(word).expanduser().exists():
+        import difflib
+
+        near = difflib.get_close_matches(word, _MEANT, n=1)
+        if near:
+            raise UsageError(
+                f"{word}: no such command or folder; did you mean 'podtui {_MEANT[near[0]]}'?"
+                f" (a new folder: podtui ./{word})"
+            )
+    return arguments.pop(index)
 
 
 def _resolved(namespace: argparse.Namespace) -> Resolved:
@@ -232,6 +279,28 @@ def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list
     return arguments + cluster_cli.arguments(namespace)
 
 
+def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
+    """Create the folder that was named on the command line, if the user asks for it.
+
+    A folder that comes from a flag or a setting is left to its owner: the agent waits for it.
+    """
+    if namespace.path is None or folder.exists():
+        return
+    if not namespace.create:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError(f"{folder}: no such folder; --create creates it")
+        if not _agrees(f"{folder} does not exist. Create this folder for Pod manifests?"):
+            raise UsageError(f"{folder}: no such folder; nothing was started")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"cannot create {folder}: {error.strerror}") from error
+
+
+def _no_agent(settings: Settings) -> AgentUnavailable:
+    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{typed_program()}' starts one")
+
+
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
@@ -247,6 +316,7 @@ def _screen(namespace: argparse.Namespace) -> int:
 
     resolved = _resolved(namespace)
     settings = resolved.settings
+    _ensure_folder(namespace, settings.staticPodPath)
     child = None
     if not is_held(settings.lock_path):
         from podtui.agent import control
@@ -277,26 +347,27 @@ def _tell_agent(
     record = read_agent(settings.lock_path)
     if record is None and starting is None:
         return False
-    root = "" if namespace.root_dir is None else f" --root-dir {settings.rootDir}"
+    podtui = typed_program()
+    root = "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
     if record is not None:
         folder = one_line(str(record.staticPodPath))
-        print(f"The agent (process {record.pid}) goes on supervising {folder}.")
+        print(f"The agent (process {record.pid}) keeps running the pods of {folder}.")
     elif starting is not None:
         folder = one_line(str(settings.staticPodPath))
-        print(f"The agent (process {starting.pid}) is still starting, to supervise {folder}.")
-    print(f"  podtui{root}         look again")
+        print(f"The agent (process {starting.pid}) is still starting, for {folder}.")
+    print(one_line(f"  {podtui}{root}         open the screen again"))
     simulated = (settings.engine if record is None else record.engine) == "memory"
     left = "its simulated pods end with it" if simulated else "leave its containers running"
-    print(f"  podtui stop{root}    stop the agent, {left}")
-    print(f"  podtui down{root}    stop the agent and remove its containers")
+    print(one_line(f"  {podtui} stop{root}    stop the agent, {left}"))
+    print(one_line(f"  {podtui} down{root}    stop the agent and remove its containers"))
     return True
 
 
 def _web(namespace: argparse.Namespace) -> int:
-    if namespace.path is not None:
-        namespace.static_pod_path = namespace.path
     resolved = _resolved(namespace)
     settings = resolved.settings
+    if not namespace.cluster:
+        _ensure_folder(namespace, settings.staticPodPath)
     # What is wrong with a kubeconfig is said here, not in each tab.
     shown = cluster_cli.find(namespace)[1].context.name if namespace.cluster else settings.nodeName
     web_cli.serve(namespace, settings, _screen_arguments(namespace, resolved), shown)
@@ -320,7 +391,7 @@ def _status(namespace: argparse.Namespace) -> int:
 
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+        raise _no_agent(settings)
     if namespace.output == "table":
         from podtui.status_table import TABLE, render
 
@@ -341,7 +412,7 @@ def _why(namespace: argparse.Namespace) -> int:
         return cluster_cli.why(namespace)
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; 'podtui' starts one")
+        raise _no_agent(settings)
     from podtui.why_command import why
 
     text, well = why(settings.socket_path, namespace.pod, namespace.output)
@@ -362,7 +433,7 @@ def _stop(namespace: argparse.Namespace) -> int:
         return OK
     print(
         f"The agent has stopped; its containers run on (--engine {engine})."
-        " 'podtui' takes them up again."
+        f" '{typed_program()}' takes them over again."
     )
     return OK
 
@@ -407,7 +478,7 @@ def _down(namespace: argparse.Namespace) -> int:
 def _check(namespace: argparse.Namespace) -> int:
     from podtui.agent.check import check
 
-    missing = [path for path in namespace.paths if not path.exists()]
+    missing = [path for path in namespace.paths if str(path) != "-" and not path.exists()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file or folder")
     text, errors = check(

@@ -80,6 +80,13 @@ def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
     return config, choose(config, namespace.context)
 
 
+def contexts(namespace: argparse.Namespace) -> list[str]:
+    """The names of the kubeconfig's contexts. Raises `KubeconfigError`."""
+    from podtui.kubeconfig import load
+
+    return sorted(load(namespace.kubeconfig, os.environ).contexts)
+
+
 def client(target: Target, scope: str | None) -> ClusterClient:
     """A client that may ask on this terminal where it has one."""
     from podtui.client.cluster import ClusterClient
@@ -162,6 +169,23 @@ def asking(target: Target, scope: str | None) -> Generator[tuple[Ask, ClusterCli
             yield ask, made
         finally:
             runner.run(made.close())
+
+
+def ask_once(target: Target, path: str, seconds: float) -> bytes:
+    """What is at a path of the API. Raises `PodtuiError`, also if it takes longer."""
+    import asyncio
+
+    async def ask() -> bytes:
+        made = client(target, None)
+        try:
+            async with asyncio.timeout(seconds):
+                return await made.ask(path)
+        except TimeoutError as error:
+            raise ApiError(504, "Timeout", f"{path}: no answer within {seconds:g} s") from error
+        finally:
+            await made.close()
+
+    return asyncio.run(ask())
 
 
 def pods_path(target: Target, scope: str | None, ask: Ask) -> str:

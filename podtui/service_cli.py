@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from podtui.resources import program
 from podtui.terminal_text import lines
 
 if TYPE_CHECKING:
@@ -43,14 +42,6 @@ def add_to(add: Callable[..., Any], resolved: Callable[[argparse.Namespace], Res
     service.add_argument(
         "--force", action="store_true", help="replace or remove a unit that is another's"
     )
-
-
-def program() -> list[str]:
-    """The absolute argv that is this podtui."""
-    script = Path(sys.executable).with_name("podtui")
-    if os.access(script, os.X_OK):
-        return [str(script)]
-    return [sys.executable, "-P", "-m", "podtui"]
 
 
 def run(namespace: argparse.Namespace, resolved: Resolved) -> int:

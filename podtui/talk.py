@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from podtui.api.v1 import PodList
+from podtui.api.v1 import Pod, PodList
 from podtui.client.answers import understood
 from podtui.client.common import ApiClient
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
@@ -99,28 +99,46 @@ def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any,
         raise SystemExit(128 + ends[0]) from None
 
 
-async def called(client: ApiClient, namespace: str, wanted: str) -> str:
-    """The name of the pod that ``wanted`` means: its own name, or that without the node's at its
-    end. Where there is neither, or one may not look, ``wanted`` itself; whoever asks for it is told
-    then."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A pod's own name, and its phase; the phase is empty where the user may not read pods."""
+
+    name: str
+    phase: str = ""
+
+    def require_running(self, action: str) -> None:
+        """Raises `PodtuiError` for a pod that has ended."""
+        if self.phase in ("Succeeded", "Failed"):
+            raise PodtuiError(f'cannot {action} pod "{self.name}": it has ended ({self.phase})')
+
+
+async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
+    """Find a pod by its name, with or without the node's name at its end. Raises `ApiError`."""
     pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    path = f"{pods}/{quote(wanted, safe='')}"
     try:
-        await client.ask(f"{pods}/{quote(wanted, safe='')}")
+        pod = understood(path, await client.ask(path), Pod)
     except ApiError as error:
+        if error.code == 403:
+            return Found(wanted)
         if error.code != 404:
-            return wanted
+            raise
     else:
-        return wanted
+        return Found(wanted, pod.status.phase)
     try:
-        document = understood(pods, await client.ask(pods), PodList)
-    except ApiError:
-        return wanted
-    names = [
-        pod.metadata.name
-        for pod in document.items
+        items = understood(pods, await client.ask(pods), PodList).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        items = ()
+    found = [
+        Found(pod.metadata.name, pod.status.phase)
+        for pod in items
         if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
     ]
-    return names[0] if len(names) == 1 else wanted
+    if len(found) == 1:
+        return found[0]
+    raise ApiError(404, "NotFound", f'pod "{wanted}" does not exist')
 
 
 # --- exec and attach
@@ -128,13 +146,17 @@ async def called(client: ApiClient, namespace: str, wanted: str) -> str:
 
 async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
     """The command's exit code."""
-    pod = await called(client, namespace, pod)
-    return await _talk(client.exec(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
+    found = await find_pod(client, namespace, pod)
+    found.require_running("exec in")
+    opened = client.exec(namespace, found.name, query)
+    return await _talk(opened, stdin=query.stdin, terminal=query.tty)
 
 
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
-    pod = await called(client, namespace, pod)
-    return await _talk(client.attach(namespace, pod, query), stdin=query.stdin, terminal=query.tty)
+    found = await find_pod(client, namespace, pod)
+    found.require_running("attach to")
+    opened = client.attach(namespace, found.name, query)
+    return await _talk(opened, stdin=query.stdin, terminal=query.tty)
 
 
 async def _talk(
@@ -252,14 +274,17 @@ async def forward(
     ports: Sequence[tuple[int, int]],
     say: Callable[[str], None],
 ) -> None:
-    """Until it is interrupted. ``say`` gets a line for each port, and for each new problem."""
-    pod = await called(client, namespace, pod)
+    """Forward until interrupted. ``say`` gets a line for each port, and for each new problem."""
+    found = await find_pod(client, namespace, pod)
+    found.require_running("forward ports to")
     forwards: list[PortForward] = []
     try:
         for local, remote in ports:
-            one = await client.port_forward(namespace, pod, remote, local_port=local)
+            one = await client.port_forward(namespace, found.name, remote, local_port=local)
             forwards.append(one)
             say(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
+        if found.phase == "Pending":
+            say(f'pod "{found.name}" is Pending: connections fail until its containers run')
         async with asyncio.TaskGroup() as group:
             for one in forwards:
                 group.create_task(one.run())
@@ -287,16 +312,16 @@ async def copy(client: ApiClient, container: str, source: Place, target: Place) 
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one of the two must be in a container (POD:PATH), the other here")
     if source.pod:
-        pod = await called(client, source.namespace, source.pod)
+        found = await find_pod(client, source.namespace, source.pod)
         copied = await client.copy_from(
-            source.namespace, pod, container, source.path, Path(target.path)
+            source.namespace, found.name, container, source.path, Path(target.path)
         )
     else:
         if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
             raise PodtuiError(f"{source.path}: no such file or directory")
-        pod = await called(client, target.namespace, target.pod)
+        found = await find_pod(client, target.namespace, target.pod)
         copied = await client.copy_to(
-            target.namespace, pod, container, Path(source.path), target.path
+            target.namespace, found.name, container, Path(source.path), target.path
         )
     skipped = f"; {copied.skipped} links and devices were left out" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"

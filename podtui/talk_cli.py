@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from podtui import cluster_cli
 from podtui.errors import AgentUnavailable, UsageError
+from podtui.resources import typed_program
 from podtui.terminal_text import lines, one_line
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from podtui.settings import Settings
 
 COMMANDS: Final = ("exec", "attach", "port-forward", "cp")
+_TAKES_VALUE: Final = frozenset({"-c", "--container"})
 Add = Callable[[str, Callable[[argparse.Namespace], int], str], Any]
 Make = Callable[[], "ApiClient"]
 
@@ -31,13 +33,17 @@ def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None
             return lambda: cluster_cli.client(target, "")
         found = settings(namespace)
         if not found.socket_path.exists():
-            raise AgentUnavailable(f"no agent runs for {found.rootDir}; 'podtui' starts one")
+            raise AgentUnavailable(
+                f"no agent runs for {found.rootDir}; '{typed_program()}' starts one"
+            )
         namespace.namespace = namespace.namespace or "default"
         return lambda: _unix(found.socket_path)
 
     run = add("exec", lambda it: _exec(it, agent(it)), "run a command in a container")
-    run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD -- COMMAND …"
+    run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD [--] COMMAND …"
     _pod(run)
+    # `take_words` takes them: argparse would take the command's options for ours.
+    run.add_argument("words", metavar="COMMAND", nargs="*", help="the command and its arguments")
     _streams(run)
     attach = add("attach", lambda it: _attach(it, agent(it)), "talk with a container's process")
     _pod(attach)
@@ -53,14 +59,43 @@ def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None
     copy.add_argument("target", metavar="TARGET", help="the other one of the two")
 
 
-def take_words(arguments: list[str]) -> list[str]:
-    """Remove and return what stands after the first ``--`` of an ``exec``."""
-    at = arguments.index("--") if "--" in arguments else 0
-    if "exec" not in arguments[:at]:
+def word_indices(arguments: Sequence[str], takes_value: Collection[str]) -> Iterator[int]:
+    """Yield the index of each argument that is neither an option nor the value of one."""
+    is_value = False
+    for index, word in enumerate(arguments):
+        if is_value:
+            is_value = False
+        elif word.startswith("-"):
+            is_value = _wants_value(word, takes_value)
+        else:
+            yield index
+
+
+def _wants_value(option: str, takes_value: Collection[str]) -> bool:
+    """Whether the next argument is the option's value; ``-itc`` ends with one that takes it."""
+    if option.startswith("--"):
+        return option in takes_value
+    first = next((n for n, letter in enumerate(option) if f"-{letter}" in takes_value), None)
+    return first == len(option) - 1
+
+
+def take_words(arguments: list[str], takes_value: Collection[str]) -> list[str]:
+    """Remove and return the command of an ``exec``.
+
+    It starts after the first ``--``, or with the first word after the pod's name: an option behind
+    that word is the command's own.
+    """
+    indices = list(word_indices(arguments, {*takes_value, *_TAKES_VALUE}))
+    if not indices or arguments[indices[0]] != "exec":
         return []
-    words = arguments[at + 1 :]
-    del arguments[at:]
-    return words
+    start = indices[2] if len(indices) > 2 else len(arguments)
+    if "--" in arguments[:start]:
+        start = arguments.index("--")
+        found = arguments[start + 1 :]
+    else:
+        found = arguments[start:]
+    del arguments[start:]
+    return found
 
 
 def _pod(parser: argparse.ArgumentParser, *, named: bool = True, container: bool = True) -> None:
@@ -86,7 +121,7 @@ def _exec(namespace: argparse.Namespace, make: Make) -> int:
     from podtui.client.talking import ExecQuery
 
     if not namespace.words:
-        raise UsageError("say what to run: podtui exec POD -- COMMAND …")
+        raise UsageError("a command is missing: podtui exec POD -- COMMAND …")
     query = ExecQuery(
         container=namespace.container,
         command=tuple(namespace.words),

@@ -2,6 +2,7 @@
 
 * what becomes of it: ``docs/pod-fields.md``, which the tests' marks prove
 * rules and the values that there are: the messages in ``tests/validation/``
+* what must be given: what ``podtui check`` reports where it is left out
 * defaults: what `podtui.manifest.defaults` fills in
 * examples: ``templates/`` and ``static_pods/``, the simplest first
 * departures: ``docs/departures.md``
@@ -22,10 +23,13 @@ from typing import Any, Final
 import yaml
 
 from podtui.api import v1
+from podtui.api.local import Severity
 from podtui.api.shape import Field, Form, fields
 from podtui.explain.facts import LIKE_PLAIN
-from podtui.explain.places import place_of, struct_of
+from podtui.explain.places import POD, Place, place_of, struct_of
+from podtui.explain.report import DEEPEST
 from podtui.manifest.defaults import apply_defaults
+from podtui.manifest.diagnose import read_manifest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FACTS: Final = ROOT / "podtui" / "explain" / "facts.json"
@@ -55,6 +59,8 @@ _OF_ONE_CASE: Final = re.compile(
     r"|invalid character"
 )
 _PATTERN: Final = re.compile(r",? ?regex used for validation is '.*?'(?=\)|$)|,  or '[^']*'")
+# Another field may be given instead, or makes the difference.
+_CONDITION: Final = re.compile(r"\b(either|one of|when)\b")
 # The API's words for these name no place of the schema.
 _PLACES: Final = {"downwardAPI.fieldRef": "downwardAPI.items.fieldRef"}
 
@@ -185,6 +191,64 @@ def defaults() -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
+def required() -> list[str]:
+    """The fields that ``podtui check`` requires.
+
+    Where their object is there and empty, it reports an error at them or beneath them. One that
+    names a condition counts only for a field that the schema requires, too.
+    """
+    found: set[str] = set()
+    level = [POD]
+    while level:
+        for place in level:
+            missing = _errors_of(place)
+            for child in place.children:
+                assert child.field is not None
+                beneath = child.text + "."
+                if any(
+                    (path == child.text or path.startswith(beneath))
+                    and (child.field.required or is_unconditional)
+                    for path, is_unconditional in missing
+                ):
+                    found.add(child.text)
+        level = [
+            child
+            for place in level
+            for child in place.children
+            if child.struct is not None and len(child.path) < DEEPEST
+        ]
+    return sorted(path for path in found if not path.startswith(LIKE_PLAIN))
+
+
+def _errors_of(place: Place) -> set[tuple[str, bool]]:
+    """Where ``check`` finds errors in a pod whose object at the place is empty, and whether each
+    is without a condition."""
+    manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    manifest["spec"] = {"containers": [{"name": "a", "image": "a"}]}
+    here: Any = manifest
+    for depth in range(1, len(place.path) + 1):
+        step = place_of(".".join(place.path[:depth]))
+        assert step is not None
+        assert step.field is not None
+        is_list = step.field.shape.form is Form.LIST
+        name, is_last = place.path[depth - 1], depth == len(place.path)
+        if is_last or name not in here:
+            here[name] = [{}] if is_list else {}
+        here = here[name][0] if is_list else here[name]
+    if not place.path:
+        manifest = {"apiVersion": "v1", "kind": "Pod"}
+    data = json.dumps(manifest).encode()
+    found = read_manifest("/required.yaml", data, node_name="n").diagnostics
+    errors: set[tuple[str, bool]] = set()
+    for one in found:
+        if one.severity == Severity.ERROR:
+            path = re.sub(r"\[[^\]]*\]", "", one.field)
+            for wrong, right in _PLACES.items():
+                path = path.replace(wrong, right)
+            errors.add((path, not _CONDITION.search(one.message)))
+    return errors
+
+
 def departures() -> dict[str, str]:
     """The first sentence of each, by number."""
     text = (ROOT / "docs" / "departures.md").read_text()
@@ -242,6 +306,7 @@ def facts() -> str:
         "fates": fates(),
         "rules": said,
         "values": values,
+        "required": required(),
         "defaults": defaults(),
         "departures": departures(),
         "examples": examples(),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run a command with an engine, the sample image and tmux at hand; stop the engine if it was started
-# here, and only then.
+# Run a command with an engine, the sample image, tmux and the shells that tests use; stop the engine
+# if it was started here, and only then.
 set -eu
 cd "$(dirname "$0")/.."
 had_engine=no
@@ -19,11 +19,16 @@ else
   echo "The tests need a container engine: $0 can't go on without one." >&2
   exit 1
 fi
-if ! command -v tmux >/dev/null; then
+missing=()
+for tool in tmux zsh fish man; do
+  command -v "$tool" >/dev/null || missing+=("$tool")
+done
+if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq tmux >/dev/null
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]/#man/man-db}" >/dev/null
   else
-    echo "The tests need tmux: install it." >&2
+    echo "The tests need ${missing[*]}: install them." >&2
     exit 1
   fi
 fi

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +39,12 @@ def check(
     paths: Sequence[Path], settings: Settings, *, output: str, color: bool
 ) -> tuple[str, bool]:
     """(the findings as text or JSON, whether there are errors)."""
-    results = check_paths(paths, node_name=settings.nodeName, strict=settings.kubeletStrict)
+    results = check_paths(
+        paths,
+        node_name=settings.nodeName,
+        strict=settings.kubeletStrict,
+        stdin=sys.stdin.buffer,
+    )
     results = try_admission(results, ground(settings))
     if output == "json":
         text = render_json(results).decode().rstrip("\n")

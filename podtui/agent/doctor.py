@@ -5,20 +5,29 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 
+import msgspec
+import psutil
+
 from podtui import __version__
-from podtui.agent.lock import is_held, read_agent
+from podtui.agent.lock import AgentRecord, is_held, read_agent
 from podtui.agent.run import make_runtime
+from podtui.api.v1 import Node
+from podtui.client.simple import get_json
 from podtui.clock import SystemClock
-from podtui.errors import EngineError
+from podtui.errors import AgentUnavailable, ApiError, EngineError
+from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
+from podtui.why.waiting import engine_advice
 
 _LIBRARIES: Final = ("textual", "docker", "PyYAML", "watchfiles", "psutil", "msgspec", "aiohttp")
 CONNECT_SECONDS: Final = 15.0
@@ -35,12 +44,21 @@ class Finding:
 
 
 def examine(settings: Settings) -> tuple[str, bool]:
-    """(the report, whether nothing failed)."""
+    """(the report, whether nothing failed). Where an agent runs, it is about that agent's engine
+    and folder, else about those that a new one would use."""
+    agent = read_agent(settings.lock_path)
+    if agent is not None:
+        settings = msgspec.structs.replace(
+            settings,
+            engine=agent.engine,
+            staticPodPath=Path(agent.staticPodPath),
+            nodeName=agent.nodeName,
+        )
     findings = [
         *_program(),
         *_places(settings),
-        *_agent(settings),
-        *_engine(settings),
+        *_agent(settings, agent),
+        *(_engine(settings) if agent is None else _engine_of_agent(settings)),
     ]
     marks = {"ok": "✓", "warn": "!", "fail": "✗"}
     lines: list[str] = []
@@ -93,8 +111,7 @@ def _places(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "manifests", str(folder))
 
 
-def _agent(settings: Settings) -> Iterator[Finding]:
-    record = read_agent(settings.lock_path)
+def _agent(settings: Settings, record: AgentRecord | None) -> Iterator[Finding]:
     if record is not None:
         yield Finding(
             "ok",
@@ -105,12 +122,51 @@ def _agent(settings: Settings) -> Iterator[Finding]:
         if record.version != __version__:
             yield Finding(
                 "warn", "agent", f"is version {record.version}, this is {__version__}",
-                "podtui stop, then podtui: containers run on",
+                f"{typed_program()} stop, then {typed_program()}: containers run on",
             )  # fmt: skip
     elif is_held(settings.lock_path):
         yield Finding("warn", "agent", "is just starting")
     else:
-        yield Finding("ok", "agent", "none runs; 'podtui' starts one")
+        yield Finding("ok", "agent", f"none runs; '{typed_program()}' starts one")
+        for pid, root in _agents_elsewhere(settings):
+            yield Finding(
+                "ok", "another agent", f"process {pid}, root directory {root}",
+                f"{typed_program()} doctor --root-dir {shlex.quote(root)} examines it",
+            )  # fmt: skip
+
+
+def _agents_elsewhere(settings: Settings) -> Iterator[tuple[int, str]]:
+    """Process and root directory of agents that were started for another root directory."""
+    for process in psutil.process_iter(["cmdline"]):
+        words: list[str] = process.info["cmdline"] or []
+        if "agent" not in words or not any(Path(word).name == "podtui" for word in words):
+            continue
+        for index, word in enumerate(words):
+            root = word.removeprefix("--root-dir=")
+            if word == "--root-dir" and index + 1 < len(words):
+                root = words[index + 1]
+            if root != word and Path(root) != settings.rootDir:
+                yield process.pid, root
+
+
+def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
+    """The agent's word counts: it may run as another user, with another environment."""
+    try:
+        (item,) = get_json(settings.socket_path, "/api/v1/nodes")["items"]
+        status = msgspec.convert(item, Node).status
+    except (AgentUnavailable, ApiError, ValueError) as error:
+        yield Finding("warn", "agent", f"does not answer yet: {error}")
+        yield from _engine(settings)
+        return
+    ready = next((one for one in status.conditions if one.type == "Ready"), None)
+    if ready is None or ready.status != "True":
+        said = ready.message if ready else "the node has no Ready condition yet"
+        yield Finding("fail", "engine of the agent", said, engine_advice(said))
+        return
+    runtime = status.nodeInfo.containerRuntimeVersion if status.nodeInfo else "engine"
+    yield Finding("ok", "engine of the agent", f"{runtime}, node {settings.nodeName} is Ready")
+    for finding in _engine(settings):
+        yield replace(finding, level="warn") if finding.level == "fail" else finding
 
 
 def _engine(settings: Settings) -> Iterator[Finding]:
@@ -122,11 +178,14 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         level = "ok" if search.found else "fail"
         yield Finding(level, f"no engine at {tried.endpoint.url}", tried.problem)
     if search.found is None:
+        denied = [tried.problem for tried in search.tried if "permission denied" in tried.problem]
         yield Finding(
             "fail",
             "engine",
-            "none answers",
-            "install Docker or Podman and start it, or look around with --engine memory",
+            "none can be used" if denied else "none answers",
+            engine_advice(denied[0])
+            if denied
+            else "install Docker or Podman and start it, or look around with --engine memory",
         )
         return
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from podtui import __version__
+from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine
 from podtui.agent.log_lines import log_to
@@ -25,7 +26,7 @@ from podtui.api.names import MANIFEST_PATH
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.clock import Clock, SystemClock
-from podtui.errors import EngineError, PodtuiError
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.kubelet import Kubelet
@@ -129,9 +130,15 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
     """Run kubelet and server until ``stopped``; the containers run on.
 
     They end, as far as the settings give them time, where ``power_failing`` is set then or the
-    machine is going down; whether they did is returned.
+    machine is going down; whether they did is returned. Raises `AgentClash`.
     """
     ended = False
+    clashes: list[AgentClash] = []
+
+    def on_clash(clash: AgentClash) -> None:
+        clashes.append(clash)
+        stopped.set()
+
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = open_store(str(settings.records_path), clock=clock)
@@ -139,7 +146,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         if store.recovered:
             _LOG.warning("%s", store.recovered)
         journal = Journal(clock)
-        runtime = journaled(make_runtime(settings, clock), journal)
+        runtime = guarded(journaled(make_runtime(settings, clock), journal), settings, on_clash)
         stack.push_async_callback(runtime.close)
         folder = ManifestFolder(
             settings.staticPodPath,
@@ -179,12 +186,16 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(store.run(), name="store"),
             ]
             await stopped.wait()
-            ends = kubelet.ends_pods and (
-                power_failing.is_set() or await asyncio.to_thread(machine_is_stopping)
+            ends = (
+                not clashes
+                and kubelet.ends_pods
+                and (power_failing.is_set() or await asyncio.to_thread(machine_is_stopping))
             )
             ended = ends and await kubelet.shut_down()
             for task in tasks:
                 task.cancel()
+    if clashes:
+        raise clashes[0]
     return ended
 
 
@@ -214,7 +225,7 @@ def _record(settings: Settings, *, started: str) -> AgentRecord:
 def run_agent(settings: Settings) -> int:
     """Serve the root directory until SIGTERM or SIGINT, or SIGPWR for a power that fails.
 
-    Raises `AgentRunning`, `AgentFailed`.
+    Raises `AgentRunning`, `AgentFailed`, `AgentClash`.
     """
     log_to()
     prepare_root(settings)
@@ -250,7 +261,7 @@ def remove_all(settings: Settings) -> str:
     Returns what was done, in words. Raises `AgentRunning` while an agent serves the directory.
     """
     if not settings.rootDir.is_dir():
-        return f"There is no {settings.rootDir}: nothing to remove."
+        return _remove_leftovers(settings)
     last = last_engine(settings.lock_path)
     lock = AgentLock(settings.lock_path)
     record = _record(settings, started="")
@@ -270,6 +281,18 @@ def remove_all(settings: Settings) -> str:
         f"Removed {pods} pods with {containers} containers, their volumes and the records"
         f" (--engine {settings.engine})."
     )
+
+
+def _remove_leftovers(settings: Settings) -> str:
+    """Remove the containers of a root directory that no longer exists. No agent can serve it."""
+    absent = f"There is no {settings.rootDir}"
+    try:
+        pods, containers = asyncio.run(_remove_containers(settings))
+    except EngineUnavailable:
+        return f"{absent}, and no engine answers: nothing was removed."
+    if not pods:
+        return f"{absent}: nothing to remove."
+    return f"{absent}, but the engine had its containers: removed {pods} pods with {containers}."
 
 
 def _records_of(settings: Settings) -> list[Path]:

@@ -14,6 +14,7 @@ from typing import Final
 from podtui.agent.lock import read_agent
 from podtui.agent.unit import NAME, is_edited
 from podtui.errors import PodtuiError
+from podtui.resources import typed_program
 from podtui.settings import Settings
 
 BOOTED: Final = Path("/run/systemd/system")
@@ -104,7 +105,7 @@ def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> 
         ) from error
     if not manager.system:
         said.append("It starts when you log in. With the machine: loginctl enable-linger")
-    said.append(f"To undo it: podtui service remove {_flag(manager)}")
+    said.append(f"To undo it: {typed_program()} service remove {_flag(manager)}")
     return said
 
 
@@ -115,7 +116,7 @@ def _enable(manager: Manager, settings: Settings) -> list[str]:
         manager.call("enable", "--now", NAME)
         return [f"Enabled and started: {manager.words} status {NAME}"]
     manager.call("enable", NAME)
-    stop = f"podtui stop --root-dir={settings.rootDir}"
+    stop = f"{typed_program()} stop --root-dir={settings.rootDir}"
     return [
         f"Enabled, not started: an agent (process {agent.pid}) serves {settings.rootDir}.",
         f"To hand its pods over: {stop} && {manager.words} start {NAME}",
@@ -145,9 +146,10 @@ def remove(manager: Manager, *, force: bool) -> list[str]:
     if not there:
         return [f"Removed: {manager.unit} (systemd does not run here)"]
     manager.call("daemon-reload")
+    podtui = typed_program()
     return [
         f"Stopped, disabled and removed: {manager.unit}",
-        "Its containers run on. 'podtui' takes them up again, 'podtui down' removes them.",
+        f"Its containers run on. '{podtui}' takes them over again, '{podtui} down' removes them.",
     ]
 
 

@@ -38,6 +38,8 @@ CONTAINER_IMAGE_REF: Final = "podtui.dev/image-ref"
 POD_TERMINATION_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 # Ours: which root directory's agent owns the container, so that two agents never meet.
 ROOT_LABEL: Final = "podtui.dev/root"
+# Ours, on sandboxes: the path of that root directory.
+ROOT_DIR_LABEL: Final = "podtui.dev/root-dir"
 
 SANDBOX_CONTAINER_NAME: Final = "POD"
 COMPONENT: Final = "kubelet"

@@ -66,7 +66,7 @@ def explain_place(place: Place) -> Explanation:
     return Explanation(
         path=place.text,
         type=type_words(place.field),
-        required=place.field.required,
+        required=facts.required(place),
         words=facts.description(place),
         fate=facts.fate(place),
         default=facts.default(place),
@@ -84,7 +84,7 @@ def _child(place: Place) -> Child:
         place.path[-1],
         place.text,
         type_words(place.field),
-        place.field.required,
+        facts.required(place),
         facts.fate(place),
         facts.description(place),
         place.struct is not None,

@@ -38,6 +38,7 @@ class _Facts(msgspec.Struct, frozen=True):
     fates: dict[str, str]
     rules: dict[str, list[str]]
     values: dict[str, list[str]]
+    required: frozenset[str]
     defaults: dict[str, Any]
     departures: dict[str, str]
     examples: dict[str, Example]
@@ -95,6 +96,11 @@ def rules(place: Place) -> tuple[str, ...]:
     if not place.text.startswith(_ALONE):
         found += _by_name(_rules_by_name(), place)
     return tuple(dict.fromkeys(found))
+
+
+def required(place: Place) -> bool:
+    """Whether ``podtui check`` reports an error where the field is left out."""
+    return any(path in _facts().required for path in _alike(place))
 
 
 def values(place: Place) -> tuple[str, ...]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import printable, source_lines
+from podtui.manifest.document import MAX_BYTES, printable, source_lines
 from podtui.manifest.ledger import Ledger
-from podtui.manifest.listing import Listed, list_path, read_file, shown_path
+from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
 from podtui.terminal_text import cells
 
+STDIN: Final = "-"
 _WIDTH: Final = 100
 _RESET: Final = "\x1b[0m"
 _BOLD: Final = "\x1b[1m"
@@ -72,9 +73,15 @@ def _read(path: str, *, node_name: str, strict: bool) -> tuple[ReadResult, tuple
         return _failed(
             shown, f"the file cannot be read: {error.strerror or error}", "Unreadable"
         ), ()
-    result = read_manifest(shown, content.data, node_name=node_name, strict=strict)
+    return _read_data(shown, content.data, node_name=node_name, strict=strict)
+
+
+def _read_data(
+    shown: str, data: bytes, *, node_name: str, strict: bool
+) -> tuple[ReadResult, tuple[str, ...]]:
+    result = read_manifest(shown, data, node_name=node_name, strict=strict)
     # Nothing of a Secret is repeated on a terminal.
-    text = content.data.decode("utf-8-sig", "replace") if result.text else ""
+    text = data.decode("utf-8-sig", "replace") if result.text else ""
     return result, tuple(source_lines(text))
 
 
@@ -89,17 +96,32 @@ class _Group:
 
 
 def check_paths(
-    paths: Iterable[str | os.PathLike[str]], *, node_name: str, strict: bool = False
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    node_name: str,
+    strict: bool = False,
+    stdin: BinaryIO | None = None,
 ) -> list[FileCheck]:
     """Check files, and all files of folders (not of folders inside them), in the order given.
 
-    Files of one folder are checked together. A path that is not there is a result with an error.
+    The path ``-`` is ``stdin``, where that is given. Files of one folder are checked together.
+    A path that is not there is a result with an error.
     """
     groups: dict[str, _Group] = {}
     checks: list[tuple[int, FileCheck]] = []
     count = 0
     for given in paths:
         asked = os.fspath(given)
+        if asked == STDIN and stdin is not None:
+            group = groups.setdefault(STDIN, _Group(Ledger(strict=strict, previous={}), {}, {}))
+            if STDIN not in group.asked:
+                group.asked[STDIN] = (count, STDIN)
+                data = stdin.read(MAX_BYTES + 1)
+                result, lines = _read_data(STDIN, data, node_name=node_name, strict=strict)
+                group.lines[STDIN] = lines
+                group.ledger.read(STDIN, STDIN, 1, Stamp(0, 0, len(data), 0), b"", result)
+                count += 1
+            continue
         absolute = os.path.abspath(asked)
         listing = list_path(absolute, strict=strict)
         if listing.error:

@@ -157,6 +157,14 @@ class SandboxRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSandbox:
+    """A sandbox of another root directory; ``root_dir`` is empty where it is not known."""
+
+    root_dir: str
+    record: SandboxRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStatus:
     """A sandbox inspected. ``ips``: primary first; empty for host network or when not ready."""
 
@@ -464,6 +472,10 @@ class Runtime(Protocol):
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         """All of ours, or one pod's, whatever their state. One engine call."""
+        ...
+
+    async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
+        """The sandboxes of other root directories, whatever their state. One engine call."""
         ...
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus: ...

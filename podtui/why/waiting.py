@@ -12,6 +12,17 @@ from podtui.why.types import Diagnosis, Evidence, Health
 _TRIED: Final = "; tried:"
 
 
+def engine_advice(problem: str) -> str:
+    """What to do about an engine that cannot be used, from the words that say why."""
+    if "permission denied" in problem.lower():
+        return (
+            "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
+            " $USER, then log in again), or name an engine of your own (rootless Docker or Podman)"
+            " with DOCKER_HOST or --engine."
+        )
+    return "Start the container engine; 'podtui doctor' lists the places that were tried."
+
+
 def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
     """What holds up the pod of a file in use of which there is no pod; None where nothing does,
     so that it will be there in a moment."""
@@ -29,7 +40,7 @@ def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
             Evidence("node", f"{condition.reason}: {reason}", condition.lastTransitionTime or "",
                      warning=True),
         ),
-        advice="Start the container engine; `podtui doctor` says which were tried."
+        advice=engine_advice(reason)
         if of_runtime
         else "Look at the node's conditions.",
         docs="https://kubernetes.io/docs/reference/node/node-status/#condition",

@@ -16,6 +16,7 @@ from podtui.why.look import (
 )
 from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
+from podtui.why.waiting import engine_advice
 
 _DOCS = "https://kubernetes.io/docs/"
 
@@ -33,7 +34,8 @@ def _engine(facts: Facts) -> Found | None:
     ready = _ready(facts)
     if ready is None or ready.status == "True" or is_over(facts.pod):
         return None
-    return Found({"text": ready.message or ready.reason or "it does not say why"})
+    text = ready.message or ready.reason or "it does not say why"
+    return Found({"text": text, "advice": engine_advice(text)})
 
 
 # --- ends of the whole pod
@@ -164,7 +166,7 @@ ENGINE: Rule[Facts] = Rule(
             " are taken up again when the engine answers."
         ),
     ),
-    advice="Start the container engine, or see 'podtui doctor'.",
+    advice="{advice}",
     health=Health.BROKEN,
     docs=_DOCS + "concepts/architecture/nodes/#condition",
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from fresh_imports import after_each, forbidden_among
 
 from podtui import cli
 from podtui.cli import build_parser, main
+from podtui.settings import Resolved
 
 
 @pytest.fixture
@@ -59,6 +61,103 @@ def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_the_screen_wants_a_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(home)]) == 2
     assert "needs a terminal" in capsys.readouterr().err
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that a screen was opened on; no agent and no screen is really started."""
+    folders: list[str] = []
+
+    def opened(resolved: Resolved, **_: object) -> int:
+        folders.append(str(resolved.settings.staticPodPath))
+        return 0
+
+    monkeypatch.setattr("podtui.agent.control.start_background", lambda *_: None)
+    monkeypatch.setattr("podtui.tui.run.run_tui", opened)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("stats", "status"), ("staus -o json", "status"), ("exce web -- ls", "exec"),
+        ("--engine memory stpo", "stop"), ("help", "--help"), ("doctr --help", "doctor"),
+        ("portforward web 80", "port-forward"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_command_is_an_error_with_a_suggestion(
+    home: Path,
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    meant: str,
+) -> None:
+    monkeypatch.chdir(home)
+    assert main(line.split()) == 2
+    assert f"did you mean 'podtui {meant}'?" in capsys.readouterr().err
+    assert (started, list(home.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize("word", ["stats", "./stats", "pods"])
+def test_a_folder_that_exists_is_no_mistyped_command(
+    home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.chdir(home)
+    (home / word).mkdir()
+    assert main([word]) == 0
+    assert started == [str(home / word)]
+
+
+@pytest.mark.parametrize("answer", ["", "n", EOFError()])
+def test_a_new_folder_is_not_created_without_a_yes(
+    home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, answer: str | EOFError
+) -> None:
+    def ask(question: str) -> str:
+        assert str(home / "new/pods") in question
+        if isinstance(answer, EOFError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("builtins.input", ask)
+    assert main([str(home / "new/pods")]) == 2
+    assert (started, list(home.iterdir())) == ([], [])
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    assert main([str(home / "new/pods")]) == 0
+    assert started == [str(home / "new/pods")]
+    assert (home / "new/pods").is_dir()
+
+
+def test_a_new_folder_is_created_with_a_flag(home: Path, started: list[str]) -> None:
+    assert main([str(home / "pods"), "--create"]) == 0
+    assert started == [str(home / "pods")]
+    (home / "file").touch()
+    assert main([str(home / "file/pods"), "--create"]) == 2
+    assert len(started) == 1
+
+
+def test_web_wants_a_flag_to_create_a_folder(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["web", str(home / "pods")]) == 2
+    assert "--create creates it" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+def test_a_folder_of_a_flag_or_a_setting_is_waited_for(
+    home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([f"--static-pod-path={home}/later"]) == 0
+    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(home / "mine"))
+    assert main([]) == 0
+    monkeypatch.delenv("PODTUI_STATIC_POD_PATH")
+    monkeypatch.chdir(home)
+    assert main([]) == 0
+    assert started == [str(home / name) for name in ("later", "mine", ".config/podtui/static_pods")]
+    assert not any((home / name).exists() for name in ("later", "mine", ".config"))
 
 
 def test_a_bad_setting_is_status_2(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,3 +227,27 @@ def test_the_screen_room_never_loads_the_kubelet() -> None:
     loaded = after_each(("podtui.tui.app",))["podtui.tui.app"]
     rooms = {name.split(".")[1] for name in loaded if name.startswith("podtui.")}
     assert not rooms & {"kubelet", "runtime", "store", "manifest", "server"}
+
+
+GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
+
+
+def test_check_reads_the_standard_input(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(text: str, *arguments: str) -> tuple[int, str]:
+        (home / "given").write_text(text)
+        with (home / "given").open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            code = main(["check", *arguments, "--node-name", "n1", f"--root-dir={home}"])
+        return code, capsys.readouterr().out
+
+    assert check(GOOD, "-") == (0, "-: ok: pod default/a-n1\n1 file, 0 errors, 0 warnings\n")
+    code, said = check(GOOD.replace("image: a", "imag: a"), "-")
+    assert code == 1
+    assert '-:4:31: error: spec.containers[0].imag: unknown field "imag"' in said
+    assert "\n  4 | spec: {" in said
+    (home / "file.yaml").write_text(GOOD.replace("name: a}", "name: b}"))
+    code, said = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")
+    assert (code, [one["path"] for one in json.loads(said)]) == (0, ["-", f"{home}/file.yaml"])
+    assert check("", "-")[1].startswith("-:1:1: error: ")

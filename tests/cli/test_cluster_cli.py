@@ -14,8 +14,9 @@ from served import event, node, pod
 
 from podtui.cli import main
 from podtui.client.cluster import ClusterClient
+from podtui.errors import ApiError
 from podtui.kubeconfig import choose, load
-from podtui.talk import called
+from podtui.talk import Found, find_pod
 
 
 @pytest.fixture
@@ -112,12 +113,21 @@ async def test_what_is_no_answer_has_words(
     assert "cannot be read" in said
 
 
-async def test_a_pod_is_called_as_it_was_where_nobody_understands_the_list(
-    straw: FakeCluster,
+@pytest.mark.parametrize("plural", ["pods", "pods/web"])
+async def test_a_list_of_pods_that_cannot_be_read_is_an_error(
+    straw: FakeCluster, plural: str
 ) -> None:
-    straw.moods.answers["/api/v1/namespaces/default/pods"] = "please log in"
+    straw.moods.answers[f"/api/v1/namespaces/default/{plural}"] = "please log in"
     client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
-    assert await called(client, "default", "nobody") == "nobody"
+    with pytest.raises(ApiError, match="cannot be read"):
+        await find_pod(client, "default", "web" if "web" in plural else "nosuch")
+    await client.close()
+
+
+async def test_pods_that_may_not_be_read_are_taken_by_name(straw: FakeCluster) -> None:
+    straw.moods.forbidden["/api/v1/namespaces/default/pods/web"] = "pods is forbidden"
+    client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
+    assert await find_pod(client, "default", "web") == Found("web")
     await client.close()
 
 
@@ -140,7 +150,7 @@ async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> No
         (("status", "--kubeconfig", "K", "-A", "-n", "x"), "contradict each other"),
         (("status", "--kubeconfig", "/no/such"), "/no/such: no such file"),
         (("status", "--kubeconfig", "K", "--context", "z"), "there is no context 'z'"),
-        (("exec", "--kubeconfig", "K", "web"), "say what to run"),
+        (("exec", "--kubeconfig", "K", "web"), "a command is missing"),
         (("status", "--context", "z"), "there is no kubeconfig"),
     ],
 )

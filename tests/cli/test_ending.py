@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from podtui.agent.control import AgentFailed
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
 from podtui.cli import main
+from podtui.resources import typed_program
 
 NOWHERE = "unix:///nowhere/engine.sock"
 
@@ -23,6 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
     monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "root").mkdir()
@@ -58,6 +61,34 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.kill()
         process.wait(10)
+
+
+def test_the_program_is_named_as_this_shell_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Path(sys.executable).with_name("podtui")
+    monkeypatch.setenv("PATH", f"/usr/bin:{script.parent}")
+    assert typed_program() == "podtui"
+    (tmp_path / "podtui").symlink_to(script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert typed_program() == "podtui", "as pipx and uv install it"
+
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(script.parents[1])
+    monkeypatch.setattr(sys, "argv", ["bin/podtui"])
+    assert typed_program() == "bin/podtui"
+    monkeypatch.setattr(sys, "argv", ["/somewhere/pytest"])
+    assert typed_program() == str(script)
+
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "podtui").write_text("#!/bin/sh\n")
+    (other / "podtui").chmod(0o755)
+    monkeypatch.setenv("PATH", str(other))
+    assert typed_program() == str(script), "another podtui is not this one"
+
+    monkeypatch.setattr(sys, "executable", str(other / "my/my python"))
+    assert typed_program() == f"'{other}/my/my python' -m podtui"
 
 
 def test_the_engine_is_known_when_the_agent_has_gone(root: Path) -> None:
@@ -168,7 +199,7 @@ def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
     try:
         assert main(["--root-dir", str(root)]) == 0
         said = capsys.readouterr()
-        assert f"The agent (process {child.pid}) is still starting, to supervise" in said.out
+        assert f"The agent (process {child.pid}) is still starting, for" in said.out
         assert f"podtui stop --root-dir {root}    stop the agent, leave its containers" in said.out
         assert said.err == ""
         assert main(["--root-dir", str(root), "--engine", "memory"]) == 0

@@ -17,6 +17,7 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.service import Manager, ServiceFailed, install, remove
 from podtui.agent.unit import default_folder, is_edited, unit_text
 from podtui.cli import main
+from podtui.resources import typed_program
 from podtui.settings import Resolved, resolve
 
 PROGRAM = ("/opt/podtui/bin/podtui",)
@@ -203,7 +204,7 @@ def test_a_user_installs_and_removes(
     said = capsys.readouterr().out
     assert f"Wrote: {path}" in said
     assert "loginctl enable-linger" in said
-    assert "To undo it: podtui service remove --user" in said
+    assert f"To undo it: {typed_program()} service remove --user" in said
 
     assert main(["service", "remove", "--user"]) == 0
     assert systemd.asked() == ["--user disable --now podtui.service", "--user daemon-reload"]

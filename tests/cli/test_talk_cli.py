@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import os
 import signal
+import socket
 import struct
 import sys
 import termios
@@ -17,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from on_thread import Ask, on_thread
 from session_world import SessionWorld, memory, session_world
 
@@ -57,13 +59,39 @@ def test_ports() -> None:
             parse_ports([text])
 
 
-def test_words_after_two_dashes_are_the_commands() -> None:
-    arguments = ["exec", "-it", "web", "--", "sh", "-c", "--", "x"]
-    assert take_words(arguments) == ["sh", "-c", "--", "x"]
-    assert arguments == ["exec", "-it", "web"]
-    other = ["check", "--", "file"]
-    assert take_words(other) == []
-    assert other == ["check", "--", "file"]
+TAKES_VALUE = {"-n", "--namespace", "--root-dir"}
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "command"),
+    [
+        ("exec -it web -- sh -c -- x", "exec -it web", "sh -c -- x"),
+        ("exec web ls", "exec web", "ls"),
+        ("exec web ls -l -it /", "exec web", "ls -l -it /"),
+        ("exec web -it sh", "exec web -it", "sh"),
+        ("exec -itc app web sh -c x", "exec -itc app web", "sh -c x"),
+        ("exec -capp -nns web sh", "exec -capp -nns web", "sh"),
+        ("exec --container app web -n ns ls", "exec --container app web -n ns", "ls"),
+        ("exec --container=app web ls", "exec --container=app web", "ls"),
+        ("exec web sh -- x", "exec web", "sh -- x"),
+        ("exec web -- --help", "exec web", "--help"),
+        ("exec web", "exec web", ""),
+        ("exec web --", "exec web", ""),
+        ("--root-dir exec exec web ls", "--root-dir exec exec web", "ls"),
+        ("check -- file", "check -- file", ""),
+        ("why exec -- x", "why exec -- x", ""),
+        ("cp exec web x", "cp exec web x", ""),
+    ],
+)
+def test_the_command_of_an_exec(line: str, ours: str, command: str) -> None:
+    arguments = line.split()
+    assert take_words(arguments, TAKES_VALUE) == command.split()
+    assert arguments == ours.split()
+
+
+def test_exec_without_two_dashes(here: Here) -> None:
+    code, out, err = here("exec", "web", "sh", "-c", "echo given; exit 3")
+    assert (code, out) == (3, b"given\n"), err
 
 
 def test_options_may_stand_after_the_pod() -> None:
@@ -162,7 +190,7 @@ def test_exec_of_what_is_not_there(here: Here) -> None:
     code, _, err = here("exec", "nobody", "--", "true")
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
     code, _, err = here("exec", "web")
-    assert (code, b"say what to run" in err) == (2, True)
+    assert (code, b"a command is missing" in err) == (2, True)
 
 
 def test_exec_with_a_file_for_input(here: Here, tmp_path: Path) -> None:
@@ -248,6 +276,69 @@ async def test_port_forward(start: Start) -> None:
         writer.close()
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
+
+
+NOT_THERE = b'podtui: pod "nosuch" does not exist\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec nosuch -- true", "attach nosuch", "port-forward nosuch 80", "cp nosuch:/tmp/f here",
+        "cp copied nosuch:/tmp/f",
+    ],
+)  # fmt: skip
+def test_a_pod_that_does_not_exist_is_an_error_at_once(
+    here: Here, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "copied").touch()
+    assert here(*line.split()) == (1, b"", NOT_THERE)
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("exec done -- true", "exec in"),
+        ("attach done", "attach to"),
+        ("port-forward done :80", "forward ports to"),
+    ],
+)
+def test_a_pod_that_has_ended_is_an_error_at_once(
+    here: Here, elsewhere: ElsewhereWorld, line: str, action: str
+) -> None:
+    world, ask = elsewhere
+    ask(world.put("done", e="true"))
+    record = world.statuses.pods["default", "done"]
+    ended = replace(record, status=replace(record.status, phase="Failed"))
+    ask(world.served.store.put("pods", ended))
+    said = f'podtui: cannot {action} pod "done": it has ended (Failed)\n'.encode()
+    assert here(*line.split()) == (1, b"", said)
+
+
+@pytest.mark.parametrize("port", ["http", "80:", "0", "65536", "1:2:3"])
+def test_a_port_that_is_none_is_a_usage_error(here: Here, port: str) -> None:
+    code, out, err = here("port-forward", "nosuch", port)
+    assert (code, out) == (2, b"")
+    assert f"{port}: not a port; ".encode() in err
+
+
+def test_a_local_port_in_use_is_an_error(here: Here) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = here("port-forward", "web", f"{port}:80")
+    assert (code, out) == (1, b"")
+    assert str(port).encode() in err
+
+
+async def test_a_forward_to_a_pending_pod_says_so(start: Start, world: SessionWorld) -> None:
+    record = world.statuses.pods["default", "web"]
+    pending = replace(record, status=replace(record.status, phase="Pending"))
+    await world.served.store.put("pods", pending)
+    process = await start("port-forward", "web", ":80")
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        assert (await process.stdout.readline()).startswith(b"Forwarding from ")
+        assert b'pod "web" is Pending' in await process.stdout.readline()
 
 
 def test_cp(here: Here, tmp_path: Path) -> None:

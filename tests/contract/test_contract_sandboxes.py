@@ -51,6 +51,16 @@ async def test_a_sandbox_is_listed_as_it_was_asked_for(bench: Bench) -> None:
     assert not status.host_network
 
 
+async def test_sandboxes_of_other_roots_are_listed_as_foreign(bench: Bench) -> None:
+    ident = await bench.sandbox(1, annotations={"note": "mine"})
+    other = await bench.open(rooted())
+    assert ident not in {one.record.id for one in await bench.runtime.list_foreign()}
+    (found,) = [one for one in await other.list_foreign() if one.record.id == ident]
+    assert found.root_dir == bench.root
+    assert (found.record.name, found.record.uid) == ("contract", bench.uid)
+    assert found.record.annotations["note"] == "mine"
+
+
 async def test_a_sandbox_on_the_host_network_has_no_address(bench: Bench) -> None:
     ident = await bench.sandbox(network=NamespaceMode.NODE, hostname="")
     status = await bench.runtime.sandbox_status(ident)

@@ -432,21 +432,39 @@ def test_a_killed_agent_is_no_agent(sites: tuple[Site, Site]) -> None:
     assert site.containers() == containers
 
 
-def test_a_second_root_on_one_folder_takes_nothing(
+def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     sites: tuple[Site, Site], tmp_path: Path
 ) -> None:
-    """One folder, one node name, one engine: the pods have the same names and uids, so that only
-    one agent can run them. The other says so, and its ``down`` leaves them be."""
+    """Its containers would have the names of the other's. It says so before it touches any, and
+    its ``down`` leaves them alone."""
     site, _ = sites
     began = time.time()
     before, volumes = site.containers(), site.volumes()
     second = Site(tmp_path / "second")
     second.machine.env["PODTUI_STATIC_POD_PATH"] = str(site.machine.folder)
+    done = second.run("agent")
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert f"another agent (root directory {site.machine.root}) has 3 pods of" in said
+    assert "--node-name" in said
+    assert f"down --root-dir {site.machine.root}" in said
+    assert second.run("down", "--yes").returncode == 0
+
+    assert site.process is not None
+    assert site.run("stop").returncode == 0
+    assert site.process.wait(10) == 0
     try:
         process = second.start()
+        log = second.machine.folder.parent / "agent.log"
+        wait_until(
+            lambda: f"a stopped agent (root directory {site.machine.root})" in log.read_text(),
+            "the stopped agent's containers are named",
+        )
         wait_until(
             lambda: any(
-                reason == "FailedCreatePodSandBox" and "already in use" in message
+                reason == "FailedCreatePodSandBox"
+                and "already in use" in message
+                and f"the agent of the root directory {site.machine.root}" in message
                 for reason, message in second.events("counter-n1")
             ),
             "the conflict is told",
@@ -457,6 +475,8 @@ def test_a_second_root_on_one_folder_takes_nothing(
     finally:
         second.run("down", "--yes")
     assert not second.volumes()
+    site.start()
+    site.until_ready("counter-n1", "keeper-n1", "late-n1")
     assert site.containers() == before
     assert site.volumes() == volumes
     assert not site.actions(began)

@@ -52,7 +52,7 @@ def test_drop_edit_break_mend_remove(machine: Machine, columns: int, rows: int) 
     (machine.folder / "hello.yaml").unlink()
     terminal.see(r"(?i)drop a pod manifest")
     terminal.keys("1", "q")
-    terminal.see(r"goes on supervising")
+    terminal.see(r"keeps running the pods of")
 
     status = machine.run("status", "-o", "json")
     assert status.returncode == 0

@@ -274,5 +274,5 @@ def test_find_explain_mend_save_delete_undo(
     assert path.read_text() == manifest("worker", MENDED)
     checked(terminal)
     hand.leave()
-    terminal.see("goes on supervising")
+    terminal.see("keeps running the pods of")
     assert "Traceback" not in terminal.screen()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from examples import examples
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.api import v1
+from podtui.api.local import Severity
 from podtui.api.shape import fields
 from podtui.cli import main
 from podtui.errors import UsageError
@@ -20,6 +23,7 @@ from podtui.explain import facts
 from podtui.explain.explanation import explain, explain_place
 from podtui.explain.places import POD, Place, find_place, place_of
 from podtui.explain.report import DEEPEST, render_json, render_text, render_tree, tree_data
+from podtui.manifest.diagnose import read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDLESS = 0
@@ -124,6 +128,46 @@ def test_whatever_is_typed_is_answered_or_refused(typed: str) -> None:
     except UsageError:
         return
     assert place_of(place.text) == place
+
+
+VALID = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a"},
+    "spec": {
+        "containers": [
+            {"name": "a", "image": "a", "livenessProbe": {"exec": {"command": ["true"]}}}
+        ],
+        "volumes": [{"name": "v", "hostPath": {"path": "/tmp"}}],
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metadata", "metadata.name", "metadata.labels", "spec", "spec.containers",
+        "spec.containers.name", "spec.containers.image", "spec.containers.ports",
+        "spec.containers.livenessProbe.exec.command", "spec.volumes.name",
+        "spec.volumes.hostPath.path", "spec.volumes.hostPath.type", "spec.tolerations.key",
+    ],
+)  # fmt: skip
+def test_a_field_is_required_where_check_misses_it(path: str) -> None:
+    manifest = copy.deepcopy(VALID)
+    *above, name = path.split(".")
+    here: Any = manifest
+    for step in above:
+        here = here[step][0] if isinstance(here[step], list) else here[step]
+    here.pop(name, None)
+    read = read_manifest("/a.yaml", json.dumps(manifest).encode(), node_name="n")
+    missed = any(one.severity == Severity.ERROR for one in read.diagnostics)
+    assert explain(path).required is missed
+    assert place_of(path) is not None
+
+
+def test_nothing_of_a_status_is_required() -> None:
+    assert not explain("status.containerStatuses.name").required
 
 
 def test_defaults_rules_and_values() -> None:

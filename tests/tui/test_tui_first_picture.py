@@ -46,7 +46,7 @@ DATACLASSES = {"podtui.api.quantity.Quantity"}
 ROOMS = {
     "podtui": """
         cli cluster_cli errors explain_command resources screen_settings service_cli
-        setting_rules settings talk_cli terminal_text web_cli
+        setting_rules settings shell_cli talk_cli terminal_text web_cli
         """,
     "podtui.agent": "lock",
     "podtui.api": """

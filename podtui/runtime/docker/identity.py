@@ -16,6 +16,7 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
     ContainerState,
+    ForeignSandbox,
     RuntimeSnapshot,
     SandboxConfig,
     SandboxRecord,
@@ -35,6 +36,7 @@ _INTERNAL: Final = frozenset(
         names.DOCKER_TYPE,
         names.SANDBOX_ID,
         names.ROOT_LABEL,
+        names.ROOT_DIR_LABEL,
         IMAGE_LABEL,
         TERMINATION_LABEL,
         PLACES_LABEL,
@@ -242,3 +244,15 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
         elif container := container_record(seen):
             containers.append(container)
     return RuntimeSnapshot(sandboxes=tuple(sandboxes), containers=tuple(containers))
+
+
+def foreign_sandboxes(entries: list[dict[str, Any]], root: str) -> tuple[ForeignSandbox, ...]:
+    """The sandboxes of a list call that carry another root label than ``root``."""
+    found: list[ForeignSandbox] = []
+    for entry in entries:
+        seen = seen_in_list(entry)
+        owner = seen.labels.get(names.ROOT_LABEL)
+        if owner and owner != root and (record := sandbox_record(seen)):
+            root_dir = seen.labels.get(names.ROOT_DIR_LABEL, "")
+            found.append(ForeignSandbox(root_dir=root_dir, record=record))
+    return tuple(found)

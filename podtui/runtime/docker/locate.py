@@ -222,7 +222,7 @@ def _probe(endpoint: Endpoint) -> str:
     except FileNotFoundError:
         return "no such socket"
     except PermissionError:
-        return "permission denied; be a member of the socket's group (usermod -aG docker USER)"
+        return "permission denied: the socket belongs to another user or group"
     except ConnectionRefusedError:
         return "nothing listens; start the engine (systemctl start docker)"
     except TimeoutError:

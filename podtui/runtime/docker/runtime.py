@@ -18,7 +18,7 @@ from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.dialing import Dialing
 from podtui.runtime.docker.errors import meant
 from podtui.runtime.docker.host_files import HostFiles
-from podtui.runtime.docker.identity import root_key, snapshot
+from podtui.runtime.docker.identity import foreign_sandboxes, root_key, snapshot
 from podtui.runtime.docker.image_store import Images
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.logs import Logs
@@ -36,6 +36,7 @@ from podtui.runtime.protocol import (
     ContainerStatus,
     EngineInfo,
     ExecResult,
+    ForeignSandbox,
     HostPathKind,
     ImageRecord,
     LogLine,
@@ -71,7 +72,7 @@ class DockerRuntime:
         self.log_limits = log_limits or LogLimits()
         self._connection = Connection(url)
         self._ownership = Ownership(self._connection, self._root)
-        self._sandboxes = Sandboxes(self._connection, self._root, self._ownership)
+        self._sandboxes = Sandboxes(self._connection, self._root, root, self._ownership)
         self._carriers = Carriers(self._connection, self._root)
         self._host_files = HostFiles(self._connection, self._carriers)
         self._watching = Watching(self._connection, self._ownership, self._root, clock)
@@ -126,6 +127,13 @@ class DockerRuntime:
                 lambda client: client.containers(all=True, filters={"label": labels})
             )
         return snapshot(labelled(entries, wanted))
+
+    async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
+        with meant():
+            entries = await self._connection.link.calls.run(
+                lambda client: client.containers(all=True, filters={"label": names.ROOT_LABEL})
+            )
+        return foreign_sandboxes(entries, self._root)
 
     # --- sandboxes
 

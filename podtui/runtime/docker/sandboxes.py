@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, Final
 import docker.errors
 
 from podtui.api import names
-from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
+from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.client import Client, label_filter, labelled, labels_of
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.identity import (
@@ -58,11 +59,15 @@ _NOT_FOUND = docker.errors.NotFound
 
 
 class Sandboxes:
-    """``root`` is the value of our root label."""
+    """``root`` is the value of our root label, ``root_dir`` the directory's path."""
 
-    def __init__(self, connection: Connection, root: str, ownership: Ownership) -> None:
+    def __init__(
+        self, connection: Connection, root: str, root_dir: str, ownership: Ownership
+    ) -> None:
         self._connection = connection
         self._root = root
+        # A path may have bytes that no text has.
+        self._root_dir = os.fsencode(root_dir).decode(errors="replace")
         self._ownership = ownership
         self._stores: dict[str, SandboxStore] = {}
 
@@ -93,11 +98,31 @@ class Sandboxes:
             started = await self._run(link, config, nonce, volume, memory)
             done = True
         except Refused as error:
+            if error.status == 409 and "already in use" in error.text:
+                owner = await self._foreign_owner(link, sandbox_name(config))
+                if owner:
+                    raise EngineConflict(f"{error.text} It belongs to {owner}.") from error
             raise meaning(error) from error
         finally:
             if not done:
                 await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
         return started
+
+    async def _foreign_owner(self, link: Link, name: str) -> str:
+        """Whose the sandbox of that name is, in words; empty where it is ours or not known."""
+
+        def find(client: Client) -> str:
+            try:
+                labels = labels_of(client.inspect_container(name)["Config"])
+            except _NOT_FOUND:
+                return ""
+            root = labels.get(names.ROOT_LABEL, "")
+            if root in ("", self._root):
+                return ""
+            root_dir = labels.get(names.ROOT_DIR_LABEL, "")
+            return f"the agent of the root directory {root_dir}" if root_dir else "another agent"
+
+        return await link.calls.run(find)
 
     async def _run(
         self,
@@ -119,7 +144,11 @@ class Sandboxes:
             lay_out, config.volumes, read_places(labels.get(PLACES_LABEL)), memory_volume=memory
         )
         layout = layout_of(fresh=fresh, filled=fresh and link.fills_volumes)
-        own = {**sandbox_labels(config, self._root, layout.places), NONCE_LABEL: nonce}
+        own = {
+            **sandbox_labels(config, self._root, layout.places),
+            names.ROOT_DIR_LABEL: self._root_dir,
+            NONCE_LABEL: nonce,
+        }
         payload = sandbox_payload(
             config, image=link.pause_id, labels=own, volume=volume, memory=memory
         )

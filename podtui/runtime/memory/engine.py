@@ -126,6 +126,9 @@ class MemoryEngine:
             return [] if pod is None else [pod]
         return [pod for (owner, _), pod in self._pods.items() if owner == root]
 
+    def foreign_sandboxes(self, root: str) -> list[SandboxCell]:
+        return [cell for cell in self._sandboxes.values() if cell.root != root]
+
     def pod(self, root: str, pod_uid: str) -> PodCell:
         return self._pods.setdefault((root, pod_uid), PodCell())
 

@@ -32,6 +32,7 @@ from podtui.runtime.protocol import (
     ContainerStatus,
     EngineInfo,
     ExecResult,
+    ForeignSandbox,
     HostPathKind,
     ImageRecord,
     LogLine,
@@ -126,6 +127,13 @@ class MemoryRuntime:
         return RuntimeSnapshot(
             sandboxes=tuple(c.record for pod in pods for c in reversed(pod.sandboxes.values())),
             containers=tuple(c.record for pod in pods for c in reversed(pod.containers.values())),
+        )
+
+    async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
+        await self._enter("list_foreign")
+        return tuple(
+            ForeignSandbox(root_dir=cell.root, record=cell.record)
+            for cell in self.engine.foreign_sandboxes(self._root)
         )
 
     # --- sandboxes

@@ -1,0 +1,144 @@
+"""Two agents that would give their containers the same names: another root directory, but the same
+engine, folder and node name."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+from podtui.agent.lock import is_held
+from podtui.api.names import MANIFEST_PATH
+from podtui.errors import EngineConflict, PodtuiError
+from podtui.resources import typed_program
+from podtui.runtime.protocol import EngineInfo, ForeignSandbox, Runtime
+from podtui.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+
+
+class AgentClash(PodtuiError):
+    """Raised where another agent's containers have the names that this agent's would get."""
+
+
+class Owner(StrEnum):
+    """What became of the agent of a root directory."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    GONE = "gone"
+    """The root directory does not exist, or its path is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """The pods of one other root directory that have the names of this agent's pods."""
+
+    root_dir: str
+    owner: Owner
+    pods: tuple[str, ...]
+
+
+def find_clashes(
+    foreign: Sequence[ForeignSandbox],
+    folder: str,
+    node_name: str,
+    owner_of: Callable[[str], Owner],
+) -> tuple[Clash, ...]:
+    """Find pods of other root directories that have the folder's manifests and the node's name.
+
+    A container's name has the pod's name and UID in it, which come from manifest, path and node.
+    """
+    suffix = f"-{node_name.lower()}"
+    pods: dict[str, set[str]] = {}
+    for one in foreign:
+        manifest = one.record.annotations.get(MANIFEST_PATH, "")
+        if one.record.name.endswith(suffix) and folder in (manifest, os.path.dirname(manifest)):
+            pods.setdefault(one.root_dir, set()).add(one.record.name)
+    return tuple(
+        Clash(root_dir, owner_of(root_dir), tuple(sorted(found)))
+        for root_dir, found in sorted(pods.items())
+    )
+
+
+def owner_of(root_dir: str) -> Owner:
+    """Whether an agent serves a root directory on this machine."""
+    if not root_dir or not os.path.isdir(root_dir):
+        return Owner.GONE
+    held = is_held(Path(root_dir) / "podtui.lock")
+    return Owner.RUNNING if held else Owner.STOPPED
+
+
+def explain(clash: Clash, settings: Settings) -> str:
+    """What clashes, and what to do."""
+    podtui = typed_program()
+    root = f"--root-dir {shlex.quote(clash.root_dir)}"
+    pods = f"{len(clash.pods)} pods" if len(clash.pods) > 1 else f"pod {', '.join(clash.pods)}"
+    other = f"root directory {clash.root_dir}" if clash.root_dir else "another root directory"
+    has = f"has {pods} of {settings.staticPodPath} on this engine, as node {settings.nodeName}"
+    rename = "start this agent with another --node-name"
+    match clash.owner:
+        case Owner.RUNNING:
+            return (
+                f"another agent ({other}) {has}: the names of the containers would clash; {rename},"
+                f" or end the other one and its containers: {podtui} down {root}"
+            )
+        case Owner.STOPPED:
+            return (
+                f"a stopped agent ({other}) still {has}: these pods cannot start here; take over"
+                f" its containers ({podtui} {root}), remove them ({podtui} down {root}), or"
+                f" {rename}"
+            )
+        case Owner.GONE:
+            remove = f": {podtui} down {root}" if clash.root_dir else ""
+            return (
+                f"an agent whose root directory no longer exists ({other}) still {has}: these pods"
+                f" cannot start here; remove its containers{remove}, or {rename}"
+            )
+
+
+class _Guarded:
+    """A runtime that does not connect while a running agent's containers clash."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Settings, on_clash: Callable[[AgentClash], None]
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._on_clash = on_clash
+        self._checked = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    async def connect(self) -> EngineInfo:
+        info = await self._runtime.connect()
+        if not self._checked:
+            self._check(await self._runtime.list_foreign())
+            self._checked = True
+        return info
+
+    def _check(self, foreign: Sequence[ForeignSandbox]) -> None:
+        settings = self._settings
+        folder = str(settings.staticPodPath)
+        for clash in find_clashes(foreign, folder, settings.nodeName, owner_of):
+            said = explain(clash, settings)
+            if clash.owner is Owner.RUNNING:
+                self._on_clash(AgentClash(said))
+                raise EngineConflict(said)
+            _LOG.warning("%s", said)
+
+
+def guarded(
+    runtime: Runtime, settings: Settings, on_clash: Callable[[AgentClash], None]
+) -> Runtime:
+    """The runtime, whose first connection looks for clashing agents before it is used.
+
+    Where one runs, ``on_clash`` gets the error and the connection fails; others are only logged.
+    """
+    return cast("Runtime", _Guarded(runtime, settings, on_clash))
