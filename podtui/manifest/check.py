@@ -12,7 +12,7 @@ import msgspec
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import printable, source_lines
+from podtui.manifest.document import as_utf8, printable, source_lines
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Listed, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
@@ -74,7 +74,7 @@ def _read(path: str, *, node_name: str, strict: bool) -> tuple[ReadResult, tuple
         ), ()
     result = read_manifest(shown, content.data, node_name=node_name, strict=strict)
     # Nothing of a Secret is repeated on a terminal.
-    text = content.data.decode("utf-8-sig", "replace") if result.text else ""
+    text = as_utf8(content.data, "replace").decode("utf-8-sig", "replace") if result.text else ""
     return result, tuple(source_lines(text))
 
 

@@ -10,6 +10,7 @@ import base64
 import binascii
 import math
 import re
+from decimal import Decimal
 from typing import Final
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -73,8 +74,11 @@ def _float(text: str) -> Scalar:
 
 
 def plain_number(number: float) -> int | float:
-    """The number as it comes out of JSON: ``1.0`` is 1."""
-    return int(number) if number.is_integer() and abs(number) < _WHOLE else number
+    """The number as it comes out of JSON: ``1.0`` is 1, and 2^63 is 9223372036854775807 + 193.
+
+    JSON has the shortest digits that tell the float from others, and zeros behind them.
+    """
+    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < _WHOLE else number
 
 
 def number_text(number: float) -> str:
