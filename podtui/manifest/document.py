@@ -172,11 +172,8 @@ def as_utf8(data: bytes, errors: str = "strict") -> bytes:
     return data if codec is None else data.decode(codec, errors).encode()
 
 
-def decode_text(data: bytes, *, yaml: bool) -> str:
-    """The text of a file. Raises `UnreadableText` for what is too large or not text.
-
-    YAML allows fewer characters than JSON does.
-    """
+def decode_text(data: bytes) -> str:
+    """The text of a file. Raises `UnreadableText` for what is too large or not text."""
     if len(data) > MAX_BYTES:
         raise UnreadableText(
             Problem(
@@ -205,7 +202,12 @@ def decode_text(data: bytes, *, yaml: bool) -> str:
                 fix="save the file as UTF-8; a manifest is a text file",
             )
         ) from None
-    bad = _UNPRINTABLE.search(text) if yaml else None
+    return text
+
+
+def require_yaml_characters(text: str) -> None:
+    """Raises `UnreadableText` for a character that YAML does not allow; JSON allows more."""
+    bad = _UNPRINTABLE.search(text)
     if bad is not None:
         raise UnreadableText(
             Problem(
@@ -215,4 +217,3 @@ def decode_text(data: bytes, *, yaml: bool) -> str:
                 fix="remove the character, or escape it in double quotes",
             )
         )
-    return text

@@ -19,9 +19,9 @@ def read_document(data: bytes) -> Document:
     """
     # The first byte decides: behind a byte-order mark JSON is read as YAML.
     if data.lstrip().startswith(b"{"):
-        document = read_json(decode_text(data, yaml=False), last_wins=True)
+        document = read_json(decode_text(data), last_wins=True)
     else:
-        document = read_yaml(decode_text(data, yaml=True))
+        document = read_yaml(decode_text(data))
     return _with_header(document)
 
 
@@ -49,21 +49,17 @@ def read_documents(data: bytes) -> tuple[Document, ...]:
 
     Raises `UnreadableText` where there is none to be had.
     """
-    text = decode_text(data, yaml=False)
-    if not _is_json(text):
-        return read_all_yaml(decode_text(data, yaml=True))
+    text = decode_text(data)
+    if not text.lstrip().startswith("{"):
+        return read_all_yaml(text)
     try:
         return (read_json(text),)
     except UnreadableText:
         # A YAML flow map begins like JSON and is as good.
         try:
-            found = read_all_yaml(decode_text(data, yaml=True))
+            found = read_all_yaml(text)
         except UnreadableText:
             found = ()
         if len(found) == 1 and isinstance(found[0].value, dict) and not found[0].cut_off:
             return found
         raise
-
-
-def _is_json(text: str) -> bool:
-    return text.lstrip().startswith("{")

@@ -38,6 +38,7 @@ from podtui.manifest.document import (
     UnreadableText,
     printable,
     quoted,
+    require_yaml_characters,
 )
 from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
 from podtui.manifest.yaml_errors import place_of, syntax_problem
@@ -253,6 +254,7 @@ def read_yaml(text: str) -> Document:
 
     Raises `UnreadableText` where the text is not YAML or too much.
     """
+    require_yaml_characters(text)
     loader = _LOADER(text)
     events = _events(loader)
     try:
@@ -274,6 +276,7 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
     Where the text ceases to be YAML behind the first document, the last one says so. Raises
     `UnreadableText` where the first one is not YAML, or too much.
     """
+    require_yaml_characters(text)
     loader = _LOADER(text)
     builder = _Builder(_events(loader))
     found: list[Document] = []
