@@ -78,6 +78,14 @@ def _mount_option(known: tuple[str, ...]) -> Rule:
     return rule
 
 
+def _propagation(path: str, holder: Tree, spec: Tree) -> Errors:
+    yield from _mount_option(mounts.PROPAGATIONS)(path, holder, spec)
+    if holder.get("recursiveReadOnly") in ("Enabled", "IfPossible"):
+        mount = path.rpartition(".")[0]
+        said = f"{mount[: mount.rindex('[')]}.recursiveReadOnly"
+        yield forbidden(said, mounts.NO_PROPAGATION, at=f"{mount}.recursiveReadOnly")
+
+
 def _bad(why: str) -> Rule:
     def rule(path: str, holder: Tree, spec: Tree) -> Errors:
         yield invalid(path, "", why)
@@ -113,7 +121,8 @@ def _apparmor_profile(path: str, holder: Tree, spec: Tree) -> Errors:
 
 def _seccomp_profile(path: str, holder: Tree, spec: Tree) -> Errors:
     if holder.get("type") != "Localhost":
-        yield invalid(path, "", "can only be set when seccomp type is Localhost")
+        profile = {"Type": holder.get("type", ""), "LocalhostProfile": ""}
+        yield invalid(path, profile, "can only be set when seccomp type is Localhost")
 
 
 def _initiator_name(path: str, holder: Tree, spec: Tree) -> Errors:
@@ -151,7 +160,7 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("SeccompProfile", "localhostProfile"): _seccomp_profile,
     ("Container", "restartPolicy"): _one_of(restarts.CONTAINER_POLICIES),
     ("Lifecycle", "stopSignal"): _stop_signal,
-    ("VolumeMount", "mountPropagation"): _mount_option(mounts.PROPAGATIONS),
+    ("VolumeMount", "mountPropagation"): _propagation,
     ("VolumeMount", "recursiveReadOnly"): _mount_option(mounts.RECURSIVE_READ_ONLY),
     ("TopologySpreadConstraint", "nodeAffinityPolicy"): _one_of(("Honor", "Ignore")),
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): _one_of(("Honor", "Ignore")),
