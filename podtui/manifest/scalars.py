@@ -7,7 +7,6 @@ Kubernetes reads YAML 1.1 with a few habits of its own and then goes through JSO
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import re
 from decimal import Decimal
@@ -108,8 +107,9 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
     kind = tag.removeprefix(_TAG)
     if kind == "binary":
         try:
-            return base64.b64decode(text, validate=False).decode("utf-8", "replace")
-        except binascii.Error:
+            flat = text.replace("\n", "").replace("\r", "")
+            return base64.b64decode(flat, validate=True).decode("utf-8", "replace")
+        except ValueError:
             raise ValueError("!!binary wants base64") from None
     if kind == tag or kind not in {"int", "float", "bool", "null"}:
         return text

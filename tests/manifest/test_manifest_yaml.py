@@ -151,6 +151,18 @@ def test_what_podtui_reads_as_yaml(text: bytes) -> None:
     assert document.value == {"a": "x/y"}
 
 
+@pytest.mark.parametrize(
+    "text", [b"a: !!binary aGk", b"a: !!binary a Gk=", b"a: !!binary \xc3\xa9"]
+)
+def test_what_is_no_base64_is_refused(text: bytes) -> None:
+    (problem,) = read_document(text).problems
+    assert (problem.code, problem.severity) == ("InvalidYAML", Severity.ERROR)
+
+
+def test_base64_may_have_lines() -> None:
+    assert read_document(b"a: !!binary |\n  aG\n  k=\n").value == {"a": "hi"}
+
+
 def test_a_mark_and_a_delete_inside_of_a_value() -> None:
     assert read_document("a: x\ufeffy".encode()).value == {"a": "x\ufeffy"}
     assert read_document(b'{"a": "\x7f\xc2\x80"}').value == {"a": "\x7f\x80"}
