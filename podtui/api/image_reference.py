@@ -16,7 +16,17 @@ _REFERENCE: Final = re.compile(
     re.ASCII,
 )
 _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
-_LONGEST_NAME: Final = 255
+_LONGEST_PATH: Final = 255
+_HUB: Final = ("docker.io", "index.docker.io")
+
+
+def _path(name: str) -> str:
+    """Return the path in its registry of a name, as Docker completes it (``library/busybox``)."""
+    domain, slash, rest = name.partition("/")
+    is_domain = domain == "localhost" or "." in domain or ":" in domain or domain.lower() != domain
+    if not slash or not is_domain:
+        domain, rest = _HUB[0], name
+    return f"library/{rest}" if domain in _HUB and "/" not in rest else rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,8 @@ class ImageReference:
 def parse_image_reference(image: str) -> ImageReference | None:
     """The parts of a reference; None for a text that is none, an image's bare id among them."""
     match = _REFERENCE.fullmatch(image)
-    if match is None or len(match["name"]) > _LONGEST_NAME or _IDENTIFIER.fullmatch(image):
+    if match is None or _IDENTIFIER.fullmatch(image):
+        return None
+    if len(_path(match["name"])) > _LONGEST_PATH:
         return None
     return ImageReference(match["name"], match["tag"] or "", match["digest"] or "")

@@ -2,7 +2,8 @@
 
 A quantity is a whole number of nano units; anything finer is rounded away from zero when it is
 read. It remembers which family of suffixes it was written with, and its text is the shortest one of
-that family (``1000m`` is ``1``, ``1024Ki`` is ``1Mi``, ``0.5`` is ``500m``).
+that family (``1000m`` is ``1``, ``1024Ki`` is ``1Mi``, ``0.5`` is ``500m``). A few other spellings
+(``1.500``, ``+5``, ``1E3``) are kept as written, as Kubernetes keeps them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from fractions import Fraction
 from typing import Final
 
 NANO: Final = 10**9
+SYNTAX: Final = (
+    "quantities are a number with an optional suffix:"
+    " n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3"
+)
 _SYNTAX: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
-    r"(?P<suffix>|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})",
+    r"(?P<suffix>|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)",
+    re.ASCII,
 )
 _DECIMAL: Final = {
     "n": -9,
@@ -34,9 +40,14 @@ _DECIMAL: Final = {
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Wider than any resource is; beyond it a text is refused, not turned into megabytes of digits.
-_MAX_DIGITS: Final = 256
-_MAX_EXPONENT: Final = 300
+_MAX_DIGITS: Final = 1000
+_MAX_EXPONENT: Final = 1000
 _MAX_AMOUNT: Final = 2**63 - 1
+# Kubernetes counts in 64 bits where this many digits suffice, else with big decimals.
+_DIGITS_IN_64_BITS: Final = 18
+_NANO_SCALE: Final = -9
+# Scaling up by these powers of ten wraps around at 64 bits; by others an overflow is 0.
+_WRAPPING_POWERS: Final = frozenset({0, 1, 2, 3, 6, 9})
 
 
 class Format(Enum):
@@ -54,42 +65,58 @@ def _up(numerator: int, denominator: int) -> int:
     return (numerator + denominator - 1) // denominator
 
 
+def _wrapped(amount: int) -> int:
+    """The lowest 64 bits, as a signed number."""
+    return (amount + 2**63) % 2**64 - 2**63
+
+
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
     """An exact amount of ``nano`` billionths and the family that it is written in.
 
-    Equality, order and hash go by the amount alone.
+    Equality, order and hash go by the amount alone. ``scale`` is the power of ten that Kubernetes
+    counts a number of 64 bits in; None where it uses a big decimal. ``text`` is the spelling, where
+    that is kept.
     """
 
     nano: int
     format: Format = Format.DECIMAL_SI
+    scale: int | None = None
+    text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
         """Raises ValueError for a text that is no quantity."""
-        match = _SYNTAX.fullmatch(text)
-        digits = "" if match is None else match["whole"] + (match["part"] or "")
-        if match is None or not digits:
-            raise ValueError(
-                "quantities are a number with an optional suffix:"
-                " n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3"
-            )
+        match = _SYNTAX.fullmatch(text) if text else None
+        if match is None:
+            raise ValueError(SYNTAX)
         suffix = match["suffix"]
         if suffix in _DECIMAL:
-            form, exponent, scale = Format.DECIMAL_SI, _DECIMAL[suffix], 1
+            form, exponent, factor = Format.DECIMAL_SI, _DECIMAL[suffix], 1
         elif suffix in _BINARY:
-            form, exponent, scale = Format.BINARY_SI, 0, 1024 ** _BINARY.index(suffix)
+            form, exponent, factor = Format.BINARY_SI, 0, 1024 ** _BINARY.index(suffix)
         else:
-            form, exponent, scale = Format.DECIMAL_EXPONENT, int(suffix[1:]), 1
-        if len(digits) > _MAX_DIGITS or abs(exponent) > _MAX_EXPONENT:
+            form, exponent, factor = Format.DECIMAL_EXPONENT, _exponent(suffix[1:]), 1
+        # No digits at all count as zero.
+        whole, part = match["whole"].lstrip("0") or "0", match["part"] or ""
+        if len(whole) + len(part) > _MAX_DIGITS or abs(exponent) > _MAX_EXPONENT:
             raise ValueError("the number is out of any sensible range")
-        power = exponent - len(match["part"] or "") + 9
-        amount = int(digits) * scale
+        scale = exponent - len(part)
+        amount = int(whole + part) * factor
+        power = scale - _NANO_SCALE
         nano = amount * 10**power if power >= 0 else _up(amount, 10**-power)
-        if form is Format.BINARY_SI and nano < NANO:
-            form = Format.DECIMAL_SI
-        return cls(-nano if match["sign"] == "-" else nano, form)
+        sign = -1 if match["sign"] == "-" else 1
+        if _in_64_bits(whole, part, scale, factor):
+            kept = _is_kept(whole + part, scale, form)
+            return cls(sign * nano, form, scale, text if kept else "")
+        if not match["whole"] and not part:
+            raise ValueError(SYNTAX)
+        if form is Format.BINARY_SI:
+            nano = min(nano, _MAX_AMOUNT * NANO)
+            if nano < NANO:
+                form = Format.DECIMAL_SI
+        return cls(sign * nano, form)
 
     @classmethod
     def of(cls, amount: int, form: Format = Format.DECIMAL_SI) -> Quantity:
@@ -109,13 +136,29 @@ class Quantity:
         """In thousandths, rounded up (away from zero)."""
         return _up(self.nano, 10**6)
 
+    def overflowing_value(self) -> int:
+        """`value` as Kubernetes' validation gets it, which overflows at 64 bits."""
+        return self._overflowing(self.value(), 0)
+
+    def overflowing_milli_value(self) -> int:
+        """`milli_value` as Kubernetes' validation gets it, which overflows at 64 bits."""
+        return self._overflowing(self.milli_value(), -3)
+
+    def _overflowing(self, exact: int, scale: int) -> int:
+        if self.scale is None or self.scale - scale in _WRAPPING_POWERS:
+            return _wrapped(exact)
+        return exact if abs(exact) <= _MAX_AMOUNT else 0
+
     def fraction(self) -> Fraction:
         """The exact amount."""
         return Fraction(self.nano, NANO)
 
     def round_up_milli(self) -> Quantity:
         """What the API makes of the amounts in a resource list: no finer than thousandths."""
-        return Quantity(self.milli_value() * 10**6, self.format)
+        if self.scale is not None and self.scale >= -3:
+            return self
+        scale = None if self.scale is None else -3
+        return Quantity(self.milli_value() * 10**6, self.format, scale)
 
     def __add__(self, other: Quantity) -> Quantity:
         # A zero takes the other's family, as in an accumulated sum.
@@ -139,6 +182,8 @@ class Quantity:
         return self.nano != 0
 
     def __str__(self) -> str:
+        if self.text:
+            return self.text
         if self.nano == 0:
             return "0"
         # Binary text has no fractions; an amount that has one is written in decimals, exactly.
@@ -161,6 +206,26 @@ class Quantity:
         if self.format is Format.DECIMAL_EXPONENT:
             return f"{number}e{exponent}" if exponent else str(number)
         return f"{number}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def _exponent(digits: str) -> int:
+    """The exponent, or one beyond the limit for a number that is too long."""
+    return int(digits) if len(digits.lstrip("+-0")) < 5 else _MAX_EXPONENT + 1
+
+
+def _in_64_bits(whole: str, part: str, scale: int, factor: int) -> bool:
+    if factor == 1:
+        room = _DIGITS_IN_64_BITS - len(whole) - len(part)
+        return room >= 0 and scale >= _NANO_SCALE
+    # Three decimal digits for each step of 1024, and one to spare.
+    return not part and len(whole) + 3 * (factor.bit_length() // 10) <= 14
+
+
+def _is_kept(digits: str, scale: int, form: Format) -> bool:
+    """Whether Kubernetes takes the spelling for canonical without a closer look."""
+    if form is Format.BINARY_SI:
+        return int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 @functools.lru_cache(maxsize=4096)

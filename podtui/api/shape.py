@@ -62,7 +62,14 @@ _LIST: Final = re.compile(r"tuple\[(.+), \.\.\.\]")
 _MAP: Final = re.compile(r"dict\[str, (.+)\]")
 # Required by the schema, and yet the API takes their absence for an empty value.
 _MAY_BE_ABSENT: Final = frozenset(
-    {("HTTPHeader", "value"), ("Sysctl", "value"), ("SleepAction", "seconds")}
+    {
+        ("HTTPHeader", "value"),
+        ("ISCSIVolumeSource", "lun"),
+        ("PreferredSchedulingTerm", "preference"),
+        ("ScaleIOVolumeSource", "secretRef"),
+        ("SleepAction", "seconds"),
+        ("Sysctl", "value"),
+    }
 )
 
 

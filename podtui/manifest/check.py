@@ -12,7 +12,7 @@ import msgspec
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import MAX_BYTES, printable, source_lines
+from podtui.manifest.document import MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
@@ -81,7 +81,7 @@ def _read_data(
 ) -> tuple[ReadResult, tuple[str, ...]]:
     result = read_manifest(shown, data, node_name=node_name, strict=strict)
     # Nothing of a Secret is repeated on a terminal.
-    text = data.decode("utf-8-sig", "replace") if result.text else ""
+    text = as_utf8(data, "replace").decode("utf-8-sig", "replace") if result.text else ""
     return result, tuple(source_lines(text))
 
 

@@ -6,21 +6,26 @@ other rules about values are validation's, not this module's.
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.api.nearest import closest
-from podtui.api.quantity import canonical
+from podtui.api.quantity import SYNTAX, canonical
 from podtui.api.shape import Form, Shape, empty, fields, required_names
 from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
 from podtui.manifest.scalars import number_text
 from podtui.manifest.unknown import unknown_field
 
 _TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"(?P<day>\d{4}-\d\d-\d\d)T(?P<hour>\d\d?):(?P<rest>\d\d:\d\d)(?:[.,]\d+)?"
+    r"(?P<zone>Z|[+-](?:[01]\d|2[0-4]):[0-5]\d)",
+    re.ASCII,
 )
+_DIGIT: Final = re.compile("[0-9]")
 _INT32: Final = 2**31
 _INT64: Final = 2**63
 _LONG: Final = frozenset(
@@ -29,6 +34,7 @@ _LONG: Final = frozenset(
     generation observedGeneration uid gid""".split()
 )
 _NOTHING: Final = object()
+_CONTROL: Final = re.compile("[\x00-\x1f]")
 _READ: Final = ("Pod", "ConfigMap", "Secret", "List")
 _TEMPLATES: Final = {
     **dict.fromkeys(
@@ -41,6 +47,21 @@ _TEMPLATES: Final = {
 """Where the kinds that make pods have the pod that they make."""
 
 
+def _time(text: str) -> str | None:
+    """Return the moment as the API writes it; None for a text that is no RFC 3339 time to Go."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    zone = "+00:00" if match["zone"] == "Z" else match["zone"]
+    minutes = 60 * int(zone[1:3]) + int(zone[4:])
+    try:
+        moment = datetime.fromisoformat(f"{match['day']}T{match['hour']:0>2}:{match['rest']}")
+        moment -= timedelta(minutes=-minutes if zone[0] == "-" else minutes)
+    except (ValueError, OverflowError):
+        return None
+    return f"{moment.isoformat()}Z"
+
+
 def found_text(value: object, *, discreet: bool = False) -> str:
     """What a value is, for a message; only of which kind, where it may be a secret."""
     if isinstance(value, str):
@@ -49,7 +70,8 @@ def found_text(value: object, *, discreet: bool = False) -> str:
         return "true or false" if discreet else quoted(value)
     if isinstance(value, int | float):
         # A whole number with a point, which only JSON keeps apart, is shown with one.
-        text = str(value) if value == int(value) else number_text(value)
+        whole = math.isfinite(value) and value == int(value)
+        text = str(value) if whole else number_text(value)
         return "a number" if discreet else f"the number {printable(text, 40)}"
     if isinstance(value, list):
         return "a list"
@@ -57,8 +79,9 @@ def found_text(value: object, *, discreet: bool = False) -> str:
 
 
 class _Walker:
-    def __init__(self, document: Document, struct: type[v1.Struct]) -> None:
+    def __init__(self, document: Document, struct: type[v1.Struct], *, strict: bool) -> None:
         self.document = document
+        self.strict = strict
         self.in_pod = struct is v1.Pod
         self.discreet = struct is v1.Secret
         self.problems: list[Problem] = []
@@ -118,8 +141,9 @@ class _Walker:
                 if not isinstance(value, bool):
                     return self.quantity(value, path)
             case Form.TIME if isinstance(value, str):
-                if _TIME.fullmatch(value):
-                    return value
+                moment = _time(value)
+                if moment is not None:
+                    return moment
             case Form.ANY:
                 return value
             case _:
@@ -141,8 +165,15 @@ class _Walker:
         return _NOTHING
 
     def quantity(self, value: str | int | float, path: Path) -> Any:
-        text = value.strip() if isinstance(value, str) else number_text(value)
+        if isinstance(value, str):
+            # Go trims the text before its escapes are resolved: control characters stay.
+            text = value if _CONTROL.search(value) else value.strip()
+        else:
+            text = self.document.raw.get(path, "") if self.document.is_json else ""
+            text = text or number_text(value)
         try:
+            if not self.strict and not _DIGIT.search(text):
+                raise ValueError(SYNTAX)
             return canonical(text)
         except ValueError as error:
             self.problems.append(
@@ -204,6 +235,8 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: boo
     if found is not None and found != kind:
         return [_wrong_kind(found, (kind,) if strict or kind != "Pod" else _READ)]
     problems: list[Problem] = []
+    if strict and tree.get("apiVersion") == f"/{version}":
+        tree = {**tree, "apiVersion": version}
     for name, got, want in (("kind", found, kind), ("apiVersion", tree.get("apiVersion"), version)):
         if got == want:
             continue
@@ -216,6 +249,15 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: boo
         else:
             problems.append(_unsupported(name, got, (want,), f"write {name}: {want}"))
     return problems
+
+
+def _status_problems(document: Document, status: object) -> list[Problem]:
+    """Return what keeps a kubelet from decoding the status, which is then ignored."""
+    if status is None:
+        return []
+    walker = _Walker(document, v1.Pod, strict=True)
+    walker.value(status, Shape(Form.OBJECT, struct=v1.PodStatus), ("status",))
+    return [p for p in walker.problems if p.code in {"FieldValueTypeInvalid", "FieldValueInvalid"}]
 
 
 def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
@@ -251,7 +293,8 @@ def decode(
 
     The tree is None where the document is not such an object at all; otherwise it is complete, its
     bad fields left out or empty. ``strict`` reads unknown fields as the kubelet does: they are
-    dropped, here with a warning.
+    dropped, here with a warning. It also takes quantities without a digit, as zero, and wants a
+    ``status`` to be one.
     """
     name, tree = struct.__name__, document.value
     if tree is None:
@@ -276,7 +319,9 @@ def decode(
                 at_key=True,
             )
         )
-    walker = _Walker(document, struct)
+    walker = _Walker(document, struct, strict=strict)
+    if struct is v1.Pod and strict:
+        problems += _status_problems(document, tree.get("status"))
     if struct is v1.Pod:
         tree = {key: value for key, value in tree.items() if key != "status"}
     clean = walker.object_value(tree, struct, ())

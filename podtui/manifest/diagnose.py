@@ -21,6 +21,7 @@ from podtui.manifest.document import (
     Place,
     Problem,
     UnreadableText,
+    as_utf8,
     printable,
 )
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object
@@ -46,7 +47,8 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     first document alone is read, as a Pod, and unknown fields are warnings. Never raises for
     anything that ``data`` holds.
     """
-    secret = _SECRET.search(data) is not None
+    shown = as_utf8(data, "replace")
+    secret = _SECRET.search(shown) is not None
     try:
         problems, result = _read(path, data, node_name=node_name, strict=strict)
     except UnreadableText as error:
@@ -62,7 +64,7 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
         problems, result = [(problem, Document(None))], ReadResult()
     if secret:
         problems = [(_discreet(problem), document) for problem, document in problems]
-    text = "" if secret else data[:MAX_TEXT].decode("utf-8", "replace")
+    text = "" if secret else shown[:MAX_TEXT].decode("utf-8", "replace")
     return replace(result, diagnostics=diagnostics(problems, path), text=text)
 
 

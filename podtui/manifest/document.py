@@ -18,17 +18,18 @@ _Found = TypeVar("_Found")
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 MAX_DEPTH: Final = 100
-MAX_NODES: Final = 10_000
+MAX_NODES: Final = 100_000
 FURTHER_DOCUMENT: Final = "FurtherDocument"
 """The code of what is said about text that is not read."""
 MAX_CHARACTERS: Final = 2 * MAX_BYTES
 
+_UTF_16: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 # The line breaks of YAML 1.1, as libyaml counts them.
 _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 # What YAML admits as text, inverted.
 _UNPRINTABLE: Final = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
 
 
@@ -69,6 +70,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
     raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """How scalars that are not text were written (``yes``, ``0644``)."""
+    is_json: bool = False
 
     @property
     def cut_off(self) -> bool:
@@ -98,6 +100,7 @@ def within(document: Document, path: Path) -> Document:
         _below(document.values, path),
         (),
         _below(document.raw, path),
+        document.is_json,
     )
 
 
@@ -160,6 +163,15 @@ def place_at(text: str, offset: int) -> Place:
     return line, offset - start + 1
 
 
+def as_utf8(data: bytes, errors: str = "strict") -> bytes:
+    """Re-encode UTF-16 with a byte-order mark as UTF-8 with one; other bytes are returned as is.
+
+    Raises UnicodeDecodeError for broken UTF-16, unless ``errors`` says otherwise.
+    """
+    codec = _UTF_16.get(data[:2])
+    return data if codec is None else data.decode(codec, errors).encode()
+
+
 def decode_text(data: bytes) -> str:
     """The text of a file. Raises `UnreadableText` for what is too large or not text."""
     if len(data) > MAX_BYTES:
@@ -169,10 +181,13 @@ def decode_text(data: bytes) -> str:
                 message=f"the file has {len(data)} bytes, more than the {MAX_BYTES} that are read",
             )
         )
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    try:
+        data = as_utf8(data)
+    except UnicodeDecodeError:
+        message = "the file begins as UTF-16 text, and is none"
         raise UnreadableText(
-            Problem(code="NotText", message="the file is UTF-16", fix="save it as UTF-8")
-        )
+            Problem(code="NotText", message=message, fix="save it as UTF-8")
+        ) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -187,6 +202,11 @@ def decode_text(data: bytes) -> str:
                 fix="save the file as UTF-8; a manifest is a text file",
             )
         ) from None
+    return text
+
+
+def require_yaml_characters(text: str) -> None:
+    """Raises `UnreadableText` for a character that YAML does not allow; JSON allows more."""
     bad = _UNPRINTABLE.search(text)
     if bad is not None:
         raise UnreadableText(
@@ -197,4 +217,3 @@ def decode_text(data: bytes) -> str:
                 fix="remove the character, or escape it in double quotes",
             )
         )
-    return text

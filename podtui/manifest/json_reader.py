@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import bisect
 import json
-import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from podtui.api.local import Severity
 from podtui.manifest.document import (
@@ -37,6 +36,7 @@ class _Reader:
         self.starts = [0] + [m.end() for m in re.finditer("\r\n|[\n\r]", text)]
         self.keys: dict[Path, Place] = {}
         self.values: dict[Path, Place] = {}
+        self.raw: dict[Path, str] = {}
         self.problems: list[Problem] = []
         self.nodes = 0
 
@@ -71,7 +71,7 @@ class _Reader:
         for word, meaning in _WORDS:
             if self.text.startswith(word, offset):
                 return meaning, offset + len(word)
-        return self.number(offset)
+        return self.number(offset, path)
 
     def string(self, offset: int) -> tuple[str, int]:
         try:
@@ -84,7 +84,7 @@ class _Reader:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return text, end
 
-    def number(self, offset: int) -> tuple[int | float, int]:
+    def number(self, offset: int, path: Path) -> tuple[int | float, int]:
         match = _NUMBER.match(self.text, offset)
         if match is None:
             if offset >= len(self.text):
@@ -92,11 +92,9 @@ class _Reader:
             self.refuse(f"a value is expected, found {quoted(self.text[offset])}", offset)
         if not match["float"] and len(match[0]) < _LONGEST_INTEGER:
             return int(match[0]), match.end()
-        number = float(match[0])
-        if math.isinf(number):
-            self.refuse("the number is out of range", offset)
+        self.raw[path] = match[0]
         # With a point or an exponent it is no integer to the API, 1.0 neither.
-        return number, match.end()
+        return float(match[0]), match.end()
 
     def array(self, offset: int, path: Path) -> tuple[list[Any], int]:
         items: list[Any] = []
@@ -145,7 +143,8 @@ class _Reader:
                 del self.problems[said:]
             else:
                 self.keys[child] = self.place(start)
-                found[key], here = self.value(here, child)
+                value, here = self.value(here, child)
+                found[key] = merged(found[key], value) if key in found else value
             here = self.skip(here)
             if self.text.startswith("}", here):
                 return found, here + 1
@@ -160,12 +159,34 @@ class _Reader:
 def read_json(text: str, *, last_wins: bool = False) -> Document:
     """The text's one value. Raises `UnreadableText` where it is not JSON or too much.
 
-    With ``last_wins`` the later one of two equal keys counts, with a warning; else the first does,
-    with an error.
+    With ``last_wins`` two equal keys are `merged`, with a warning; else the first counts, with an
+    error.
     """
     reader = _Reader(text, last_wins=last_wins)
     value, end = reader.value(reader.skip(0), ())
     end = reader.skip(end)
     if end < len(text):
         reader.refuse("there is text behind the object", end, "remove it")
-    return Document(value, reader.keys, reader.values, tuple(reader.problems))
+    return Document(
+        value, reader.keys, reader.values, tuple(reader.problems), reader.raw, is_json=True
+    )
+
+
+def merged(earlier: Any, later: Any) -> Any:
+    """Return what Go's decoder makes of the values of two equal keys.
+
+    It decodes the later one into what it has: null changes nothing, objects gain fields, and the
+    items of a list are decoded into the earlier ones.
+    """
+    if later is None:
+        return earlier
+    if isinstance(earlier, dict) and isinstance(later, dict):
+        old, new = cast("dict[str, Any]", earlier), cast("dict[str, Any]", later)
+        return old | {key: merged(old.get(key), value) for key, value in new.items()}
+    if isinstance(earlier, list) and isinstance(later, list):
+        before, after = cast("list[Any]", earlier), cast("list[Any]", later)
+        return [
+            merged(before[index], item) if index < len(before) else item
+            for index, item in enumerate(after)
+        ]
+    return later

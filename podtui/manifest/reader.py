@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, Final, cast
+
 from podtui.manifest.document import Document, UnreadableText, decode_text
 from podtui.manifest.json_reader import read_json
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
+
+_HEADER: Final = {"apiversion": "apiVersion", "kind": "kind"}
 
 
 def read_document(data: bytes) -> Document:
@@ -12,8 +17,31 @@ def read_document(data: bytes) -> Document:
 
     Raises `UnreadableText` where there is none to be had.
     """
-    text = decode_text(data)
-    return read_json(text, last_wins=True) if _is_json(text) else read_yaml(text)
+    # The first byte decides: behind a byte-order mark JSON is read as YAML.
+    if data.lstrip().startswith(b"{"):
+        document = read_json(decode_text(data), last_wins=True)
+    else:
+        document = read_yaml(decode_text(data))
+    return _with_header(document)
+
+
+def _with_header(document: Document) -> Document:
+    """The document with kind and version under these very names.
+
+    Go finds them whatever the case of their keys. The last key counts; YAML is turned into JSON
+    with sorted keys before.
+    """
+    value: object = document.value
+    if not isinstance(value, dict):
+        return document
+    tree = cast("dict[str, Any]", value)
+    header: dict[str, Any] = {}
+    for key in tree if document.is_json else sorted(tree):
+        name = _HEADER.get(key.casefold())
+        if name is not None and tree[key] is not None and isinstance(header.get(name, ""), str):
+            header[name] = tree[key]
+    rest = {key: value for key, value in tree.items() if key.casefold() not in _HEADER}
+    return replace(document, value=header | rest)
 
 
 def read_documents(data: bytes) -> tuple[Document, ...]:
@@ -22,7 +50,7 @@ def read_documents(data: bytes) -> tuple[Document, ...]:
     Raises `UnreadableText` where there is none to be had.
     """
     text = decode_text(data)
-    if not _is_json(text):
+    if not text.lstrip().startswith("{"):
         return read_all_yaml(text)
     try:
         return (read_json(text),)
@@ -35,7 +63,3 @@ def read_documents(data: bytes) -> tuple[Document, ...]:
         if len(found) == 1 and isinstance(found[0].value, dict) and not found[0].cut_off:
             return found
         raise
-
-
-def _is_json(text: str) -> bool:
-    return text.lstrip().startswith("{")

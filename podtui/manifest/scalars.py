@@ -7,9 +7,9 @@ Kubernetes reads YAML 1.1 with a few habits of its own and then goes through JSO
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import re
+from decimal import Decimal
 from typing import Final
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -73,8 +73,11 @@ def _float(text: str) -> Scalar:
 
 
 def plain_number(number: float) -> int | float:
-    """The number as it comes out of JSON: ``1.0`` is 1."""
-    return int(number) if number.is_integer() and abs(number) < _WHOLE else number
+    """The number as it comes out of JSON: ``1.0`` is 1, and 2^63 is 9223372036854775807 + 193.
+
+    JSON has the shortest digits that tell the float from others, and zeros behind them.
+    """
+    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < _WHOLE else number
 
 
 def number_text(number: float) -> str:
@@ -104,8 +107,9 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
     kind = tag.removeprefix(_TAG)
     if kind == "binary":
         try:
-            return base64.b64decode(text, validate=False).decode("utf-8", "replace")
-        except binascii.Error:
+            flat = text.replace("\n", "").replace("\r", "")
+            return base64.b64decode(flat, validate=True).decode("utf-8", "replace")
+        except ValueError:
             raise ValueError("!!binary wants base64") from None
     if kind == tag or kind not in {"int", "float", "bool", "null"}:
         return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, cast
@@ -37,10 +38,12 @@ from podtui.manifest.document import (
     UnreadableText,
     printable,
     quoted,
+    require_yaml_characters,
 )
 from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
 from podtui.manifest.yaml_errors import place_of, syntax_problem
 
+_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -60,8 +63,9 @@ class _Builder:
     """Turns the events of one document into values, places and problems."""
 
     events: Generator[Event, None, None]
-    last_wins: bool = False
-    """Of two equal keys the later one counts, with a warning; else the first, with an error."""
+    strict_text: str = ""
+    """The text, where it is read as a kubelet does: of two equal keys the later one counts, with a
+    warning; else the first, with an error."""
     keys: dict[Path, Place] = field(default_factory=dict[Path, Place])
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
     raw: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -127,6 +131,8 @@ class _Builder:
     def scalar(self, event: ScalarEvent, path: Path, place: Place) -> Any:
         text = event.value
         tag = event.tag
+        if self.strict_text and event.style == '"':
+            self.check_escapes(event)
         if tag is not None and tag != "!":
             try:
                 value = resolve_tagged(tag, text)
@@ -157,6 +163,19 @@ class _Builder:
             self.raw[path] = text
         return value
 
+    def check_escapes(self, event: ScalarEvent) -> None:
+        """Refuse the escape of a slash, which YAML 1.1 does not have."""
+        start: Any = event.start_mark
+        end: Any = event.end_mark
+        written = self.strict_text[start.index : end.index]
+        for match in _ESCAPE.finditer(written):
+            if match[0] == "\\/":
+                before = written[: match.start()]
+                line = start.line + before.count("\n")
+                column = len(before) - before.rfind("\n") - 1
+                place = (line + 1, column + 1 + (0 if "\n" in before else start.column))
+                _refuse("InvalidYAML", "found unknown escape character", place, "write / alone")
+
     def sequence(self, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(self.events), SequenceEndEvent):
@@ -184,10 +203,10 @@ class _Builder:
                         path=child,
                         place=place,
                         fix="keep one of the two",
-                        severity=Severity.WARNING if self.last_wins else Severity.ERROR,
+                        severity=Severity.WARNING if self.strict_text else Severity.ERROR,
                     )
                 )
-                if not self.last_wins:
+                if not self.strict_text:
                     # Read on to get behind it, under a path that nothing asks for.
                     said = len(self.problems)
                     self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
@@ -235,10 +254,11 @@ def read_yaml(text: str) -> Document:
 
     Raises `UnreadableText` where the text is not YAML or too much.
     """
+    require_yaml_characters(text)
     loader = _LOADER(text)
     events = _events(loader)
     try:
-        builder = _Builder(events, last_wins=True)
+        builder = _Builder(events, strict_text=text)
         document = _next_document(builder) or Document(None)
         further = _further_document(events)
     except yaml.YAMLError as error:
@@ -256,6 +276,7 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
     Where the text ceases to be YAML behind the first document, the last one says so. Raises
     `UnreadableText` where the first one is not YAML, or too much.
     """
+    require_yaml_characters(text)
     loader = _LOADER(text)
     builder = _Builder(_events(loader))
     found: list[Document] = []
@@ -282,6 +303,10 @@ def _next_document(builder: _Builder) -> Document | None:
     """The next document of the builder's events. What is spent counts for all of a text."""
     for event in builder.events:
         if isinstance(event, DocumentStartEvent):
+            if builder.strict_text and event.version == (1, 2):
+                place = place_of(event.start_mark)
+                fix = "remove the line %YAML 1.2"
+                _refuse("InvalidYAML", "found incompatible YAML document", place, fix)
             builder.keys, builder.values, builder.raw = {}, {}, {}
             builder.problems, builder.anchors = [], {}
             value = builder.node(next(builder.events), (), 0)

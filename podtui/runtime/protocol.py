@@ -261,6 +261,10 @@ class ContainerConfig:
     stop_signal: str = ""
 
 
+START_ERROR: Final = "StartError"
+START_EXIT_CODE: Final = 128
+
+
 class ContainerState(StrEnum):
     CREATED = "CONTAINER_CREATED"
     RUNNING = "CONTAINER_RUNNING"
@@ -290,8 +294,9 @@ class ContainerRecord:
 class ContainerStatus:
     """A container inspected (reference App. C for ``reason``).
 
-    ``reason`` is ``Completed``, ``Error``, ``OOMKilled`` or ``ContainerCannotRun`` once exited.
-    ``message`` is the engine's own word (a start failure), not the termination message.
+    Once exited, ``reason`` is ``Completed``, ``Error`` or ``OOMKilled``; for a container that never
+    ran it is `START_ERROR`, and the exit code `START_EXIT_CODE`. ``message`` is the engine's text
+    of a failed start, not the termination message.
     """
 
     record: ContainerRecord

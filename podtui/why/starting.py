@@ -30,7 +30,7 @@ def _text(case: Case) -> str:
     if case.waiting.reason in _START:
         return case.waiting.message
     ending = case.ending
-    if ending is not None and ending.reason in ("ContainerCannotRun", "StartError"):
+    if ending is not None and ending.reason in ("StartError", "ContainerCannotRun"):
         return ending.message
     return ""
 

@@ -20,7 +20,7 @@ from podtui.api.quantity import (
     value,
 )
 
-# Each right side was printed by a real client that read the left side.
+# Each right side is what the API writes that read the left side.
 PRINTED = {
     "1000": "1k",
     "1e3": "1e3",
@@ -29,10 +29,10 @@ PRINTED = {
     "1.5Gi": "1536Mi",
     "1500": "1500",
     "0.1Ki": "102400m",
-    "12E6": "12e6",
+    "12E6": "12E6",
     ".5": "500m",
-    "5.": "5",
-    "+3": "3",
+    "5.": "5.",
+    "+3": "+3",
     "9E": "9E",
     "1e-3": "1e-3",
     "100000000000000000000": "100E",
@@ -50,6 +50,15 @@ PRINTED = {
     "1023": "1023",
     "0.1": "100m",
     "2048Mi": "2Gi",
+    "1.500": "1.500",
+    "1.50": "1500m",
+    "+1000m": "1",
+    "1025Ki": "1025Ki",
+    "1e400": "10e399",
+    "1e-1000": "1e-9",
+    "100Ei": "9223372036854775807",
+    "9" * 300 + "m": "9" * 300 + "m",
+    **dict.fromkeys("m k E . + - -m .m e3 e+3 Ki +Ti 00".split(), "0"),
 }
 
 
@@ -60,7 +69,10 @@ def test_canonical_text(text: str, printed: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1e5000", "9" * 300, " 1", "1 Gi", *" lots 1x 1Kib KI . + 1K e3 1..2 0x10 ١ 1mi".split(" ")],
+    [
+        *("1e5000", "1e" + "9" * 5000, "9" * 1001, " 1", "1 Gi", "1\n", "\t1"),
+        *" lots 1x 1Kib KI 1K e Pi -Ei e-10 1..2 0x10 ١ 1mi 1e+".split(" "),
+    ],
 )
 def test_what_is_no_quantity(text: str) -> None:
     with pytest.raises(ValueError, match=r"quantities|range"):
@@ -76,6 +88,28 @@ def test_rounding_goes_away_from_zero() -> None:
         assert math.isfinite(float(value(text)))
         assert math.isfinite(float(milli_value(text)))
     assert str(parse_quantity("0.0001").round_up_milli()) == "1m"
+
+
+@pytest.mark.parametrize(
+    ("text", "units", "milli"),
+    [
+        ("9E", 9 * 10**18, 0),
+        ("10E", 0, 0),
+        ("1e400", 0, 0),
+        ("1Ei", 2**60, (2**60 * 1000 + 2**63) % 2**64 - 2**63),
+        ("9223372036854776", 9223372036854776, 9223372036854776000 - 2**64),
+        ("1500m", 2, 1500),
+    ],
+)
+def test_amounts_that_overflow_64_bits(text: str, units: int, milli: int) -> None:
+    quantity = parse_quantity(text)
+    found = (quantity.overflowing_value(), quantity.overflowing_milli_value())
+    assert found == (units, milli)
+
+
+def test_a_spelling_is_kept_unless_it_is_rounded() -> None:
+    assert str(parse_quantity("12.345").round_up_milli()) == "12.345"
+    assert str(parse_quantity("12.345678").round_up_milli()) == "12346m"
 
 
 def test_add_and_compare() -> None:

@@ -437,6 +437,32 @@ def test_the_nearest_pod_is_chosen_and_of_equals_the_smaller():
     assert chosen({"cpu": 1000}, heavy, light) == ["light"]
 
 
+def test_of_equal_pods_the_later_one_is_chosen():
+    one, two, three = (victim(name, "1") for name in ("one", "two", "three"))
+    assert chosen({"cpu": 1000}, one, two, three) == ["three"]
+    assert chosen({"cpu": 2000}, one, two, three) == ["three", "two"]
+    # The last one takes the place of the first, which is the nearest and goes.
+    large = victim("large", "2")
+    assert chosen({"cpu": 3000}, large, one, two, three) == ["large", "two"]
+
+
+def test_a_victim_with_pod_level_resources_frees_these_alone():
+    resources = {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}
+    pod = victim("a", "500m", "1Gi", resources=resources)
+    assert chosen({"cpu": 1000}, pod) == ["a"]
+    assert chosen({"memory": MI}, pod) == [("memory", MI)]
+    empty = victim("b", "500m", "1Gi", resources={})
+    assert chosen({"memory": MI}, empty) == ["b"]
+
+
+def test_overhead_is_freed_where_the_request_is_not_zero():
+    pod = victim("a", "1", overhead={"cpu": "500m", "memory": "1Gi"})
+    assert chosen({"cpu": 1500}, pod) == ["a"]
+    assert chosen({"memory": MI}, pod) == [("memory", MI)]
+    none = victim("b", "0", overhead={"cpu": "500m"})
+    assert chosen({"cpu": 100}, none) == [("cpu", 100)]
+
+
 def test_what_is_still_short_without_all_of_them():
     assert chosen({"cpu": 3000, "memory": MI}, victim("a", "1", "1Gi")) == [("cpu", 2000)]
 

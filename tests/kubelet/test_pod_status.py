@@ -23,7 +23,15 @@ from pod_builders import (
     up,
 )
 
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+    PodStatus,
+)
 from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
 from podtui.kubelet.status.pod_status import (
     deadline,
@@ -758,6 +766,82 @@ def test_terminated_status_of_a_pod_that_never_got_past_init():
     assert first.state.terminated is not None
     assert second.state.waiting is not None
     assert last.containerStatuses[0].state.waiting is not None
+
+
+def test_regular_containers_stay_waiting_after_the_only_init_container_failed():
+    """hasPodInitialized wants the last init container to have ended with 0."""
+    pod = make_pod(init=(ctr("i"),), restartPolicy="Never")
+    last = terminated_status(pod, status(pod, seen(down("i", 3)), terminal=True))
+    assert last.phase == "Failed"
+    assert last.initContainerStatuses[0].state.terminated.exitCode == 3
+    waiting = last.containerStatuses[0].state.waiting
+    assert waiting is not None
+    assert waiting.reason == "PodInitializing"
+
+
+def _with_status(pod, last_init, *regular):
+    reported = PodStatus(initContainerStatuses=(last_init,), containerStatuses=regular)
+    return msgspec.structs.replace(pod, status=reported)
+
+
+def _reported(name, *, started=None, last=None, **state):
+    return ContainerStatus(
+        name=name,
+        image="busybox",
+        imageID="",
+        ready=False,
+        restartCount=0,
+        started=started,
+        state=ContainerState(**state),
+        lastState=ContainerState(terminated=last),
+    )
+
+
+_WAITING = ContainerStateWaiting(reason="PodInitializing")
+_RUNNING = ContainerStateRunning(startedAt="2026-01-02T03:04:05Z")
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "reported", "initialized"),
+    [
+        (False, _reported("i", terminated=ContainerStateTerminated(exitCode=0)), True),
+        (False, _reported("i", terminated=ContainerStateTerminated(exitCode=1)), False),
+        (
+            False,
+            _reported("i", waiting=_WAITING, last=ContainerStateTerminated(exitCode=0)),
+            True,
+        ),
+        (False, _reported("i", running=_RUNNING, started=True), False),
+        (True, _reported("i", running=_RUNNING, started=True), True),
+        (True, _reported("i", running=_RUNNING, started=False), False),
+        (True, _reported("i", terminated=ContainerStateTerminated(exitCode=0)), False),
+    ],
+)
+def test_a_pod_is_initialized_by_what_its_source_says_of_the_last_init_container(
+    sidecar, reported, initialized
+):
+    init = ctr("i", restartPolicy="Always") if sidecar else ctr("i")
+    pod = make_pod(init=(init,), static=False)
+    last = terminated_status(_with_status(pod, reported), status(pod, seen(down("i", 3))))
+    assert (last.containerStatuses[0].state.terminated is not None) is initialized
+
+
+def test_a_pod_is_initialized_once_a_regular_container_left_its_waiting_state():
+    pod = make_pod(init=(ctr("i"),), static=False)
+    failed = _reported("i", terminated=ContainerStateTerminated(exitCode=1))
+    running = _reported("c", running=_RUNNING)
+    source = _with_status(pod, failed, running)
+    last = terminated_status(source, status(pod, seen(down("i", 1))))
+    assert last.containerStatuses[0].state.terminated is not None
+
+
+def test_the_first_init_container_ends_though_it_never_started():
+    pod = make_pod(init=(ctr("i"), ctr("j")))
+    last = terminated_status(pod, status(pod, seen()))
+    first, second = last.initContainerStatuses
+    assert first.state.terminated is not None
+    assert first.state.terminated.reason == "ContainerStatusUnknown"
+    assert second.state.waiting is not None
 
 
 def test_readiness_turns_at_once():

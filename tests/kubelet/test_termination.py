@@ -38,7 +38,7 @@ def test_the_end_of_the_file_is_read():
         (LOGS, b"", 137, "OOMKilled", True),
         (LOGS, b"", 0, "Completed", False),
         (LOGS, b"said", 1, "Error", False),
-        (LOGS, b"", 127, "ContainerCannotRun", False),
+        (LOGS, b"", 128, "StartError", False),
         ("File", b"", 1, "Error", False),
     ],
 )

@@ -11,6 +11,7 @@ from podtui.api.shape import places_of_names
 from podtui.api.v1 import Pod
 from podtui.manifest.decode import decode
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.document import Document
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
 from podtui.manifest.result import ReadResult
@@ -274,6 +275,112 @@ def test_a_status_is_ignored_with_a_word() -> None:
 def test_what_kubectl_prints_is_read() -> None:
     text = pod_text().replace("  name: web\n", "  name: web\n  creationTimestamp: null\n")
     assert read(text + "    resources: {}\nstatus: {}\n").diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("2024-01-31T12:00:00Z", "2024-01-31T12:00:00Z"),
+        ("2024-02-29T7:00:00.123456789123+02:00", "2024-02-29T05:00:00Z"),
+        ("2024-01-01T00:00:00,5-00:30", "2024-01-01T00:30:00Z"),
+        *(
+            (text, None)
+            for text in (
+                "2024-13-01T00:00:00Z 2024-02-30T00:00:00Z 2024-01-01T24:00:00Z"
+                " 2024-01-01t00:00:00Z 2024-01-01T00:00:00z 2024-01-01T00:00:60Z"
+                " 2024-01-01T00:00:00+25:00 0001-01-01T00:00:00+01:00"
+            ).split()
+        ),
+    ],
+)
+def test_times_are_read_as_go_reads_them(written: str, read_as: str | None) -> None:
+    tree, problems = decode(Document({"metadata": {"creationTimestamp": written}}))
+    wrong = [p for p in problems if p.path == ("metadata", "creationTimestamp")]
+    assert bool(wrong) == (read_as is None)
+    assert tree is not None
+    assert tree["metadata"].get("creationTimestamp") == read_as
+
+
+def _verdicts(text: str | bytes) -> tuple[bool, bool]:
+    """Whether the manifest makes a pod under strict, and by default."""
+    return bool(read(text, strict=True).pods), bool(read(text).pods)
+
+
+_JSON = (
+    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":'
+    '[{"name":"c","image":"b"%s}]}%s}'
+)
+_TERM = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdicts"),
+    [
+        (pod_text().encode("utf-16"), (True, True)),
+        (pod_text().replace("apiVersion:", "ApiVersion:"), (True, False)),
+        (pod_text().replace("kind:", "KIND:"), (True, False)),
+        (pod_text().replace(": v1", ": /v1"), (True, False)),
+        ("%YAML 1.2\n---\n" + pod_text(), (False, True)),
+        (pod_text(extra='    args: ["\\/"]\n'), (False, True)),
+        (pod_text(extra="    args: [a\ufeffb]\n"), (True, True)),
+        (_JSON % (',"args":["\x7f"]', ""), (True, True)),
+        (_JSON % (',"args":["\\/"]', ""), (True, True)),
+        (_JSON % ("", ',"metadata":null'), (True, False)),
+        (_JSON % ("", ',"spec":{"restartPolicy":"Never"}'), (True, False)),
+        (_JSON % (',"resources":{"limits":{"memory":1e400}}', ""), (True, True)),
+        (_JSON % (',"args":[1e400]', ""), (False, False)),
+        (pod_text(extra="    resources: {requests: {cpu: m}}\n"), (True, False)),
+        (pod_text(extra="    resources: {requests: {cpu: 1e400}}\n"), (True, True)),
+        (pod_text(extra='    resources: {requests: {cpu: "1\\n"}}\n'), (False, False)),
+        (pod_text(extra='    resources: {requests: {cpu: "\\t1"}}\n'), (False, False)),
+        (pod_text(extra='    resources: {requests: {cpu: " 1 "}}\n'), (True, True)),
+        (pod_text(extra=f"    args: [{'a, ' * 10_000}]\n"), (True, True)),
+        (pod_text(extra=f"  {_TERM}\n"), (True, True)),
+        (pod_text(extra="  resources: {claims: []}\n"), (False, False)),
+        (pod_text(extra="  resources: {claims: null}\n"), (True, True)),
+        (
+            pod_text(extra="  tolerations: [{operator: Exists, effect: NoExecute,"
+            " tolerationSeconds: -9223372036854775809}]\n"),
+            (False, False),
+        ),
+        (
+            pod_text(extra="  volumes: [{name: v, iscsi: {targetPortal: 1.2.3.4,"
+            ' iqn: "iqn.2001-04.com.example:a"}}]\n'),
+            (True, True),
+        ),
+        *((pod_text() + f"status: {status}\n", (False, True)) for status in (
+            "5", "[]", "x", "{phase: 5}", "{startTime: y}", "{conditions: 5}",
+            "{containerStatuses: [{restartCount: x}]}", "{allocatedResources: {cpu: x}}",
+        )),
+        *((pod_text() + f"status: {status}\n", (True, True)) for status in (
+            "null", "{}", "{phase: Bogus, foo: 5}", "{conditions: [{type: a}]}",
+        )),
+    ],
+)  # fmt: skip
+def test_verdicts_of_the_kubelets_decoder(text: str | bytes, verdicts: tuple[bool, bool]) -> None:
+    """What Kubernetes 1.36 makes of these files, and where podtui leaves it by default."""
+    assert _verdicts(text) == verdicts
+
+
+def test_scale_io_needs_no_secret() -> None:
+    volume = "scaleIO: {gateway: g, system: s, volumeName: vol}"
+    assert read(pod_text(extra=f"  volumes: [{{name: v, {volume}}}]\n"), strict=True).pods
+
+
+def test_a_secret_in_utf_16_is_not_shown() -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hidden}\n"
+    for data in (secret.encode("utf-16"), secret.encode("utf-16") + b"x"):
+        result = read(data)
+        assert result.text == ""
+        assert not any("hidden" in d.message for d in result.diagnostics)
+
+
+def test_a_spelling_that_kubernetes_keeps_is_kept() -> None:
+    (pod,) = read(pod_text(extra="  volumes: [{name: v, emptyDir: {sizeLimit: '+5'}}]\n")).pods
+    assert pod.spec.volumes[0].emptyDir is not None
+    assert pod.spec.volumes[0].emptyDir.sizeLimit == "+5"
+    (pod,) = read(_JSON % (',"resources":{"limits":{"memory":1.500}}', "")).pods
+    assert pod.spec.containers[0].resources.limits == {"memory": "1.500"}
 
 
 def test_times_are_checked() -> None:

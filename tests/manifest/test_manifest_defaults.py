@@ -28,6 +28,14 @@ def container(fields: str) -> Any:
     [
         ("busybox", "Always"),
         ("busybox:latest", "Always"),
+        # Docker's registry completes the name to library/…, which may have 255 letters.
+        ("a" * 247, "Always"),
+        ("a" * 248, "IfNotPresent"),
+        ("a" * 254 + ":latest", "IfNotPresent"),
+        ("r.example/" + "a" * 255, "Always"),
+        ("r.example/" + "a" * 256, "IfNotPresent"),
+        ("docker.io/" + "a" * 248, "IfNotPresent"),
+        ("localhost/" + "a" * 255, "Always"),
         ("busybox:1.36", "IfNotPresent"),
         ("localhost:5000/busybox", "Always"),
         ("localhost:5000/busybox:2", "IfNotPresent"),

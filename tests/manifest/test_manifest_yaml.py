@@ -122,6 +122,71 @@ def test_a_kubelet_takes_the_later_of_two_equal_keys(text: bytes) -> None:
     assert (document.place(("a",)) or ())[:1] == (3,)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'{"a": 1, "a": null}', {"a": 1}),
+        (b'{"a": {"b": 1, "c": 2}, "a": {"c": 3}}', {"a": {"b": 1, "c": 3}}),
+        (b'{"a": [{"b": 1}, 2, 3], "a": [{"c": 1}, null]}', {"a": [{"b": 1, "c": 1}, 2]}),
+        (b'{"a": [1], "a": [{"b": 1}, 2]}', {"a": [{"b": 1}, 2]}),
+        (b'{"a": {"b": 1}, "a": 2}', {"a": 2}),
+    ],
+)
+def test_a_kubelet_merges_equal_keys_of_json(text: bytes, value: object) -> None:
+    assert read_document(text).value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"%YAML 1.2\n---\na: x/y",
+        b'a: "x\\/y"',
+        "a: x/y".encode("utf-16"),
+        b"\xfe\xff" + "a: x/y".encode("utf-16-be"),
+        "a: x/y # \ufeff".encode(),
+    ],
+)
+def test_what_podtui_reads_as_yaml(text: bytes) -> None:
+    (document,) = read_documents(text)
+    assert document.value == {"a": "x/y"}
+
+
+@pytest.mark.parametrize(
+    "text", [b"a: !!binary aGk", b"a: !!binary a Gk=", b"a: !!binary \xc3\xa9"]
+)
+def test_what_is_no_base64_is_refused(text: bytes) -> None:
+    (problem,) = read_document(text).problems
+    assert (problem.code, problem.severity) == ("InvalidYAML", Severity.ERROR)
+
+
+def test_base64_may_have_lines() -> None:
+    assert read_document(b"a: !!binary |\n  aG\n  k=\n").value == {"a": "hi"}
+
+
+def test_a_mark_and_a_delete_inside_of_a_value() -> None:
+    assert read_document("a: x\ufeffy".encode()).value == {"a": "x\ufeffy"}
+    assert read_document(b'{"a": "\x7f\xc2\x80"}').value == {"a": "\x7f\x80"}
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        (b"ApiVersion: v1\nKIND: Pod", ("v1", "Pod")),
+        # YAML goes through JSON with sorted keys.
+        (b"kind: Pod\nKind: Job", (None, "Pod")),
+        (b'{"kind": "Pod", "Kind": "Job"}', (None, "Job")),
+        (b'{"kind": "Pod", "KIND": null}', (None, "Pod")),
+        (b'{"Kind": 1, "kind": "Pod"}', (None, 1)),
+    ],
+)
+def test_a_kubelet_finds_the_header_in_any_case(
+    text: bytes, header: tuple[str | None, object]
+) -> None:
+    value = read_document(text).value
+    assert (value.get("apiVersion"), value.get("kind")) == header
+    assert "Kind" not in value
+
+
 def test_all_documents_that_hold_anything() -> None:
     first, second = read_documents(b"---\n# nothing\n---\na: 1\n---\n---\n- b\n...\n")
     assert (first.value, first.place(("a",))) == ({"a": 1}, (4, 4))
@@ -158,8 +223,8 @@ REFUSED = {
     b"[" * 100_000: ("TooDeep", (1, 102)),
     b'{"a":' * 5_000: ("TooDeep", (1, 506)),
     b"- " * 100_000: ("TooDeep", (1, 203)),
-    b"- a\n" * 100_000: ("TooLarge", (10_000, 3)),
-    b"[" + b"1," * 20_000 + b"1]": ("TooLarge", (1, 20_000)),
+    b"- a\n" * 150_000: ("TooLarge", (100_000, 3)),
+    b"[" + b"1," * 150_000 + b"1]": ("TooLarge", (1, 200_000)),
     b"a:\n\tb: c": ("InvalidYAML", (2, 1)),
     b"a: b: c": ("InvalidYAML", (1, 5)),
     b"a: [b\n\n": ("InvalidYAML", (1, 6)),
@@ -173,7 +238,12 @@ REFUSED = {
     b"a: {<<: 3}": ("InvalidYAML", (1, 5)),
     b"a: \x01": ("ControlCharacter", (1, 4)),
     b"ok\nab\xe9": ("NotText", (2, 3)),
-    b"\xff\xfea\x00": ("NotText", None),
+    b"\xff\xfea\x00b": ("NotText", None),
+    b"\xfe\xff\xd8\x00\x00a": ("NotText", None),
+    b"a: \x7f": ("ControlCharacter", (1, 4)),
+    b"%YAML 1.2\n---\na: 1": ("InvalidYAML", (1, 1)),
+    b'a: b\nc: ["x\\/y"]': ("InvalidYAML", (2, 7)),
+    b'a: "b\n  c\\\\d\\/"': ("InvalidYAML", (2, 7)),
     b"%YAML 9.9\n---\na: 1": ("InvalidYAML", (1, 1)),
 }
 
@@ -204,7 +274,7 @@ def test_billion_laughs_end_soon() -> None:
     lines = [b"l0: &l0 [x, x, x, x, x, x, x, x, x]"]
     lines += [b"l%d: &l%d [%s]" % (i, i, b", ".join([b"*l%d" % (i - 1)] * 9)) for i in range(1, 12)]
     start = time.perf_counter()
-    with pytest.raises(UnreadableText, match="10000 values"):
+    with pytest.raises(UnreadableText, match="100000 values"):
         read_document(b"\n".join(lines))
     assert time.perf_counter() - start < 5
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from validation_cases import Edits, built, container, only_error, volume
 
+from podtui.api import v1
 from podtui.manifest.validation import FieldError, validate_pod
 from podtui.manifest.validation.errors import (
     TYPE_INVALID,
+    GoText,
     duplicate,
     forbidden,
     invalid,
@@ -38,6 +40,58 @@ C0 = "spec.containers[0]"
         (
             not_supported("a", "x", ("y", "z")),
             'a: Unsupported value: "x": supported values: "y", "z"',
+        ),
+        # Texts of an enum are printed as JSON, others as Go quotes them.
+        (
+            not_supported("a", 'x<"', ("y",)),
+            'a: Unsupported value: "x\\u003c\\"": supported values: "y"',
+        ),
+        (
+            not_supported("a", "x<", ("y",), plain=True),
+            'a: Unsupported value: "x<": supported values: "y"',
+        ),
+        (invalid("a", GoText("&"), "no"), 'a: Invalid value: "\\u0026": no'),
+        (invalid("a", "&", "no"), 'a: Invalid value: "&": no'),
+        # Objects are printed with Go's fields.
+        (
+            invalid("a", v1.PodResourceClaim(name="b", resourceClaimName="c"), "no"),
+            (
+                'a: Invalid value: {"Name":"b","ResourceClaimName":"c",'
+                '"ResourceClaimTemplateName":null}: no'
+            ),
+        ),
+        (
+            invalid(
+                "a",
+                v1.SecurityContext(
+                    privileged=True,
+                    capabilities=v1.Capabilities(add=("X",)),
+                    seLinuxOptions=v1.SELinuxOptions(level="s0"),
+                ),
+                "no",
+            ),
+            (
+                'a: Invalid value: {"Capabilities":{"Add":["X"],"Drop":null},"Privileged":true,'
+                '"SELinuxOptions":{"User":"","Role":"","Type":"","Level":"s0"},"WindowsOptions":null,'
+                '"RunAsUser":null,"RunAsGroup":null,"RunAsNonRoot":null,"ReadOnlyRootFilesystem":null,'
+                '"AllowPrivilegeEscalation":null,"ProcMount":null,"SeccompProfile":null,'
+                '"AppArmorProfile":null}: no'
+            ),
+        ),
+        (
+            invalid("a", v1.LabelSelector(matchLabels={"b": "c", "a": "d"}), "no"),
+            'a: Invalid value: {"matchLabels":{"a":"d","b":"c"}}: no',
+        ),
+        (
+            invalid(
+                "a",
+                v1.OwnerReference(apiVersion="", kind="k", name="n", uid="u", controller=True),
+                "no",
+            ),
+            (
+                'a: Invalid value: {"apiVersion":"","kind":"k","name":"n","uid":"u",'
+                '"controller":true}: no'
+            ),
         ),
         (forbidden("a", "no"), "a: Forbidden: no"),
         (duplicate("a", "x"), 'a: Duplicate value: "x"'),

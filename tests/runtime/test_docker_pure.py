@@ -22,7 +22,7 @@ from podtui.runtime.docker.identity import (
     snapshot,
     volume_name,
 )
-from podtui.runtime.docker.inspection import container_status, sandbox_status
+from podtui.runtime.docker.inspection import container_status, sandbox_status, start_failure
 from podtui.runtime.docker.lesser import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
 from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.payload import (
@@ -186,8 +186,8 @@ NEVER = {"StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00
         (
             {"Status": "created", "ExitCode": 127, "Error": "no such file", **NEVER},
             ContainerState.EXITED,
-            "ContainerCannotRun",
-            127,
+            "StartError",
+            128,
         ),
     ],
 )
@@ -196,6 +196,37 @@ def test_states(state: dict[str, Any], kind: ContainerState, reason: str, code: 
     assert (status.record.state, status.reason, status.exit_code) == (kind, reason, code)
     assert status.pid == (7 if kind is ContainerState.RUNNING else None)
     assert (status.finished_at is None) == (kind is not ContainerState.EXITED)
+
+
+_RUNC = (
+    "failed to create shim task: OCI runtime create failed: runc create failed: unable to start"
+    ' container process: exec: "x": executable file not found in $PATH: unknown'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (_RUNC, f"failed to create containerd task: {_RUNC}"),
+        (
+            f"failed to create task for container: {_RUNC}",
+            f"failed to create containerd task: {_RUNC}",
+        ),
+        (
+            "OCI runtime create failed: no x",
+            "failed to create containerd task: OCI runtime create failed: no x",
+        ),
+        (
+            "crun: executable file `x` not found in $PATH",
+            "crun: executable file `x` not found in $PATH",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_failed_start_reads_as_containerd_reports_it(text: str, expected: str) -> None:
+    assert start_failure(text) == expected
+    failed = container_status(inspection(Status="created", ExitCode=127, Error=text, **NEVER))
+    assert failed.message == expected
 
 
 def test_an_end_noted_before_the_start_is_no_negative_run() -> None:

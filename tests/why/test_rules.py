@@ -78,7 +78,7 @@ REASONS = (
     "", "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
     "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError",
     "RunContainerError", "PostStartHookError", "PodInitializing", "ContainerCreating",
-    "OOMKilled", "Error", "Completed", "ContainerCannotRun", "ContainerStatusUnknown",
+    "OOMKilled", "Error", "Completed", "StartError", "ContainerStatusUnknown",
     "Evicted", "NodePorts", "NodeAffinity", "SysctlForbidden", "UnexpectedAdmissionError",
     "DeadlineExceeded", "Preempting", "AppArmor", "Terminated", "NotReason{}",
 )  # fmt: skip

@@ -152,7 +152,7 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
     if not lacks:
         return Verdict(admitted=True)
     needs = {one.resource: one.missing for one in lacks}
-    outcome = preempt(pod, others, needs, requests=requests_of)
+    outcome = preempt(pod, others, needs)
     if outcome.short:
         missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
         return Verdict(

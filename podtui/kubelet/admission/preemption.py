@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podtui.api.v1 import Pod
 from podtui.kubelet.base.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from podtui.kubelet.base.resources import RequestsOf, is_critical, pod_requests
+from podtui.kubelet.base.resources import freed_requests, is_critical
 
 PODS = "pods"
 Needs = Mapping[str, int]
@@ -51,23 +51,28 @@ def _distance(needs: Needs, one: _Candidate) -> float:
 
 
 def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
-    """The nearest pod, again and again, until nothing is needed."""
+    """Choose the nearest pod until nothing is needed: of equally near ones the smaller, of equal
+    ones the later.
+
+    The last candidate takes the place of the chosen one: the order decides the next tie, and the
+    kubelet removes from its list in this way.
+    """
     rest = list(candidates)
     chosen: list[_Candidate] = []
     while needs and rest:
-        best = min(
-            rest,
-            key=lambda one: (_distance(needs, one), one.frees("memory"), one.frees("cpu")),
-        )
-        rest.remove(best)
-        chosen.append(best)
-        needs = _without(needs, (best,))
+        ranks = [
+            (_distance(needs, one), one.frees("memory"), one.frees("cpu"), -index)
+            for index, one in enumerate(rest)
+        ]
+        best = -min(ranks)[-1]
+        chosen.append(rest[best])
+        rest[best] = rest[-1]
+        rest.pop()
+        needs = _without(needs, chosen[-1:])
     return chosen
 
 
-def preempt(
-    newcomer: Pod, active: Sequence[Pod], needs: Needs, *, requests: RequestsOf = pod_requests
-) -> Preemption:
+def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
     """Which of ``active`` to end so that ``needs`` are freed.
 
     Guaranteed pods are looked at as if all lesser ones were gone, and so on down, so that no more
@@ -76,7 +81,7 @@ def preempt(
     classes: dict[str, list[_Candidate]] = {BEST_EFFORT: [], BURSTABLE: [], GUARANTEED: []}
     for pod in active:
         if is_preemptable(newcomer, pod):
-            classes[qos_class(pod)].append(_Candidate(pod, requests(pod)))
+            classes[qos_class(pod)].append(_Candidate(pod, freed_requests(pod)))
     best_effort, burstable = classes[BEST_EFFORT], classes[BURSTABLE]
     guaranteed = classes[GUARANTEED]
     short = _without(needs, [*best_effort, *burstable, *guaranteed])

@@ -97,6 +97,22 @@ def request_amounts(pod: Pod) -> Amounts:
     return _plus(total, _parsed(pod.spec.overhead))
 
 
+def freed_requests(pod: Pod) -> dict[str, int]:
+    """Count what preempting the pod frees (`GetResourceRequest` of the kubelet).
+
+    Unlike `pod_requests`, a pod with pod-level resources counts by these alone, and overhead is
+    added only to a request that is not zero.
+    """
+    total = container_requests(pod)
+    own = pod.spec.resources
+    if own is not None and any(map(is_pod_level, (*own.requests, *own.limits))):
+        requests = _parsed(own.requests)
+        total = {name: amount for name, amount in requests.items() if is_pod_level(name)}
+    overhead = _parsed(pod.spec.overhead)
+    total = _plus(total, {name: amount for name, amount in overhead.items() if total.get(name)})
+    return {name: in_unit(name, amount) for name, amount in total.items()}
+
+
 def limit_amounts(pod: Pod) -> Amounts:
     """The pod's limits by the same formula; overhead counts only where there is a limit."""
     everyone = (*pod.spec.initContainers, *pod.spec.containers)

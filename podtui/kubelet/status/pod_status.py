@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from podtui.api.names import CONFIG_SEEN
+from podtui.api.pods import is_sidecar
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from podtui.kubelet.base.qos import qos_class
@@ -236,20 +237,37 @@ def _finished(status: ContainerStatus) -> ContainerStatus:
 
 
 def _ever_started(status: ContainerStatus) -> bool:
-    return (
-        status.state.running is not None
-        or status.state.terminated is not None
-        or status.lastState.terminated is not None
-    )
+    return status.state.waiting is None or status.lastState.terminated is not None
+
+
+def _pod_initialized(pod: Pod) -> bool:
+    """Report whether the pod's regular containers were due to start.
+
+    The kubelet reads this from the pod as its source has it, so a static pod with init containers
+    never counts as initialized: the regular containers that did not start stay waiting.
+    """
+    if not pod.spec.initContainers:
+        return True
+    if any(_ever_started(one) for one in pod.status.containerStatuses):
+        return True
+    if not pod.status.initContainerStatuses:
+        return False
+    last = pod.status.initContainerStatuses[-1]
+    if any(one.name == last.name and is_sidecar(one) for one in pod.spec.initContainers):
+        return last.state.running is not None and bool(last.started)
+    ends = (last.lastState.terminated, last.state.terminated)
+    return any(end is not None and end.exitCode == 0 for end in ends)
 
 
 def terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
-    """The status once everything of the pod is gone: no container is left without an end
-    (reference §7.6). The phase becomes Failed unless it is terminal, or the pod static."""
+    """Return the status after everything of the pod is gone (reference §7.6).
+
+    Regular containers of an initialized pod and init containers up to the last one that started
+    (always the first one) are reported as terminated. The phase becomes Failed unless it is
+    terminal, or the pod static.
+    """
     init = status.initContainerStatuses
-    reached = max((index for index, one in enumerate(init) if _ever_started(one)), default=-1)
-    initialized = not init or any(_ever_started(one) for one in status.containerStatuses)
-    initialized = initialized or all(one.state.terminated is not None or one.ready for one in init)
+    reached = max((index for index, one in enumerate(init) if _ever_started(one)), default=0)
     phase = status.phase
     if phase not in TERMINAL and not is_static(pod):
         phase = FAILED
@@ -260,7 +278,7 @@ def terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
         initContainerStatuses=tuple(
             _finished(one) if index <= reached else one for index, one in enumerate(init)
         ),
-        containerStatuses=tuple(map(_finished, regular)) if initialized else regular,
+        containerStatuses=tuple(map(_finished, regular)) if _pod_initialized(pod) else regular,
     )
 
 

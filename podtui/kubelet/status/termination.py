@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.v1 import Pod
+from podtui.runtime.protocol import START_ERROR
 
 FILE_LIMIT: Final = 4096
 """Bytes read of the termination message file, its last ones."""
@@ -17,7 +18,7 @@ FALLBACK: Final = "FallbackToLogsOnError"
 
 def needs_logs(policy: str, content: bytes, exit_code: int, reason: str) -> bool:
     """Whether the end of the log is to be read in place of an empty or missing file."""
-    return policy == FALLBACK and not content and exit_code != 0 and reason != "ContainerCannotRun"
+    return policy == FALLBACK and not content and exit_code != 0 and reason != START_ERROR
 
 
 def log_tail(log: bytes) -> bytes:

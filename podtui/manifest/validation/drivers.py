@@ -166,9 +166,9 @@ def azure_disk(source: AzureDiskVolumeSource, path: str) -> Errors:
     if source.kind and source.kind not in DISK_KINDS:
         yield not_supported(f"{path}.kind", source.kind, DISK_KINDS)
     if source.kind == "Managed" and not source.diskURI.startswith("/subscriptions/"):
-        yield not_supported(f"{path}.diskURI", source.diskURI, (_MANAGED_URI,))
+        yield not_supported(f"{path}.diskURI", source.diskURI, (_MANAGED_URI,), plain=True)
     if source.kind not in ("", "Managed") and not source.diskURI.startswith("https://"):
-        yield not_supported(f"{path}.diskURI", source.diskURI, (BLOB_URI,))
+        yield not_supported(f"{path}.diskURI", source.diskURI, (BLOB_URI,), plain=True)
 
 
 def storage_os(source: StorageOSVolumeSource, path: str) -> Errors:

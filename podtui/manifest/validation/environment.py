@@ -130,7 +130,7 @@ def field_ref(ref: ObjectFieldSelector, known: tuple[str, ...], path: str) -> Er
         at = f"{path}.fieldPath"
         yield from invalid_each(path, key, formats.qualified_name(key), at=at)
     elif field not in known:
-        yield not_supported(f"{path}.fieldPath", field, known)
+        yield not_supported(f"{path}.fieldPath", field, known, plain=True)
 
 
 def resource_field_ref(ref: ResourceFieldSelector, path: str, *, in_volume: bool = False) -> Errors:
@@ -139,7 +139,7 @@ def resource_field_ref(ref: ResourceFieldSelector, path: str, *, in_volume: bool
     elif not ref.resource:
         yield required(f"{path}.resource")
     elif ref.resource not in RESOURCE_FIELDS and not ref.resource.startswith(_HUGE_PAGE_FIELDS):
-        yield not_supported(f"{path}.resource", ref.resource, RESOURCE_FIELDS)
+        yield not_supported(f"{path}.resource", ref.resource, RESOURCE_FIELDS, plain=True)
     if ref.divisor:
         yield from _divisor(ref, f"{path}.divisor")
 

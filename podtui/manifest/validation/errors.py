@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, cast
 
-import msgspec
+from podtui.api import v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -39,6 +40,36 @@ _ESCAPES: Final = {
     "\t": "\\t",
     "\v": "\\v",
 }
+# What JSON need not escape, and Go does.
+_HTML: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
+    v1.SecurityContext: "Capabilities* Privileged* SELinuxOptions* WindowsOptions* RunAsUser*"
+    " RunAsGroup* RunAsNonRoot* ReadOnlyRootFilesystem* AllowPrivilegeEscalation* ProcMount*"
+    " SeccompProfile* AppArmorProfile*",
+    v1.Capabilities: "Add* Drop*",
+    v1.SELinuxOptions: "User Role Type Level",
+    v1.WindowsSecurityContextOptions: "GMSACredentialSpecName* GMSACredentialSpec* RunAsUserName*"
+    " HostProcess*",
+    v1.SeccompProfile: "Type LocalhostProfile*",
+    v1.AppArmorProfile: "Type LocalhostProfile*",
+    v1.PodResourceClaim: "Name ResourceClaimName* ResourceClaimTemplateName*",
+    v1.ClusterTrustBundleProjection: "Name* SignerName* LabelSelector* Optional* Path",
+    v1.LabelSelector: "matchLabels matchExpressions",
+    v1.LabelSelectorRequirement: "key! operator! values",
+    v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
+}
+"""The fields of objects as Go prints them, in their order.
+
+An object of the API server's internal types shows all of its fields under their names in Go, with
+null for a pointer or list (``*``) that is not set; others show those that are set, and a few
+always (``!``).
+"""
+
+
+class GoText(str):
+    """A text of a type of its own in Go (an enum), which messages show as JSON."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +132,36 @@ def _printing(char: str) -> str:
 
 
 def printed(value: object) -> str:
-    """A value as it stands in a message: texts quoted, all else as JSON."""
-    if isinstance(value, str):
+    """A value as it stands in a message: texts quoted, all else as Go's JSON."""
+    if isinstance(value, str) and not isinstance(value, GoText):
         return quoted(value)
-    try:
-        return shown(msgspec.json.encode(value).decode())
-    except UnicodeEncodeError:  # a lone surrogate, out of a YAML escape
-        return quoted(str(value))
+    return shown(_json(value))
+
+
+def _json(value: object) -> str:
+    if isinstance(value, v1.Struct):
+        pairs = _go_pairs(value)
+        return "{" + ",".join(f"{_json(name)}:{_json(item)}" for name, item in pairs) + "}"
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value).items()
+        return "{" + ",".join(f"{_json(key)}:{_json(item)}" for key, item in entries) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_json(item) for item in cast("list[Any]", value)) + "]"
+    return json.dumps(value, ensure_ascii=False).translate(_HTML)
+
+
+def _go_pairs(value: v1.Struct) -> Iterator[tuple[str, object]]:
+    by_name = {name.lower(): name for name in value.__struct_fields__}
+    for field in _GO_FIELDS.get(type(value), " ".join(value.__struct_fields__)).split():
+        name = field.rstrip("*!")
+        found: object = getattr(value, by_name[name.lower()])
+        if isinstance(found, dict):
+            found = dict(sorted(cast("dict[str, Any]", found).items()))
+        unset = found is None or found in ("", (), {})
+        if field.endswith("*"):
+            yield name, None if unset else found
+        elif name[0].isupper() or field.endswith("!") or not unset:
+            yield name, found
 
 
 def required(path: str, detail: str = "", *, at: str = "") -> FieldError:
@@ -118,8 +172,12 @@ def invalid(path: str, value: object, detail: str, *, at: str = "") -> FieldErro
     return FieldError(path, INVALID, detail, value, at)
 
 
-def not_supported(path: str, value: object, known: Sequence[str], *, at: str = "") -> FieldError:
-    """``known`` is listed in the order given."""
+def not_supported(
+    path: str, value: object, known: Sequence[str], *, at: str = "", plain: bool = False
+) -> FieldError:
+    """``known`` is listed in the order given. ``plain``: the field is no enum to Go."""
+    if isinstance(value, str) and not plain:
+        value = GoText(value)
     detail = "supported values: " + ", ".join(quoted(text) for text in known)
     return FieldError(path, NOT_SUPPORTED, detail, value, at)
 

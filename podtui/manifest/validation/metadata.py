@@ -15,6 +15,7 @@ from podtui.api.v1 import (
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     Errors,
+    GoText,
     forbidden,
     invalid,
     invalid_each,
@@ -73,7 +74,7 @@ def set_operator(operator: str, values: tuple[str, ...], path: str) -> Errors:
                 "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
             )
     else:
-        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield invalid(f"{path}.operator", GoText(operator), "not a valid selector operator")
 
 
 def label_values(values: tuple[str, ...], path: str) -> Errors:
@@ -157,7 +158,8 @@ def _managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: str) -> Error
     for index, entry in enumerate(entries):
         here = f"{path}[{index}]"
         if entry.operation not in ("Apply", "Update"):
-            yield invalid(f"{here}.operation", entry.operation, "must be `Apply` or `Update`")
+            operation = GoText(entry.operation)
+            yield invalid(f"{here}.operation", operation, "must be `Apply` or `Update`")
         if entry.fieldsType not in ("", "FieldsV1"):
             yield invalid(f"{here}.fieldsType", entry.fieldsType, "must be `FieldsV1`")
         if formats.size(entry.manager) > 128:

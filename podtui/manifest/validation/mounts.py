@@ -18,6 +18,7 @@ from podtui.manifest.validation.errors import (
     said_at,
 )
 
+NO_PROPAGATION: Final = "may only be specified when mountPropagation is None or not specified"
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 RECURSIVE_READ_ONLY: Final = ("Disabled", "Enabled", "IfPossible")
 
@@ -83,9 +84,7 @@ def _recursive_read_only(mount: VolumeMount, path: str) -> Errors:
     if not mount.readOnly:
         yield forbidden(path, "may only be specified when readOnly is true")
     if mount.mountPropagation not in ("", "None"):
-        yield forbidden(
-            path, "may only be specified when mountPropagation is None or not specified"
-        )
+        yield forbidden(path, NO_PROPAGATION)
 
 
 def devices(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -> Errors:

@@ -12,6 +12,7 @@ from podtui.manifest.validation.errors import (
     forbidden,
     invalid,
     not_supported,
+    quoted,
     required,
     said_at,
     too_long,
@@ -80,7 +81,7 @@ def profile_annotations(pod: Pod, path: str) -> Errors:
                 yield invalid(entry, name, "container not found")
             known = value in ("", "runtime/default", "unconfined")
             if not known and not value.startswith(_LOCALHOST):
-                yield invalid(entry, value, f'invalid AppArmor profile name: "{value}"')
+                yield invalid(entry, value, f"invalid AppArmor profile name: {quoted(value)}")
 
 
 def _seccomp_name(name: str, path: str) -> Errors:

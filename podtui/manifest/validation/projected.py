@@ -195,7 +195,7 @@ def _certificate(wish: PodCertificateProjection, path: str, taken: _Taken) -> Er
     yield from _signer(wish.signerName, f"{path}.signerName")
     yield from _user_annotations(wish, f"{path}.userAnnotations")
     if wish.keyType not in KEY_TYPES:
-        yield not_supported(f"{path}.keyType", wish.keyType, KEY_TYPES)
+        yield not_supported(f"{path}.keyType", wish.keyType, KEY_TYPES, plain=True)
     seconds = wish.maxExpirationSeconds
     if seconds is not None:
         here = f"{path}.maxExpirationSeconds"

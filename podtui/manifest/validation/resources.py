@@ -95,14 +95,20 @@ def amount(name: str, value: Quantity, path: str) -> Errors:
     """Not negative, and whole where the resource is counted."""
     if value < _ZERO:
         yield invalid(path, str(value), "must be greater than or equal to 0")
-    if (name in _COUNTED or is_extended(name)) and value.milli_value() % 1000:
+    if (name in _COUNTED or is_extended(name)) and value.overflowing_milli_value() % 1000:
         yield invalid(path, str(value), "must be an integer")
 
 
 def _huge_pages(name: str, value: Quantity, path: str) -> Errors:
-    page = quantity(name.removeprefix(HUGE_PAGES))
-    if page is None or page <= _ZERO or page.milli_value() % 1000 or value.value() % page.value():
+    if not _is_multiple(value, quantity(name.removeprefix(HUGE_PAGES))):
         yield invalid(path, str(value), f"{value} is not positive integer multiple of {name}")
+
+
+def _is_multiple(value: Quantity, page: Quantity | None) -> bool:
+    if page is None or page <= _ZERO or page.overflowing_milli_value() % 1000:
+        return False
+    size = page.overflowing_value()
+    return size != 0 and value.overflowing_value() % size == 0
 
 
 def _amounts(entries: Mapping[str, str], rule: NameRule, path: str, found: Amounts) -> Errors:

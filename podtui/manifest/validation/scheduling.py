@@ -24,6 +24,7 @@ from podtui.api.v1 import (
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     Errors,
+    GoText,
     duplicate,
     forbidden,
     invalid,
@@ -97,7 +98,8 @@ def _node_requirement(requirement: NodeSelectorRequirement, path: str) -> Errors
 
 def _node_field(requirement: NodeSelectorRequirement, path: str) -> Errors:
     if requirement.operator not in ("In", "NotIn"):
-        yield invalid(f"{path}.operator", requirement.operator, "not a valid selector operator")
+        operator = GoText(requirement.operator)
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     elif len(requirement.values) != 1:
         yield required(
             f"{path}.values",
@@ -174,14 +176,14 @@ def _toleration(toleration: Toleration, path: str) -> Errors:
     elif toleration.operator != "Exists":
         yield invalid(
             operator,
-            toleration.operator,
+            GoText(toleration.operator),
             "operator must be Exists when `key` is empty,"
             ' which means "match all values and all keys"',
         )
     if toleration.tolerationSeconds is not None and toleration.effect != "NoExecute":
         yield invalid(
             f"{path}.effect",
-            toleration.effect,
+            GoText(toleration.effect),
             "effect must be 'NoExecute' when `tolerationSeconds` is set",
         )
     if toleration.operator in ("Equal", ""):

@@ -31,6 +31,7 @@ from podtui.manifest.validation.errors import (
     invalid,
     invalid_each,
     not_supported,
+    quoted,
     required,
     said_at,
     too_long,
@@ -193,7 +194,7 @@ def _source(volume: Volume, pod_name: str, path: str) -> Errors:
     if first == "ephemeral" and pod_name and volume.name:
         made = f"{pod_name}-{volume.name}"
         for problem in formats.dns_subdomain(made):
-            yield invalid(f"{path}.name", volume.name, f'PVC name "{made}": {problem}')
+            yield invalid(f"{path}.name", volume.name, f"PVC name {quoted(made)}: {problem}")
 
 
 def _iscsi_interface(interface: str, name: str, path: str) -> Errors:

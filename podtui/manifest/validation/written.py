@@ -1,4 +1,4 @@
-"""Empty texts that are written out, where the API tells them from none at all.
+"""Empty texts and lists that are written out, where the API tells them from none at all.
 
 A Pod holds both as an empty text, so these rules look at the decoded tree before it becomes one.
 Fields for which only the wording would differ, or that a static pod may not use, are left out.
@@ -28,13 +28,13 @@ Rule = Callable[[str, Tree, Tree], Errors]
 
 
 def written_empties(tree: Tree) -> list[FieldError]:
-    """What the API says of the empty texts in a decoded Pod (reference §1.4)."""
+    """What the API says of the empty values in a decoded Pod (reference §1.4)."""
     spec = cast(Tree, tree.get("spec", {}))
     return [
         error
         for struct, path, found in _objects(spec, v1.PodSpec, "spec")
         for field, value in found.items()
-        if value == "" and (rule := _RULES.get((struct.__name__, field))) is not None
+        if value in ("", []) and (rule := _RULES.get((struct.__name__, field))) is not None
         for error in rule(f"{path}.{field}", found, spec)
     ]
 
@@ -78,6 +78,14 @@ def _mount_option(known: tuple[str, ...]) -> Rule:
     return rule
 
 
+def _propagation(path: str, holder: Tree, spec: Tree) -> Errors:
+    yield from _mount_option(mounts.PROPAGATIONS)(path, holder, spec)
+    if holder.get("recursiveReadOnly") in ("Enabled", "IfPossible"):
+        mount = path.rpartition(".")[0]
+        said = f"{mount[: mount.rindex('[')]}.recursiveReadOnly"
+        yield forbidden(said, mounts.NO_PROPAGATION, at=f"{mount}.recursiveReadOnly")
+
+
 def _bad(why: str) -> Rule:
     def rule(path: str, holder: Tree, spec: Tree) -> Errors:
         yield invalid(path, "", why)
@@ -113,7 +121,8 @@ def _apparmor_profile(path: str, holder: Tree, spec: Tree) -> Errors:
 
 def _seccomp_profile(path: str, holder: Tree, spec: Tree) -> Errors:
     if holder.get("type") != "Localhost":
-        yield invalid(path, "", "can only be set when seccomp type is Localhost")
+        profile = {"Type": holder.get("type", ""), "LocalhostProfile": ""}
+        yield invalid(path, profile, "can only be set when seccomp type is Localhost")
 
 
 def _initiator_name(path: str, holder: Tree, spec: Tree) -> Errors:
@@ -126,6 +135,11 @@ def _disk_kind(path: str, holder: Tree, spec: Tree) -> Errors:
     uri = holder.get("diskURI", "")
     if not uri.startswith("https://"):
         yield not_supported(f"{path.rpartition('.')[0]}.diskURI", uri, (drivers.BLOB_URI,))
+
+
+def _claims(path: str, holder: Tree, spec: Tree) -> Errors:
+    if holder is spec.get("resources"):
+        yield forbidden(path, "claims may not be set for Resources at pod-level")
 
 
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
@@ -141,11 +155,12 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("WindowsSecurityContextOptions", "runAsUserName"): _bad(
         "runAsUserName cannot be an empty string"
     ),
+    ("ResourceRequirements", "claims"): _claims,
     ("AppArmorProfile", "localhostProfile"): _apparmor_profile,
     ("SeccompProfile", "localhostProfile"): _seccomp_profile,
     ("Container", "restartPolicy"): _one_of(restarts.CONTAINER_POLICIES),
     ("Lifecycle", "stopSignal"): _stop_signal,
-    ("VolumeMount", "mountPropagation"): _mount_option(mounts.PROPAGATIONS),
+    ("VolumeMount", "mountPropagation"): _propagation,
     ("VolumeMount", "recursiveReadOnly"): _mount_option(mounts.RECURSIVE_READ_ONLY),
     ("TopologySpreadConstraint", "nodeAffinityPolicy"): _one_of(("Honor", "Ignore")),
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): _one_of(("Honor", "Ignore")),

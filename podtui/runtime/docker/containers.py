@@ -24,7 +24,7 @@ from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.etc_hosts import HOSTS_FILE, write_hosts
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
-from podtui.runtime.docker.inspection import container_status, never_ran
+from podtui.runtime.docker.inspection import container_status, never_ran, start_failure
 from podtui.runtime.docker.lesser import Loss, remedy
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.mounts import Source, host_path_source
@@ -154,7 +154,7 @@ class Containers:
                 found = known and remedy(error.text, known[1]["HostConfig"])
                 if known is None or not found:
                     self._failures[container_id] = error.text
-                    raise ContainerStartError(error.text) from error
+                    raise ContainerStartError(start_failure(error.text)) from error
             loss, host = found
             lost.append(loss)
             name, payload = known[0], known[1] | {"HostConfig": host}

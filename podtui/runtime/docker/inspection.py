@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +19,8 @@ from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.payload import NO_MEMORY_LIMIT
 from podtui.runtime.docker.storage import SandboxStore, read_places
 from podtui.runtime.protocol import (
+    START_ERROR,
+    START_EXIT_CODE,
     ContainerState,
     ContainerStatus,
     Resources,
@@ -25,7 +28,10 @@ from podtui.runtime.protocol import (
     SandboxStatus,
 )
 
-CANNOT_RUN: Final = 128
+# What Docker writes where containerd's CRI writes "failed to create containerd task: ".
+_TASK: Final = re.compile(
+    "(?:failed to create task for container: )?(?=failed to create shim task: |OCI runtime create)"
+)
 _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
@@ -61,7 +67,7 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     state: Mapping[str, Any] = found["State"]
     started, finished = instant(state.get("StartedAt")), instant(state.get("FinishedAt"))
     code = int(state.get("ExitCode") or 0)
-    message = str(state.get("Error") or "")
+    message = start_failure(str(state.get("Error") or ""))
     reason, pid = "", None
     if seen.state in _ALIVE:
         kind, code, finished = ContainerState.RUNNING, 0, None
@@ -74,7 +80,7 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
         reason = "OOMKilled" if state.get("OOMKilled") else "Error" if code else "Completed"
     elif code:
         # It never ran. Times that say otherwise would look like a run of its own.
-        kind, reason = ContainerState.EXITED, "ContainerCannotRun"
+        kind, code, reason = ContainerState.EXITED, START_EXIT_CODE, START_ERROR
         started = finished = seen.created_at
     else:
         kind, finished = ContainerState.CREATED, None
@@ -122,10 +128,16 @@ def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
         record=replace(status.record, state=ContainerState.EXITED),
         started_at=status.record.created_at,
         finished_at=status.record.created_at,
-        exit_code=CANNOT_RUN,
-        reason="ContainerCannotRun",
-        message=failure,
+        exit_code=START_EXIT_CODE,
+        reason=START_ERROR,
+        message=start_failure(failure),
     )
+
+
+def start_failure(text: str) -> str:
+    """Return the engine's text of a failed start in the words of containerd's CRI."""
+    task = _TASK.match(text)
+    return text if task is None else f"failed to create containerd task: {text[task.end() :]}"
 
 
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:

@@ -40,6 +40,8 @@ from podtui.runtime.memory.process import Process
 from podtui.runtime.memory.program import actor_of
 from podtui.runtime.protocol import (
     NO_USER_NAMESPACES,
+    START_ERROR,
+    START_EXIT_CODE,
     ContainerConfig,
     ContainerRecord,
     ContainerState,
@@ -268,7 +270,7 @@ class MemoryEngine:
                     )
 
     def start_container(self, cell: ContainerCell) -> None:
-        """Raises `ContainerStartError`; the container then is exited, ``ContainerCannotRun``."""
+        """Raises `ContainerStartError`; the container then is exited with `START_ERROR`."""
         if cell.running:
             return
         if cell.record.state is not ContainerState.CREATED:
@@ -276,7 +278,7 @@ class MemoryEngine:
         problem = self._start_problem(cell)
         if problem:
             cell.set_state(ContainerState.EXITED)
-            cell.exit_code, cell.reason, cell.message = 127, "ContainerCannotRun", problem
+            cell.exit_code, cell.reason, cell.message = START_EXIT_CODE, START_ERROR, problem
             cell.started_at = cell.finished_at = cell.record.created_at
             cell.signal.notify()
             raise ContainerStartError(problem)
