@@ -78,7 +78,8 @@ class Sandboxes:
 
     async def status(self, sandbox_id: str) -> SandboxStatus:
         found = await self._ownership.inspect(sandbox_id)
-        return replace(sandbox_status(found), routable=is_routable(found, source_address))
+        routable = self._connection.link.info.routable_pods and is_routable(found, source_address)
+        return replace(sandbox_status(found), routable=routable)
 
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
