@@ -5,13 +5,14 @@ suite on it and stops it; ``start NAME`` prints the engine's URL and leaves it r
 ``stop NAME``. Docker as root is not in the list: `scripts/engine.py` starts it, and
 every test runs on it.
 
-An engine runs as root does on a machine without systemd: its packages come from ``apt-get``, its
-storage is a directory of its own, its cgroup manager is cgroupfs, and it has a mount namespace of
-its own, which holds the two changes that such machines need:
+No systemd is needed: the packages come from ``apt-get``, the storage is a directory of its own, the
+cgroup manager is cgroupfs. Each engine has a mount namespace with what such machines need changed:
 
 * ``/dev/net/tun`` is open to all users, as udev makes it: slirp4netns opens it as the test user.
 * Where the machine has cgroup v1 with some controllers on v2 (hybrid), the v2 hierarchy is hidden:
   crun refuses to start a container beside it.
+* Podman does not find ``dpkg-query``: it asks for the packages of its parts at each ``/version``
+  and ``/info``, which takes longer than most cases of the contract.
 
 The rootless engines run as the user ``podtui-engines``, which is made once and stays.
 """
@@ -166,6 +167,8 @@ def enter(engine: Engine) -> None:
     unified = Path("/sys/fs/cgroup/unified")
     if unified.is_mount():
         subprocess.run(["umount", str(unified)], check=True)
+    if engine.name.startswith("podman") and (dpkg := shutil.which("dpkg-query")):
+        subprocess.run(["mount", "--bind", "/dev/null", dpkg], check=True)
     environment = {
         "PATH": SEARCH_PATH,
         "HOME": str(engine.data),

@@ -213,12 +213,12 @@ async def _controllers(
         return None
     wire = Wire(endpoint, api)
     try:
-        info: dict[str, Any] = await wire.send("GET", "/libpod/info", total=_CONNECT_SECONDS)
+        own: dict[str, Any] = await wire.send("GET", "/libpod/info", total=_CONNECT_SECONDS)
     except Refused:
         return None
     finally:
         await wire.close()
-    found = mapping(info, "host").get("cgroupControllers")
+    found = mapping(own, "host").get("cgroupControllers")
     return None if found is None else tuple(found)
 
 
