@@ -213,8 +213,7 @@ def stop(engine: Engine) -> None:
             )
         _end([pid])
         engine.pid_file.unlink()
-    if engine.rootless:
-        _end(_processes_of(engine))
+    _end(_processes_of(engine))
     for folder in (engine.data, engine.run):
         if folder.exists():
             shutil.rmtree(folder)
@@ -223,7 +222,8 @@ def stop(engine: Engine) -> None:
 
 
 def _processes_of(engine: Engine) -> list[int]:
-    """Processes that the engine left: they have its storage in their environment."""
+    """Processes that the engine left: its own have its storage in their environment, containers
+    among their mounts."""
     marks = [
         f"{name}={value}".encode()
         for name, value in (("XDG_RUNTIME_DIR", engine.run), ("HOME", engine.data))
@@ -233,9 +233,10 @@ def _processes_of(engine: Engine) -> list[int]:
         if entry.name.isdigit():
             try:
                 environment = (entry / "environ").read_bytes().split(b"\0")
+                mounts = (entry / "mountinfo").read_text()
             except OSError:
                 continue
-            if any(mark in environment for mark in marks):
+            if f"{engine.data}/" in mounts or any(mark in environment for mark in marks):
                 found.append(int(entry.name))
     return found
 
