@@ -13,7 +13,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance contract engines lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ run: setup ## Open podtui on the samples, engine and all
 
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
-	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e proof
+	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e engines proof
 	@$(MAKE) --no-print-directory test-pythons NEWEST=1
 
 check: lint types ## Lint, format, types, import directions
@@ -77,6 +77,17 @@ integration: dev ## Tests on the real engine
 
 e2e: dev ## The real program in tmux
 	$(PYTEST) -m e2e --marks-report=$(MARKS)/e2e.json
+
+engines: dev ## The runtime contract on rootless Docker, Podman and rootless Podman, each set up here
+	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX
+
+contract: dev ## Contract and golden cases on any engine: make contract ENGINE=unix:///run/podman/podman.sock
+	@test -n "$(ENGINE)" || { echo "Which engine? make contract ENGINE=unix:///run/podman/podman.sock" >&2; exit 2; }
+	@export DOCKER_HOST="$(ENGINE)"; failed=0; \
+	$(BIN)/python scripts/sample_image.py --ensure $(IMAGE); \
+	$(PYTEST) tests/contract -m engine --engine-url "$(ENGINE)" -n $(WAITING) --dist worksteal -q -rxX || failed=1; \
+	$(BIN)/python -m conformance || failed=1; \
+	exit $$failed
 
 proof: dev ## After the tests: each case, pod field and row of the comparison is proved, as the documents say
 	$(BIN)/python scripts/coverage_docs.py --check $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,28 @@ from typing import Final
 from conformance.golden import ROOT, load
 from conformance.report import MODES, as_json, document, rows, summary, text_table
 from conformance.run import AT_ONCE, Found, run
+from podtui.clock import SystemClock
+from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.protocol import EngineInfo
 
 TARGET: Final = ROOT / "docs" / "golden.md"
+
+
+async def _engine() -> EngineInfo:
+    runtime = DockerRuntime(None, root="conformance", clock=SystemClock())
+    try:
+        return await runtime.connect()
+    finally:
+        await runtime.close()
+
+
+def unavailable(engine: EngineInfo) -> dict[str, str]:
+    """The cases that the engine cannot do, by its capabilities, with the reason."""
+    if not engine.supports_memory_limit:
+        return {"oom": "the engine limits no memory"}
+    if not engine.reports_oom:
+        return {"oom": "the engine does not report containers that ran out of memory"}
+    return {}
 
 
 def _tell(text: str) -> None:
@@ -43,7 +64,14 @@ def main() -> int:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     if arguments.write and (arguments.cases or arguments.mode):
         parser.error("--write wants all cases in both modes")
-    cases = [known[name] for name in arguments.cases or known]
+    lacking = unavailable(asyncio.run(_engine()))
+    if arguments.write and lacking:
+        parser.error(f"--write wants an engine that can do {', '.join(lacking)}")
+    cases = [known[name] for name in arguments.cases or known if name not in lacking]
+    for name, reason in lacking.items():
+        _tell(f"{name}: unavailable, {reason}")
+    if not cases:
+        return 0
     found = run(cases, arguments.mode or MODES, at_once=arguments.at_once, tell=_tell)
     _print(found)
     if arguments.json:

@@ -72,7 +72,7 @@ MASKS: Final = (
     Mask(r"(^|\.)(podIP|podIPs\[[0-9]+\]\.ip)$", r'^"[0-9a-f.:]+"$', "ADDRESS", "an address"),
     Mask(
         r"(^|\.)containerID$",
-        r'^"(docker|containerd)://[0-9a-f]{64}"$',
+        r'^"(docker|podman|containerd)://[0-9a-f]{64}"$',
         "RUNTIME://ID",
         "another runtime, another id",
     ),

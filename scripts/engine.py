@@ -60,17 +60,19 @@ def answering() -> str | None:
     """The first socket on which an engine answers."""
     if os.environ.get("DOCKER_HOST", "").startswith(("tcp://", "ssh://")):
         return os.environ["DOCKER_HOST"]
-    for path in sockets():
-        connection = _UnixConnection(path)
-        try:
-            connection.request("GET", "/_ping")
-            if connection.getresponse().status == 200:
-                return path
-        except (OSError, http.client.HTTPException):
-            continue
-        finally:
-            connection.close()
-    return None
+    return next(filter(answers, sockets()), None)
+
+
+def answers(path: str) -> bool:
+    """Whether an engine answers on a unix socket."""
+    connection = _UnixConnection(path)
+    try:
+        connection.request("GET", "/_ping")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def unattended() -> bool:

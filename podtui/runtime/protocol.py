@@ -43,7 +43,17 @@ class EngineInfo:
     supports_cpu_quota: bool = True
     supports_lower_oom_score: bool = True
     routable_pods: bool = True
-    """Whether this process can dial a pod's IP."""
+    """Whether this process can dial pod IPs at all; `SandboxStatus.routable` says it of one."""
+    local_host_network: bool = True
+    """Whether the engine's host network is this machine's: rootless Docker has one of its own."""
+    counts_usage: bool = True
+    """Whether it can say what each container uses."""
+    supports_resize: bool = True
+    """Whether the limits of a running container can be changed."""
+    keeps_stdin: bool = True
+    """Whether a container's stdin stays open when a client detaches (without ``stdin_once``)."""
+    reports_oom: bool = True
+    """Whether it says of a container that ran out of memory that it did."""
     apparmor: bool = False
     """Whether the engine's host enforces AppArmor profiles."""
     user_namespaces: bool = False
@@ -53,6 +63,11 @@ class EngineInfo:
     supplemental_groups_policy: bool = False
     """Whether ``supplementalGroupsPolicy: Strict`` can be had."""
     lacking: tuple[str, ...] = ()
+
+
+LEAST_MEMORY: Final = 6 << 20
+"""The lowest memory limit that Docker accepts. Podman accepts lower ones, and the kernel then
+kills the container."""
 
 
 # --- sandboxes
@@ -172,6 +187,8 @@ class SandboxStatus:
     ips: tuple[str, ...]
     host_network: bool
     pid: int | None = None
+    routable: bool = True
+    """Whether this machine's route to ``ips`` leads to the pod, not to a stranger."""
 
 
 # --- containers

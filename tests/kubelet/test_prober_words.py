@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from dataclasses import replace
 
 import pytest
 from pod_builders import box, engine, make_pod, seen
@@ -60,14 +61,27 @@ def test_the_newest_sandbox_counts_if_it_is_ready() -> None:
     ("fields", "reached"),
     [
         ({}, True),
-        ({"local": False}, False),
-        ({"rootless": True}, False),
+        ({"local_host_network": False}, False),
+        ({"local_host_network": False, "rootless": True}, False),
+        ({"local_host_network": True, "rootless": True}, True),
     ],
 )
 def test_the_hosts_network(fields: dict[str, bool], reached: bool) -> None:
     addresses = PodAddresses(lambda uid: None, lambda: engine(**fields))
     found = addresses.find(make_pod(hostNetwork=True), 80)
     assert (found == Address("127.0.0.1", 80)) is reached
+
+
+def test_an_address_that_is_a_strangers_here_is_not_dialled() -> None:
+    pod = make_pod({"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]})
+    for routable in (True, False):
+        observed = seen()
+        sandboxes = tuple(replace(one, routable=routable) for one in observed.sandboxes)
+        strange = replace(observed, sandboxes=sandboxes)
+        addresses = PodAddresses(lambda uid, seen=strange: seen, engine)
+        own = Address(sandboxes[0].ips[0], 80)
+        assert addresses.find(pod, 80) == (own if routable else Address("127.0.0.1", 8080))
+        assert isinstance(addresses.find(pod, 81), Address) is routable
 
 
 def test_a_far_engine_publishes_nothing_here() -> None:

@@ -305,6 +305,7 @@ def test_interfaces_are_those_of_the_first_process(tmp_path: Path) -> None:
         (404, "No such container: x", EngineNotFound),
         (409, "Conflict", EngineConflict),
         (500, "Bind for 0.0.0.0:80 failed: port is already allocated", EngineConflict),
+        (500, "can only attach to running containers: container state improper", EngineConflict),
         (500, "disk full", EngineError),
     ],
 )

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.capabilities import abilities, engine_info
-from podtui.runtime.docker.inspection import container_status, sandbox_status
+from podtui.runtime.docker.identity import (
+    STDIN_ONCE_LABEL,
+    container_labels,
+    on_host_network,
+    sandbox_labels,
+)
+from podtui.runtime.docker.inspection import container_status, is_routable, sandbox_status
 from podtui.runtime.docker.mounts import Source
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
     Json,
     LogLimits,
     container_payload,
+    enforced,
     sandbox_payload,
     update_payload,
 )
-from podtui.runtime.docker.sandboxes import page_options
+from podtui.runtime.docker.sandboxes import page_options, source_address
 from podtui.runtime.docker.storage import first_places, lay_out
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -173,6 +181,73 @@ def test_security_options_of_the_engine() -> None:
     assert not described({"SecurityOptions": ["name=seccomp,profile=userns"]}).user_namespaces
 
 
+PODMAN = {"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"}
+
+
+def test_podman_says_in_a_field_of_its_own_that_it_is_rootless() -> None:
+    for rootless in (False, True):
+        info: Json = {"Rootless": rootless, "SecurityOptions": ["name=seccomp,profile=default"]}
+        able = abilities(info, podman=True, version=(4, 3, 1))
+        found = engine_info(info, PODMAN, api_version="", able=able, local=True)
+        assert (found.rootless, found.routable_pods) == (rootless, not rootless)
+        # Its host network is this machine's; rootless Docker has one of its own.
+        assert found.local_host_network
+    docker = described({"SecurityOptions": ["name=rootless"]})
+    assert not docker.local_host_network
+
+
+def limits(able: Abilities) -> tuple[bool, ...]:
+    cpu = able.cpu_shares, able.cpu_quota
+    return able.memory_limit, able.swap_limit, *cpu, able.pids_limit
+
+
+V2: Json = {
+    "CgroupVersion": "2",
+    "MemoryLimit": True,
+    "SwapLimit": False,
+    "CpuCfsQuota": False,
+    "CPUShares": False,
+    "PidsLimit": True,
+}
+"""As Podman 5 answers, which enforces all of them."""
+
+
+@pytest.mark.parametrize(
+    ("info", "podman", "controllers", "able"),
+    [
+        (V2, True, None, (True, True, True, True, True)),
+        (V2, True, ("cpu", "memory", "pids"), (True, True, True, True, True)),
+        (V2 | {"Rootless": True}, True, ("memory", "pids"), (True, True, False, False, True)),
+        (V2, False, None, (True, False, False, False, True)),
+        (V2 | {"CgroupVersion": "1"}, True, None, (True, False, False, False, True)),
+        # As rootless Podman 4.3.1 answers on cgroup v1, where it enforces none of them.
+        ({"CgroupVersion": "1", "Rootless": True, "MemoryLimit": True}, True, None, (False,) * 5),
+        ({"CgroupVersion": "1", "SecurityOptions": ["name=rootless"]}, False, None, (False,) * 5),
+    ],
+)
+def test_limits_are_those_that_the_engine_enforces(
+    info: Json, podman: bool, controllers: tuple[str, ...] | None, able: tuple[bool, ...]
+) -> None:
+    assert limits(abilities(info, podman=podman, controllers=controllers)) == able
+
+
+def test_what_a_rootless_engine_on_cgroup_v1_cannot_do() -> None:
+    able = abilities({"CgroupVersion": "1", "Rootless": True}, podman=True, version=(4, 3, 1))
+    assert (able.usage, able.resize, able.reports_oom) == (False, False, False)
+    assert abilities({"CgroupVersion": "2", "Rootless": True}, podman=True).usage
+    held = Resources(cpu_shares=2, cpu_quota=5, cpu_period=9, memory=7, pids=4, oom_score_adj=3)
+    assert enforced(held, able) == Resources(oom_score_adj=3)
+    assert enforced(held, Abilities()) == held
+
+
+@pytest.mark.parametrize(
+    ("podman", "version", "able"),
+    [(False, (20, 10, 24), True), (True, (5, 0, 3), False), (True, (5, 1), True)],
+)
+def test_engines_that_resize(podman: bool, version: tuple[int, ...], able: bool) -> None:
+    assert abilities({}, podman=podman, version=version).resize is able
+
+
 @pytest.mark.parametrize(
     ("api", "kernel", "podman", "able"),
     [
@@ -229,3 +304,50 @@ def test_addresses_of_both_families_the_node_s_first() -> None:
         NetworkSettings={**network, "Networks": {"bridge": network}},
     )
     assert sandbox_status(found).ips == ("10.0.0.2", "fd00::2")
+
+
+@pytest.mark.parametrize(
+    ("networks", "source", "routable"),
+    [
+        # The engine's bridge is here: the kernel sends from the bridge's own address.
+        ([("10.88.0.5", "10.88.0.1")], "10.88.0.1", True),
+        # Another network has the same range here: whoever answers is a stranger.
+        ([("10.88.0.5", "10.88.0.1")], "10.88.0.7", False),
+        ([("10.88.0.5", "10.88.0.1")], "192.168.1.20", False),
+        ([("10.88.0.5", "10.88.0.1")], "", False),
+        ([("10.88.0.5", "")], "", False),
+        ([("10.88.0.5", "")], "10.88.0.1", False),
+        ([("10.88.0.5", "10.88.0.1"), ("10.89.0.5", "10.89.0.1")], "10.89.0.1", False),
+        ([], "10.88.0.1", False),
+    ],
+)
+def test_an_address_is_the_pods_where_the_route_leads_over_the_engines_bridge(
+    networks: list[tuple[str, str]], source: str, routable: bool
+) -> None:
+    found = {
+        "NetworkSettings": {
+            "Networks": {
+                f"n{number}": {"IPAddress": address, "Gateway": gateway}
+                for number, (address, gateway) in enumerate(networks)
+            }
+        }
+    }
+    assert is_routable(found, lambda address: source) is routable
+
+
+def test_the_kernel_says_which_address_it_sends_from() -> None:
+    assert source_address("127.0.0.5") == "127.0.0.1"
+    assert source_address("no address") == ""
+
+
+def test_labels_tell_what_podman_leaves_out() -> None:
+    config = SandboxConfig(name="p", namespace="n", uid="u", attempt=0)
+    of_host = replace(config, network=NamespaceMode.NODE)
+    for one, told in ((config, False), (of_host, True)):
+        labels = sandbox_labels(one, "root", {})
+        assert on_host_network({"Labels": labels}) is told
+        assert on_host_network({"Config": {"Labels": labels}}) is told
+    assert on_host_network({"Labels": None, "HostConfig": {"NetworkMode": "host"}})
+    for once in (False, True):
+        made = ContainerConfig(**CONFIG, stdin=True, stdin_once=once)
+        assert (STDIN_ONCE_LABEL in container_labels(made, "root", "s", "")) is once

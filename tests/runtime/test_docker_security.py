@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from runtime.test_docker_pure import ABLE, container, payload_of, sandbox
 
 from podtui.runtime.docker.abilities import Abilities
@@ -80,6 +82,16 @@ def test_a_hosts_file_is_rewritten_in_place(tmp_path: Path) -> None:
     after = (tmp_path / "hosts").stat()
     assert (tmp_path / "hosts").read_bytes() == b"short"
     assert (before.st_ino, after.st_mode & 0o777) == (after.st_ino, 0o644)
+
+
+def test_a_hosts_file_belongs_to_the_owner_of_its_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container's root, whom an engine that remaps users gives another id here."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
+    assert write_here(str(tmp_path), b"x")
+    assert given == [(tmp_path.stat().st_uid, tmp_path.stat().st_gid)]
 
 
 def test_no_link_is_followed_and_no_directory_made(tmp_path: Path) -> None:

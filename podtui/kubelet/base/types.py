@@ -26,6 +26,8 @@ class ObservedSandbox:
     created_at: datetime
     ips: tuple[str, ...] = ()
     host_network: bool = False
+    routable: bool = True
+    """Whether this machine's route to ``ips`` leads to the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,6 +172,7 @@ def _sandbox(status: SandboxStatus) -> ObservedSandbox:
         created_at=record.created_at,
         ips=status.ips,
         host_network=status.host_network,
+        routable=status.routable,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.v1 import Container, IntOrString, Pod
-from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.base.types import ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import EngineInfo, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"
@@ -60,10 +60,15 @@ def _named(port: str, container: Container) -> int | None:
 
 def pod_ip(observed: ObservedPod | None) -> str:
     """The first address of the newest sandbox, if that is ready; empty for none."""
+    newest = _ready_sandbox(observed)
+    return newest.ips[0] if newest is not None and newest.ips else ""
+
+
+def _ready_sandbox(observed: ObservedPod | None) -> ObservedSandbox | None:
     if observed is None or not observed.sandboxes:
-        return ""
+        return None
     newest = observed.sandboxes[0]
-    return newest.ips[0] if newest.state is SandboxState.READY and newest.ips else ""
+    return newest if newest.state is SandboxState.READY else None
 
 
 class PodAddresses:
@@ -86,13 +91,14 @@ class PodAddresses:
             return Address(host, port)
         engine = self._engine()
         if pod.spec.hostNetwork:
-            if engine is None or (engine.local and not engine.rootless):
+            if engine is None or engine.local_host_network:
                 return Address(LOOPBACK, port)
             return Unreachable("the engine's host network cannot be reached from here")
-        ip = self.pod_ip(pod)
-        if not ip:
+        sandbox = _ready_sandbox(self._observe(pod.metadata.uid))
+        if sandbox is None or not sandbox.ips:
             return Unreachable("the pod has no address")
-        if engine is None or engine.routable_pods:
+        ip = sandbox.ips[0]
+        if engine is None or (engine.routable_pods and sandbox.routable):
             return Address(ip, port)
         published = _published(pod, port) if _publishes_here(engine) else None
         if published is not None:

@@ -21,5 +21,14 @@ class Abilities:
     selinux: bool = True
     recursive_read_only: bool = False
     """Since API 1.44, and then a read-only mount is recursive unless it says that it is not."""
+    usage: bool = True
+    """Whether it counts what each container uses: rootless on cgroup v1 it has no cgroups, and
+    answers with zeros (Docker) or with the machine's figures (Podman)."""
+    resize: bool = True
+    """Whether the limits of a running container can be changed: in Podman since 5.1."""
+    keeps_stdin: bool = True
+    """Whether stdin stays open when a client detaches: Podman's monitor closes it."""
+    reports_oom: bool = True
+    """Podman's monitor misses OOM kills on cgroup v1."""
     cpus: int = 0
     """How many it has, for what of each is hidden from containers."""

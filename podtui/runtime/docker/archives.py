@@ -10,8 +10,10 @@ from urllib.parse import quote
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.errors import Refused, meaning, meant
 from podtui.runtime.docker.link import Link
+from podtui.runtime.docker.paths import STAT_HEADER, read_stat, stat_path
 from podtui.runtime.docker.tar_stream import Member, TarStream
 from podtui.runtime.docker.wire import pieces
+from podtui.runtime.protocol import HostPathKind
 
 _READ_SECONDS: Final = 30.0
 _SILENT_SECONDS: Final = 60.0
@@ -41,6 +43,10 @@ async def read_files(
                     "GET", _path(container_id), query={"path": path}, idle=_SILENT_SECONDS
                 )
             )
+        found = read_stat(response.headers.get(STAT_HEADER))
+        if path.endswith(("/", "/.")) and found and found.kind is HostPathKind.FILE:
+            # Podman gives the file.
+            raise EngineNotFound(f"{path}: not a directory")
         yield pieces(response)
 
 
@@ -48,6 +54,12 @@ async def write_files(
     link: Link, container_id: str, directory: str, content: AsyncIterator[bytes]
 ) -> None:
     """See `podtui.runtime.protocol.Runtime.write_files`."""
+    if link.is_podman:
+        # It makes a missing directory, and takes a file's own for one.
+        with meant():
+            found = await stat_path(link, container_id, directory)
+        if found is None or found.kind is HostPathKind.FILE:
+            raise EngineNotFound(f"{directory}: no such directory in the container")
     try:
         async with link.wire.open(
             "PUT",

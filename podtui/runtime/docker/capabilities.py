@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from podtui.runtime.docker.abilities import Abilities
@@ -14,6 +14,14 @@ from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.protocol import EngineInfo
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+_CONTROLLERS: Final = {
+    "memory": "memory",
+    "swap": "memory",
+    "shares": "cpu",
+    "quota": "cpu",
+    "pids": "pids",
+}
+_PODMAN_RESIZES: Final = (5, 1)
 _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 
@@ -40,16 +48,47 @@ def secured(info: Mapping[str, Any], name: str) -> bool:
     return any(option in (name, f"name={name}") for option in options)
 
 
+def is_rootless(info: Mapping[str, Any]) -> bool:
+    """Docker lists it among the security options; Podman has a field of its own."""
+    return secured(info, "rootless") or info.get("Rootless") is True
+
+
+def cgroup_version(info: Mapping[str, Any]) -> int:
+    return 2 if str(info.get("CgroupVersion", "1")).strip("v") == "2" else 1
+
+
 def abilities(
-    info: Mapping[str, Any], *, podman: bool = False, api: tuple[int, ...] = ()
+    info: Mapping[str, Any],
+    *,
+    podman: bool = False,
+    api: tuple[int, ...] = (),
+    version: tuple[int, ...] = (),
+    controllers: Collection[str] | None = None,
 ) -> Abilities:
-    """``api`` is the version of the API that is spoken with it."""
+    """``api`` is the version of the API that is spoken with it, ``version`` the engine's own;
+    ``controllers`` are the cgroup controllers that Podman may use, None where it does not say."""
+    without_cgroups = is_rootless(info) and cgroup_version(info) == 1
+    limits = {
+        "memory": _flag(info, "MemoryLimit"),
+        "swap": _flag(info, "SwapLimit"),
+        "shares": _flag(info, "CPUShares"),
+        "quota": _flag(info, "CpuCfsQuota") and _flag(info, "CPUCfsQuota"),
+        "pids": _flag(info, "PidsLimit"),
+    }
+    if podman:
+        limits = _podman_limits(limits, cgroup_version(info), controllers)
+    if without_cgroups:
+        limits = dict.fromkeys(limits, False)
     return Abilities(
-        memory_limit=bool(info.get("MemoryLimit", True)),
-        swap_limit=bool(info.get("SwapLimit", True)),
-        cpu_shares=bool(info.get("CPUShares", True)),
-        cpu_quota=bool(info.get("CpuCfsQuota", info.get("CPUCfsQuota", True))),
-        pids_limit=bool(info.get("PidsLimit", True)),
+        memory_limit=limits["memory"],
+        swap_limit=limits["swap"],
+        cpu_shares=limits["shares"],
+        cpu_quota=limits["quota"],
+        pids_limit=limits["pids"],
+        usage=not without_cgroups,
+        resize=not without_cgroups and (not podman or version >= _PODMAN_RESIZES),
+        keeps_stdin=not podman,
+        reports_oom=limits["memory"] and not (podman and cgroup_version(info) == 1),
         seccomp=secured(info, "seccomp"),
         apparmor=secured(info, "apparmor"),
         selinux=secured(info, "selinux"),
@@ -60,6 +99,21 @@ def abilities(
         ),
         cpus=int(info.get("NCPU") or 0),
     )
+
+
+def _flag(info: Mapping[str, Any], name: str) -> bool:
+    return bool(info.get(name, True))
+
+
+def _podman_limits(
+    declared: Mapping[str, bool], cgroup_version: int, controllers: Collection[str] | None
+) -> dict[str, bool]:
+    """On cgroup v2 Podman reads its flags from the root cgroup, which has none of the files, and
+    says False for limits that it enforces: only the list of controllers counts there."""
+    limits = dict.fromkeys(declared, True) if cgroup_version == 2 else dict(declared)
+    if controllers is None:
+        return limits
+    return {name: on and _CONTROLLERS[name] in controllers for name, on in limits.items()}
 
 
 def _kernel(info: Mapping[str, Any]) -> tuple[int, ...]:
@@ -74,7 +128,8 @@ def engine_info(
     able: Abilities,
     local: bool,
 ) -> EngineInfo:
-    rootless = secured(info, "rootless")
+    name = engine_name(version)
+    rootless = is_rootless(info)
     architecture = str(version.get("Arch") or info.get("Architecture") or "")
     routable = local and not rootless
     lacking = [
@@ -86,19 +141,23 @@ def engine_info(
             (not able.cpu_shares, "CPU requests (shares)"),
             (not able.pids_limit, "limits of processes"),
             (not able.seccomp, "seccomp profiles"),
+            (not able.usage, "figures of what each container uses"),
+            (not able.resize, "other limits for a container that runs"),
+            (not able.keeps_stdin, "stdin that stays open when a client detaches"),
+            (not able.reports_oom, "word of containers that ran out of memory (OOMKilled)"),
             *((not getattr(able, loss.ability), loss.words) for loss in LOSSES),
             (not routable, "a route from here to pods' addresses"),
         )
         if lost
     ]
     return EngineInfo(
-        name=engine_name(version),
+        name=name,
         version=str(version.get("Version", "")),
         api_version=api_version,
         os=str(version.get("Os") or info.get("OSType") or "linux"),
         architecture=_ARCHITECTURES.get(architecture, architecture),
         kernel=str(info.get("KernelVersion", "")),
-        cgroup_version=2 if str(info.get("CgroupVersion", "1")).strip("v") == "2" else 1,
+        cgroup_version=cgroup_version(info),
         cgroup_driver=str(info.get("CgroupDriver", "")),
         rootless=rootless,
         local=local,
@@ -110,6 +169,11 @@ def engine_info(
         supports_cpu_quota=able.cpu_quota,
         supports_lower_oom_score=able.lower_oom_score,
         routable_pods=routable,
+        local_host_network=local and (name == "podman" or not rootless),
+        counts_usage=able.usage,
+        supports_resize=able.resize,
+        keeps_stdin=able.keeps_stdin,
+        reports_oom=able.reports_oom,
         apparmor=able.apparmor,
         user_namespaces=secured(info, "userns"),
         recursive_read_only=able.recursive_read_only,

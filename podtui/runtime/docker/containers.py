@@ -34,6 +34,7 @@ from podtui.runtime.docker.payload import (
     Json,
     LogLimits,
     container_payload,
+    enforced,
     update_payload,
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
@@ -41,6 +42,7 @@ from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
 from podtui.runtime.docker.termination import read_termination
 from podtui.runtime.protocol import (
+    LEAST_MEMORY,
     ContainerConfig,
     ContainerState,
     ContainerStatus,
@@ -86,7 +88,9 @@ class Containers:
 
     async def status(self, container_id: str) -> ContainerStatus:
         found = await self._ownership.inspect(container_id)
-        status = replace(container_status(found), user=await self._accounts.user_of(found))
+        status = container_status(found)
+        held = status.resources and enforced(status.resources, self._connection.link.able)
+        status = replace(status, resources=held, user=await self._accounts.user_of(found))
         failure = self._failures.get(container_id)
         if failure is None or status.record.state is not ContainerState.CREATED:
             return status
@@ -191,15 +195,16 @@ class Containers:
     async def update(self, container_id: str, wanted: Resources) -> None:
         await self._ownership.check(container_id)
         link = self._connection.link
+        if 0 < wanted.memory < LEAST_MEMORY:
+            raise EngineError(
+                f"Minimum memory limit allowed is {LEAST_MEMORY >> 20}MB, not {wanted.memory} bytes"
+            )
+        if not link.able.resize:
+            raise EngineError("the engine can't change the limits of a running container")
         path = f"/containers/{container_id}/update"
         body = update_payload(wanted, link.able)
-        try:
+        with meant():
             await link.wire.send("POST", path, body=body, total=_UPDATE_SECONDS)
-        except Refused as error:
-            if error.status == 404 and "container" not in error.text.lower():
-                # Podman's of before 5.0 has no such call.
-                raise EngineError("the engine can't change what a container is held to") from error
-            raise meaning(error) from error
 
     async def stop(self, container_id: str, grace: float) -> None:
         try:

@@ -2,8 +2,9 @@
 
 From inside the pod's network namespace, as a kubelet's runtime does it: then what listens on the
 pod's loopback address alone is reached too. That takes an engine on this machine and the right to
-enter. Else at the pod's IP, where this machine routes it. Else through ``nc`` in one of the pod's
-containers, which an engine in a virtual machine leaves as the only way.
+enter. Else at the pod's IP, where this machine's route to it leads over the engine's bridge: any
+other owner of the address is a stranger. Else through ``nc`` in one of the pod's containers, which
+a rootless engine and one in a virtual machine leave as the only way.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import Sessions
-from podtui.runtime.protocol import SandboxState, SandboxStatus
+from podtui.runtime.protocol import EngineInfo, SandboxState, SandboxStatus
 from podtui.runtime.sessions import Duplex, Session
 
 DIAL_SECONDS: Final = 10.0
 _LOOPBACKS: Final = ("127.0.0.1", "::1")
 _CLONE_NEWNET: Final = 0x40000000
 _NOT_FOUND: Final = (126, 127)
+_LOST_OUTPUT: Final = "Error: read unixpacket"
+"""What Podman writes in place of the last output of a command that ended with unread input."""
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
 """(sandbox id, pod UID) → ids of the containers that run in it."""
@@ -54,9 +57,9 @@ class Dialing:
         if status.record.state is not SandboxState.READY:
             raise EngineConflict(f"sandbox {sandbox_id} is not running")
         async with AsyncExitStack() as stack:
-            sock = await _inside(status.pid, port) if info.local and status.pid else None
-            if sock is None and info.routable_pods and (status.ips or info.local):
-                sock = await _outside(status, port)
+            sock = await _inside(status, port) if info.local and status.pid else None
+            if sock is None and (host := _host(info, status)):
+                sock = await _outside(host, port)
             if sock is None:
                 yield await self._through_container(stack, status, port)
                 return
@@ -131,7 +134,9 @@ class CommandChannel:
                 " and that has no nc"
             )
         if code:
-            text = self._complaint.decode(errors="replace").strip() or f"nc ended with {code}"
+            text = self._complaint.decode(errors="replace").strip()
+            if not text or text.startswith(_LOST_OUTPUT):
+                text = f"nc ended with {code}"
             raise EngineError(f"failed to connect to port {self._port} of the pod: {text}")
         return b""
 
@@ -142,13 +147,20 @@ class CommandChannel:
         await self._session.end_input()
 
 
-async def _inside(pid: int, port: int) -> socket.socket | None:
+def _host(info: EngineInfo, status: SandboxStatus) -> str:
+    """The address of the pod that this machine can dial; empty where it would be a stranger's."""
+    if status.host_network:
+        return _LOOPBACKS[0] if info.local_host_network else ""
+    return status.ips[0] if info.routable_pods and status.routable and status.ips else ""
+
+
+async def _inside(status: SandboxStatus, port: int) -> socket.socket | None:
     """None where this process may not enter the pod's network. Raises `EngineError`."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as enterer:
         # A thread that ends: it never comes back from the other network. What it makes there
         # stays there.
-        sockets = await loop.run_in_executor(enterer, _sockets_inside, pid)
+        sockets = await loop.run_in_executor(enterer, _sockets_inside, status.pid, status.ips)
     if sockets is None:
         return None
     failures: list[Exception] = []
@@ -172,8 +184,9 @@ async def _inside(pid: int, port: int) -> socket.socket | None:
     raise _refused(port, failures[0])
 
 
-def _sockets_inside(pid: int) -> list[socket.socket] | None:
-    """One for each kind of address that the pod's network has."""
+def _sockets_inside(pid: int | None, ips: Sequence[str]) -> list[socket.socket] | None:
+    """One for each kind of address that the pod's network has; None where the namespace cannot be
+    entered, or has not got the pod's addresses: a process id may be one of another namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -184,6 +197,8 @@ def _sockets_inside(pid: int) -> list[socket.socket] | None:
             return None
     finally:
         os.close(there)
+    if not all(_is_ours(ip) for ip in ips):
+        return None
     made: list[socket.socket] = []
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -196,9 +211,19 @@ def _sockets_inside(pid: int) -> list[socket.socket] | None:
     return made
 
 
-async def _outside(status: SandboxStatus, port: int) -> socket.socket:
+def _is_ours(address: str) -> bool:
+    """Whether an interface of this thread's network has the address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+async def _outside(host: str, port: int) -> socket.socket:
     """Raises `EngineError`."""
-    host = status.ips[0] if status.ips else _LOOPBACKS[0]
     try:
         async with asyncio.timeout(DIAL_SECONDS):
             return await connected(host, port)

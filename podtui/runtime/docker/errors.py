@@ -11,6 +11,8 @@ import docker.errors
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 
 _TAKEN = ("port is already allocated", "address already in use", "is already in use by")
+_WRONG_STATE = "container state improper"
+"""Podman's words where Docker answers with 409: an exec in, or an attach to, what does not run."""
 _ENGINE_PREFIX = "Error response from daemon: "
 
 
@@ -32,7 +34,7 @@ def meaning(refused: Refused) -> EngineError:
         return EngineConflict(refused.text)
     if refused.status == 404:
         return EngineNotFound(refused.text)
-    if refused.status == 409:
+    if refused.status == 409 or _WRONG_STATE in refused.text:
         return EngineConflict(refused.text)
     return EngineError(refused.text)
 

@@ -36,6 +36,9 @@ def write_here(mountpoint: str, content: bytes) -> bool:
     try:
         file = os.open(HOSTS_FILE, _FLAGS, _MODE, dir_fd=folder)
         with os.fdopen(file, "wb") as stream:
+            # The container's root: another user here where the engine remaps users.
+            owner = os.fstat(folder)
+            os.fchown(file, owner.st_uid, owner.st_gid)
             os.fchmod(file, _MODE)
             stream.write(content)
     except OSError:

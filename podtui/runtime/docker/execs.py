@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from podtui.clock import Clock
@@ -49,7 +48,10 @@ async def kill_exec(link: Link, clock: Clock, container_id: str, exec_id: str) -
         for _ in range(_START_TRIES):
             found = await _state(link, exec_id)
             if found.get("Running") and (pid := int(found.get("Pid") or 0)):
-                _kill_inside(pid, container_id)
+                container = await link.wire.send(
+                    "GET", f"/containers/{container_id}/json", total=CALL_SECONDS
+                )
+                _kill_inside(pid, int(container["State"].get("Pid") or 0))
                 return
             if found.get("ExitCode") is not None:
                 return
@@ -63,11 +65,13 @@ async def _state(link: Link, exec_id: str) -> dict[str, Any]:
     return await link.wire.send("GET", f"/exec/{exec_id}/json", total=CALL_SECONDS)
 
 
-def _kill_inside(pid: int, container_id: str) -> None:
-    """SIGKILL to a process, once it is sure to be of that container. Raises OSError."""
+def _kill_inside(pid: int, first: int) -> None:
+    """SIGKILL to a process, once it is sure to be of the container whose first process is given:
+    it has the same mount namespace. A rootless engine may have no cgroup to tell by. Raises
+    OSError."""
     handle = os.pidfd_open(pid)
     try:
-        if container_id in Path(f"/proc/{pid}/cgroup").read_text():
+        if os.path.samestat(os.stat(f"/proc/{pid}/ns/mnt"), os.stat(f"/proc/{first}/ns/mnt")):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
     finally:
         os.close(handle)

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from podtui.api import names
+from podtui.runtime.docker.client import labels_of, mapping
 from podtui.runtime.docker.pause import PAUSE_LABEL
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
     ContainerState,
     ForeignSandbox,
+    NamespaceMode,
     RuntimeSnapshot,
     SandboxConfig,
     SandboxRecord,
@@ -30,6 +32,10 @@ TERMINATION_LABEL: Final = "podtui.dev/termination"
 PLACES_LABEL: Final = "podtui.dev/places"
 # Ours, on volumes: who made it, to tell a new one from one that was there.
 NONCE_LABEL: Final = "podtui.dev/nonce"
+# Ours, where Podman's answers leave it out: a sandbox on the host's network (its lists have no
+# HostConfig), a container whose stdin ends with the first client (its inspections say false).
+NETWORK_LABEL: Final = "podtui.dev/network"
+STDIN_ONCE_LABEL: Final = "podtui.dev/stdin-once"
 
 _INTERNAL: Final = frozenset(
     {
@@ -41,6 +47,8 @@ _INTERNAL: Final = frozenset(
         TERMINATION_LABEL,
         PLACES_LABEL,
         NONCE_LABEL,
+        NETWORK_LABEL,
+        STDIN_ONCE_LABEL,
         PAUSE_LABEL,
     }
 )
@@ -80,6 +88,7 @@ def _with_annotations(labels: Mapping[str, str], annotations: Mapping[str, str])
 
 
 def sandbox_labels(config: SandboxConfig, root: str, places: Mapping[str, str]) -> dict[str, str]:
+    of_host = config.network is NamespaceMode.NODE
     return {
         **_with_annotations(config.labels, config.annotations),
         names.POD_NAME: config.name,
@@ -89,7 +98,15 @@ def sandbox_labels(config: SandboxConfig, root: str, places: Mapping[str, str]) 
         names.DOCKER_TYPE: names.DOCKER_TYPE_SANDBOX,
         names.ROOT_LABEL: root,
         PLACES_LABEL: json.dumps(dict(places), separators=(",", ":")),
+        **({NETWORK_LABEL: "host"} if of_host else {}),
     }
+
+
+def on_host_network(entry: Mapping[str, Any]) -> bool:
+    """Whether a sandbox of a list, or of an inspection, shares the host's network."""
+    labels = labels_of(entry) or labels_of(mapping(entry, "Config"))
+    told = mapping(entry, "HostConfig").get("NetworkMode")
+    return "host" in (told, labels.get(NETWORK_LABEL))
 
 
 def container_labels(
@@ -109,6 +126,8 @@ def container_labels(
     }
     if termination:
         labels[TERMINATION_LABEL] = termination
+    if config.stdin_once:
+        labels[STDIN_ONCE_LABEL] = "true"
     return labels
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from podtui.runtime.docker.client import labels_of, mapping
 from podtui.runtime.docker.identity import (
     container_record,
     instant,
+    on_host_network,
     sandbox_record,
     seen_in_inspection,
 )
@@ -40,7 +41,7 @@ def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     record = sandbox_record(seen_in_inspection(found))
     if record is None:
         raise EngineNotFound(f"{found['Id'][:12]} is not a sandbox")
-    host = found["HostConfig"].get("NetworkMode") == "host"
+    host = on_host_network(found)
     ready = record.state is SandboxState.READY
     return SandboxStatus(
         record=record,
@@ -51,14 +52,30 @@ def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
 
 
 def _addresses(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(_gateways(settings))
+
+
+def _gateways(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Each address, the primary one first, with the gateway of its network (empty for none)."""
     networks: list[Mapping[str, Any]] = list(mapping(settings, "Networks").values())
-    found: list[str] = []
+    found: dict[str, str] = {}
     for part in (*networks, settings):
-        for key in ("IPAddress", "GlobalIPv6Address"):
-            address = part.get(key)
-            if address and address not in found:
-                found.append(str(address))
-    return tuple(found)
+        for key, gateway in (("IPAddress", "Gateway"), ("GlobalIPv6Address", "IPv6Gateway")):
+            if address := part.get(key):
+                found.setdefault(str(address), str(part.get(gateway) or ""))
+    return found
+
+
+def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bool:
+    """Whether this machine sends packets for the pod's primary address over the engine's bridge.
+
+    ``source_of`` gives the own address that the kernel would send from, empty without a route. On
+    the engine's bridge that is the gateway of the pod's network; any other one means that the
+    address belongs to somebody else here.
+    """
+    for address, gateway in _gateways(mapping(found, "NetworkSettings")).items():
+        return bool(gateway) and source_of(address) == gateway
+    return False
 
 
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:

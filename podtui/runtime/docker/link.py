@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,8 +15,15 @@ from docker.constants import DEFAULT_DOCKER_API_VERSION
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.calls import Calls
-from podtui.runtime.docker.capabilities import abilities, engine_info, engine_name, is_local
-from podtui.runtime.docker.client import Client
+from podtui.runtime.docker.capabilities import (
+    abilities,
+    cgroup_version,
+    engine_info,
+    engine_name,
+    is_local,
+    is_rootless,
+)
+from podtui.runtime.docker.client import Client, mapping
 from podtui.runtime.docker.errors import Refused, meaning
 from podtui.runtime.docker.lesser import Loss
 from podtui.runtime.docker.locate import Endpoint, find_engine
@@ -159,7 +168,13 @@ class Connection:
         endpoint = search.found
         version, info, api = await _introduce(endpoint)
         podman = engine_name(version) == "podman"
-        able = abilities(info, podman=podman, api=_numbers(api))
+        able = abilities(
+            info,
+            podman=podman,
+            api=_numbers(api),
+            version=_numbers(str(version.get("Version") or "")),
+            controllers=await _controllers(endpoint, api, info) if podman else None,
+        )
         described = engine_info(
             info, version, api_version=api, able=able, local=is_local(endpoint, info)
         )
@@ -189,8 +204,27 @@ async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any]
     return version, info, ".".join(map(str, api))
 
 
+async def _controllers(
+    endpoint: Endpoint, api: str, info: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """The cgroup controllers that rootless Podman was given; None where it has all of them or does
+    not say. Only then is it asked: it looks its own packages up for the answer, which is slow."""
+    if not is_rootless(info) or cgroup_version(info) == 1:
+        return None
+    wire = Wire(endpoint, api)
+    try:
+        own: dict[str, Any] = await wire.send("GET", "/libpod/info", total=_CONNECT_SECONDS)
+    except Refused:
+        return None
+    finally:
+        await wire.close()
+    found = mapping(own, "host").get("cgroupControllers")
+    return None if found is None else tuple(found)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    """The leading numbers of ``5.1.0-rc1``."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0]))
 
 
 async def _ping(wire: Wire) -> None:

@@ -6,7 +6,7 @@ Reference §10.5 (command, args), §11 (network), §12 (security), §13.1 (resou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from podtui.runtime.docker.abilities import Abilities
@@ -26,9 +26,9 @@ from podtui.runtime.protocol import (
 Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
 _CPU_PERIOD: Final = 100_000
+"""Microseconds, as the kernel has it."""
 NO_MEMORY_LIMIT: Final = (1 << 63) - 4096
 """What lifts a limit: the engine takes no -1, and this is the most that a kernel counts."""
-"""Microseconds, as the kernel has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +190,18 @@ def update_payload(wanted: Resources, abilities: Abilities) -> Json:
         if abilities.swap_limit:
             body["MemorySwap"] = memory
     return body
+
+
+def enforced(resources: Resources, abilities: Abilities) -> Resources:
+    """Without the limits that the engine records and does not enforce."""
+    return replace(
+        resources,
+        cpu_shares=resources.cpu_shares if abilities.cpu_shares else 0,
+        cpu_quota=resources.cpu_quota if abilities.cpu_quota else 0,
+        cpu_period=resources.cpu_period if abilities.cpu_quota else 0,
+        memory=resources.memory if abilities.memory_limit else 0,
+        pids=resources.pids if abilities.pids_limit else 0,
+    )
 
 
 def _add_resources(

@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +25,7 @@ from podtui.runtime.docker.identity import (
     sandbox_name,
     volume_name,
 )
-from podtui.runtime.docker.inspection import sandbox_status, sandbox_store
+from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
@@ -80,7 +82,9 @@ class Sandboxes:
         return known
 
     async def status(self, sandbox_id: str) -> SandboxStatus:
-        return sandbox_status(await self._ownership.inspect(sandbox_id))
+        found = await self._ownership.inspect(sandbox_id)
+        routable = self._connection.link.info.routable_pods and is_routable(found, source_address)
+        return replace(sandbox_status(found), routable=routable)
 
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
@@ -332,6 +336,18 @@ def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
             "o": ",".join([*options, f"pagesize={volume.huge_pages}"]),
         }
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
+
+
+def source_address(address: str) -> str:
+    """The address that this machine would send from to ``address``; empty without a route."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        # Connecting a datagram socket sends nothing: the kernel looks the route up.
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((address, 9))
+            return str(sock.getsockname()[0])
+    except OSError:
+        return ""
 
 
 async def _is_whole(link: Link, container_id: str) -> bool:

@@ -9,9 +9,11 @@ from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import EngineConflict
+from podtui.runtime.docker.client import labels_of
 from podtui.runtime.docker.errors import Refused, meant, translated
 from podtui.runtime.docker.execs import CALL_SECONDS, create_exec, exec_exit, kill_exec
 from podtui.runtime.docker.hijack import Channel
+from podtui.runtime.docker.identity import STDIN_ONCE_LABEL
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
@@ -142,7 +144,8 @@ class Sessions:
                 )
             resize = f"/containers/{container_id}/resize"
             tty = bool(found["Config"].get("Tty"))
-            closes = bool(found["Config"].get("StdinOnce")) and not tty
+            once = STDIN_ONCE_LABEL in labels_of(found["Config"])
+            closes = (once or bool(found["Config"].get("StdinOnce"))) and not tty
             yield DockerSession(link, channel, tty=tty, resize_path=resize, closes=closes)
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:

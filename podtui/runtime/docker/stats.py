@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.runtime.docker.client import Json, label_filter, labelled, mapping
+from podtui.runtime.docker.client import Json, label_filter, labelled
 from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.identity import on_host_network
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.usage import KernelFiles, from_answer, interfaces_of
 from podtui.runtime.protocol import ContainerStats, EngineInfo, SandboxStats
@@ -32,8 +33,10 @@ class Stats:
         self._files: tuple[EngineInfo, KernelFiles] | None = None
 
     async def containers(self) -> tuple[ContainerStats, ...]:
-        """Raises `EngineError`, as all here do."""
+        """None of any where the engine counts nothing. Raises `EngineError`, as all here do."""
         link = self._connection.link
+        if not link.able.usage:
+            return ()
         running = await self._running(link, names.DOCKER_TYPE_CONTAINER)
         version = link.info.cgroup_version
 
@@ -59,11 +62,7 @@ class Stats:
     async def sandboxes(self) -> tuple[SandboxStats, ...]:
         link = self._connection.link
         running = await self._running(link, names.DOCKER_TYPE_SANDBOX)
-        of_host = {
-            identity
-            for identity, entry in running.items()
-            if mapping(entry, "HostConfig").get("NetworkMode") == "host"
-        }
+        of_host = {identity for identity, entry in running.items() if on_host_network(entry)}
         own = {identity: entry for identity, entry in running.items() if identity not in of_host}
         found = await self._each(link, own, KernelFiles.interfaces, interfaces_of)
         now = self._clock.now()

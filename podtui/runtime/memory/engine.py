@@ -39,6 +39,7 @@ from podtui.runtime.memory.info import SIMULATED
 from podtui.runtime.memory.process import Process
 from podtui.runtime.memory.program import actor_of
 from podtui.runtime.protocol import (
+    LEAST_MEMORY,
     NO_USER_NAMESPACES,
     START_ERROR,
     START_EXIT_CODE,
@@ -58,7 +59,6 @@ from podtui.runtime.protocol import (
 
 Behave = Callable[[ContainerConfig], Behaviour | None]
 EVENTS_KEPT: Final = 20_000
-LEAST_MEMORY: Final = 6 << 20
 
 
 class EventQueue:

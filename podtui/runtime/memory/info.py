@@ -22,5 +22,6 @@ SIMULATED: Final = EngineInfo(
     root_dir="",
     operating_system="SIMULATED: no container really runs",
     routable_pods=False,
+    local_host_network=False,
     lacking=("real processes: every container is simulated, none can be dialled",),
 )
