@@ -2,7 +2,8 @@
 """Run the unit tests on the Python versions that podtui supports and this machine has.
 
 Without arguments: on every version found. ``--newest``: on the newest one only, and on none where
-that is the version which runs this script. Each version has its virtual environment under ``.cache/pythons/``.
+that is the version which runs this script. Each version has its virtual environment under
+``.cache/pythons/``.
 """
 
 from __future__ import annotations
