@@ -14,6 +14,7 @@ from typing import TypeVar
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event
+from podtui.why.endings import STOPPED
 from podtui.why.folder import FOLDER, errors_of, is_broken, manifest_evidence, manifest_words, mend
 from podtui.why.look import Case, cases, last_seen, ordered
 from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
@@ -93,7 +94,13 @@ def _of_container(case: Case) -> Diagnosis | None:
     made = _filled(rule, found, {"container": case.name, "image": case.container.image})
     evidence = (*_state(case), *_events(case.events, rule.events), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
-    made = replace(made, evidence=evidence, container=case.name, wants_log=rule.logs)
+    made = replace(
+        made,
+        evidence=evidence,
+        container=case.name,
+        wants_log=rule.logs,
+        log_problem=case.facts.log_problems.get(case.name, "") if rule.logs else "",
+    )
     return _placed(made, rule, case.facts, case, found, field)
 
 
@@ -160,6 +167,11 @@ def _state(case: Case) -> Iterator[Evidence]:
         said = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0
         yield Evidence("state", text + said, ending.finishedAt or "", warning=warning)
+    kill = case.kill
+    if ending is not None and kill is not None:
+        because = f"{STOPPED[kill.reason]}{f': {kill.message}' if kill.message else ''}"
+        text = f"the kubelet stopped {case.name} because {because}"
+        yield Evidence("kubelet", text, "", kill.count, not kill.on_purpose)
     if case.waiting.reason:
         text = f"{case.name} waits: {case.waiting.reason}"
         if case.waiting.message:

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Final
 
+from podtui.api.health import WELL, Health
 from podtui.api.local import Manifest
 from podtui.why.edits import EditError, diff_lines
-from podtui.why.types import Diagnosis, Fix, Health
+from podtui.why.types import Diagnosis, Fix
 
 WIDTH: Final = 100
 _GLYPHS: Final = {
     Health.HEALTHY: "●",
     Health.DONE: "✔",
     Health.WAITING: "◔",
+    Health.TERMINATING: "◌",
     Health.BROKEN: "✖",
 }
-WELL: Final = frozenset({Health.HEALTHY, Health.DONE})
 
 
 @dataclass(frozen=True, slots=True)
