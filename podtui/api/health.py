@@ -126,7 +126,7 @@ def _container_health(
         on_purpose = kill is not None and kill.on_purpose
         health = Health.WAITING if on_purpose else Health.BROKEN
         return PodHealth(health, ended.reason or f"ExitCode:{ended.exitCode}", name)
-    if state.running is None:
+    if state.running is None and (state.waiting is not None or not status.ready):
         return _not_running(pod, container, status)
     until = on_trial_until(pod, container, status, init=init)
     if until is not None and now < until:

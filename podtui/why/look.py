@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,12 @@ _HABIT = 3
 """So many kills for one reason make it a habit, whatever the exit code."""
 
 
+_LOG_FAILURE = re.compile(
+    r"(unable to retrieve container logs for \S+://"
+    r"|failed to try resolving symlinks in path |failed to get container status )"
+)
+
+
 def moment(text: str | None) -> float | None:
     """Unix seconds of an RFC 3339 time."""
     parsed = parse_time(text)
@@ -49,6 +56,11 @@ def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
 def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
     """By when they were seen last, which a repeated event goes by."""
     return tuple(sorted(events, key=lambda event: moment(last_seen(event)) or 0.0))
+
+
+def log_failure(lines: Sequence[str]) -> str:
+    """Why a log could not be read, where a kubelet answered with that in place of the log."""
+    return lines[0] if len(lines) == 1 and _LOG_FAILURE.match(lines[0]) else ""
 
 
 @dataclass(frozen=True)

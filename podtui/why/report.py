@@ -58,6 +58,8 @@ def _block(report: Report) -> list[str]:
         times = f" (x{one.count})" if one.count > 1 else ""
         when = f"{one.time} " if one.time else ""
         lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{clean(one.text)}{times}")
+    if said.log_problem:
+        lines.append(_para(f"The log of {said.container} could not be read: {said.log_problem}"))
     if said.field:
         lines.append(f"  {_place(report)}: {clean(said.field)}")
     if report.manifest is not None and said.fixes:
@@ -101,6 +103,7 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
                 {"source": e.source, "time": e.time, "count": e.count, "text": e.text}
                 for e in report.said.evidence
             ],
+            "logError": report.said.log_problem,
             "path": report.manifest.spec.path if report.manifest is not None else "",
             "field": report.said.field,
             "line": report.said.place[0] if report.said.place is not None else None,

@@ -29,7 +29,11 @@ GLYPHS: Final = {
 
 
 def facts_of(
-    model: Model, pod: Pod, now: float, logs: Mapping[str, tuple[str, ...]] | None = None
+    model: Model,
+    pod: Pod,
+    now: float,
+    logs: Mapping[str, tuple[str, ...]] | None = None,
+    log_problems: Mapping[str, str] | None = None,
 ) -> Facts:
     """What the screen knows of a pod."""
     return Facts(
@@ -40,6 +44,7 @@ def facts_of(
         node=model.home_of(pod),
         others=tuple(model.neighbours_of(pod)),
         logs=logs or {},
+        log_problems=log_problems or {},
     )
 
 

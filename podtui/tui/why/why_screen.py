@@ -27,6 +27,7 @@ from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
+from podtui.why.look import log_failure
 from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
@@ -65,7 +66,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self._said: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
         self._log_of: tuple[object, ...] = ()
-        self._log_problem = ""
+        self._log_problems: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -129,7 +130,6 @@ class WhyScreen(ActingScreen, BackScreen):
             self._chosen,
             readonly=self.actions.readonly,
             progress=progress(self._applied, manifest, pod, said) if self._applied else (),
-            log_problem=self._log_problem,
         )
         view.show(why_lines(shown, view.size.width - 1, view.size.height))
         self.refresh_bindings()
@@ -138,7 +138,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def _diagnose(self, pod: Pod | None, manifest: Manifest | None, now: float) -> Diagnosis | None:
         if pod is not None:
-            return diagnose(facts_of(self.podtui.model, pod, now, self._logs))
+            return diagnose(facts_of(self.podtui.model, pod, now, self._logs, self._log_problems))
         if manifest is None:
             return None
         # The pod went, or was never there: a file in use gives one as soon as its node lets it.
@@ -178,16 +178,18 @@ class WhyScreen(ActingScreen, BackScreen):
                 async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
                     lines += map(_shortened, batch)
         except PodtuiError as error:
-            self._no_log(str(error))
+            self._no_log(query.container, str(error))
         except TimeoutError:
-            self._no_log(f"no answer in {LOG_SECONDS:.0f} s")
+            self._no_log(query.container, f"no answer in {LOG_SECONDS:.0f} s")
         else:
-            self._log_problem = ""
-            self._logs = {query.container: tuple(lines[-LOG_LINES:])}
+            failure = log_failure(lines)
+            self._logs = {} if failure else {query.container: tuple(lines[-LOG_LINES:])}
+            self._log_problems = {query.container: failure} if failure else {}
         self._draw(self.podtui.now())
 
-    def _no_log(self, why: str) -> None:
-        self._log_problem = f"no log: {why}"
+    def _no_log(self, container: str, why: str) -> None:
+        self._logs = {}
+        self._log_problems = {container: why}
         self.set_timer(AGAIN_SECONDS, self._ask_again)
 
     def _ask_again(self) -> None:
