@@ -277,7 +277,7 @@ class PodtuiApp(InTurn):
         self._tidying.look()
         if self._check_agent is not None and self.model.link is not Link.CONNECTED:
             self.start_error = self._check_agent()
-        self._show(Changes())
+        self._show(Changes(self.model.recovered(self.now())))
 
     def _show(self, changes: Changes) -> None:
         now = self.now()
