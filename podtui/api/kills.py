@@ -1,8 +1,8 @@
 """Why the kubelet stopped containers, as an annotation of the pod's record.
 
 Events are aggregated and rate-limited, and a status does not say who ended a container. The
-annotation names the last instance of each container that the kubelet stopped, so that whoever reads
-the record can compare the id with the one in the status.
+annotation names the last instances of each container that the kubelet stopped: whoever reads the
+record compares their ids with those in the status.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from podtui.api.names import KILLS
 from podtui.api.v1 import ContainerStateTerminated, Pod, Struct
 
 MESSAGE_LIMIT: Final = 300
+KEPT: Final = 2
+"""Kills of one container: a status shows the instance that ended and the one that is being stopped.
+"""
 
 
 class KillReason(StrEnum):
@@ -56,13 +59,14 @@ class Kill(Struct, frozen=True, kw_only=True):
         return self.reason not in FAULTS
 
 
-def kills_of(annotations: Mapping[str, str]) -> dict[str, Kill]:
-    """The last kill of each container; empty where the annotation is missing or unreadable."""
+def kills_of(annotations: Mapping[str, str]) -> dict[str, tuple[Kill, ...]]:
+    """The last kills of each container, the newest first; empty where the annotation is missing or
+    unreadable."""
     text = annotations.get(KILLS)
     if not text:
         return {}
     try:
-        return msgspec.json.decode(text, type=dict[str, Kill])
+        return msgspec.json.decode(text, type=dict[str, tuple[Kill, ...]])
     except msgspec.MsgspecError:
         return {}
 
@@ -70,17 +74,19 @@ def kills_of(annotations: Mapping[str, str]) -> dict[str, Kill]:
 def with_kill(annotations: Mapping[str, str], container: str, kill: Kill) -> str:
     """The annotation's value after one more kill. A repeated stop of one instance counts once."""
     known = kills_of(annotations)
-    before = known.get(container)
-    if before is not None and before.id == kill.id:
+    before = known.get(container, ())
+    if any(one.id == kill.id for one in before):
         return annotations[KILLS]
-    count = before.count + 1 if before is not None and before.reason is kill.reason else 1
+    count = before[0].count + 1 if before and before[0].reason is kill.reason else 1
     kill = msgspec.structs.replace(kill, message=kill.message[:MESSAGE_LIMIT], count=count)
-    return msgspec.json.encode({**known, container: kill}, order="sorted").decode()
+    kept = {**known, container: (kill, *before)[:KEPT]}
+    return msgspec.json.encode(kept, order="sorted").decode()
 
 
 def kill_of(pod: Pod, container: str, ended: ContainerStateTerminated | None) -> Kill | None:
     """The kubelet's own kill that ended this very instance; None where it did not stop it."""
-    kill = kills_of(pod.metadata.annotations).get(container)
-    if kill is None or ended is None or not ended.containerID:
+    if ended is None or not ended.containerID:
         return None
-    return kill if ended.containerID.rpartition("://")[2] == kill.id else None
+    name = ended.containerID.rpartition("://")[2]
+    kills = kills_of(pod.metadata.annotations).get(container, ())
+    return next((kill for kill in kills if kill.id == name), None)

@@ -92,7 +92,8 @@ def _of_container(case: Case) -> Diagnosis | None:
     if rule is None or found is None:
         return None
     made = _filled(rule, found, {"container": case.name, "image": case.container.image})
-    evidence = (*_state(case), *_events(case.events, rule.events), *_lines(case, rule))
+    events = _events(case.events, rule.events)
+    evidence = (*_state(case), *events, *_kill(case), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
     made = replace(
         made,
@@ -167,11 +168,6 @@ def _state(case: Case) -> Iterator[Evidence]:
         said = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0
         yield Evidence("state", text + said, ending.finishedAt or "", warning=warning)
-    kill = case.kill
-    if ending is not None and kill is not None:
-        because = f"{STOPPED[kill.reason]}{f': {kill.message}' if kill.message else ''}"
-        text = f"the kubelet stopped {case.name} because {because}"
-        yield Evidence("kubelet", text, "", kill.count, not kill.on_purpose)
     if case.waiting.reason:
         text = f"{case.name} waits: {case.waiting.reason}"
         if case.waiting.message:
@@ -179,6 +175,15 @@ def _state(case: Case) -> Iterator[Evidence]:
         yield Evidence("state", text, warning=case.waiting.reason not in _ON_ITS_WAY)
     elif case.running and case.status is not None and not case.status.ready:
         yield Evidence("state", f"{case.name} runs and is not ready", warning=True)
+
+
+def _kill(case: Case) -> Iterator[Evidence]:
+    """The kubelet's own record, behind all events: it weighs most."""
+    kill = case.kill
+    if case.ending is not None and kill is not None:
+        because = f"{STOPPED[kill.reason]}{f': {kill.message}' if kill.message else ''}"
+        text = f"the kubelet stopped {case.name} because {because}"
+        yield Evidence("kubelet", text, "", kill.count, not kill.on_purpose)
 
 
 def _events(events: Iterable[Event], reasons: Sequence[str]) -> list[Evidence]:

@@ -124,7 +124,7 @@ def test_cause_and_fix_are_in_sight_on_every_screen(width: int, height: int) -> 
     assert "killed for its memory" in joined
     assert "+         memory: 32Mi" in joined
     assert "line 7" in joined
-    assert "f writes it into the file" in joined
+    assert "f shows the plan, then applies it" in joined
 
 
 def test_what_came_from_outside_draws_nothing_but_itself() -> None:

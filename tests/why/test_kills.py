@@ -75,6 +75,15 @@ async def test_a_liveness_kill_is_named_however_often_its_events_were_limited() 
 
 
 @virtual
+async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() -> None:
+    async with asked(one(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
+        await it.until("LivenessKilled")
+        for _ in range(300):
+            await it.world.sleep(0.5)
+            assert (await it.why()).cause == "LivenessKilled"
+
+
+@virtual
 async def test_the_record_outlives_the_agent() -> None:
     async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 5)
@@ -82,7 +91,7 @@ async def test_the_record_outlives_the_agent() -> None:
         await it.world.start_kubelet()
         await it.world.sleep(1.0)
         facts = await it.facts()
-        assert kills_of(facts.pod.metadata.annotations)["c"].reason is KillReason.LIVENESS_PROBE
+        assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
         said = diagnose(Facts(pod=facts.pod, now=facts.now))  # without any event
         assert said.cause == "LivenessKilled"
         assert NOT_FOUND in "".join(e.text for e in said.evidence)
@@ -102,7 +111,7 @@ async def test_the_only_container_under_never_was_stopped_for_its_probe() -> Non
     async with asked(text, deaf()) as it:
         await it.until("LivenessKilled")
         facts = await it.facts()
-        assert kills_of(facts.pod.metadata.annotations)["c"].reason is KillReason.LIVENESS_PROBE
+        assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
 
 
 @virtual

@@ -222,7 +222,7 @@ def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
         lines.append((Span("  podtui runs read-only: it cannot be applied here", "muted"),))
     else:
         more = f", n shows the next of {plural(count, 'fix').replace('fixs', 'fixes')}"
-        lines += wrap((Span("  f", "hint-key"), Span(" writes it into the file", "muted"),
+        lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
                        Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
     return lines
 
