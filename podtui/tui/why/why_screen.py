@@ -48,7 +48,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "apply", "Apply the fix", id="why.apply",
-                tooltip="Write the fix that is shown into the manifest"),
+                tooltip="Show the plan of the fix, then apply it"),
         Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
         Binding("N", "next(-1)", "Fix before", show=False, id="why.before"),
     ]  # fmt: skip
