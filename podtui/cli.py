@@ -11,6 +11,7 @@ import gc
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
@@ -393,11 +394,12 @@ def _status(namespace: argparse.Namespace) -> int:
     if not settings.socket_path.exists():
         raise _no_agent(settings)
     if namespace.output == "table":
-        from podtui.status_table import TABLE, render
+        from podtui.status_table import TABLE, health_words, render
 
-        for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods")):
+        for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods?includeObject=Object")):
             table = get_json(settings.socket_path, path, timeout=5.0, accept=TABLE)
-            print(lines(("\n" if index else "") + render(table)))
+            health = health_words(table, time.time()) if index else None
+            print(lines(("\n" if index else "") + render(table, health=health)))
         return OK
     items: list[Any] = []
     for path in ("/api/v1/nodes", "/api/v1/pods"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -207,7 +208,7 @@ def status(namespace: argparse.Namespace) -> int:
     import json
 
     from podtui.client.answers import understood
-    from podtui.status_table import TABLE, render
+    from podtui.status_table import TABLE, health_words, render
 
     _, target = find(namespace)
     scope = scope_of(namespace)
@@ -218,7 +219,8 @@ def status(namespace: argparse.Namespace) -> int:
         for path in places:
             try:
                 accept = TABLE if namespace.output == "table" else "application/json"
-                found = understood(path, ask(path, accept), dict[str, Any])
+                query = "?includeObject=Object" if namespace.output == "table" else ""
+                found = understood(path, ask(path + query, accept), dict[str, Any])
             except ApiError as error:
                 if error.code != 403 or path == places[-1]:
                     raise
@@ -226,7 +228,9 @@ def status(namespace: argparse.Namespace) -> int:
                 continue
             if namespace.output == "table":
                 namespaced = path == "/api/v1/pods"
-                print(lines(("\n" if said else "") + render(found, namespaced=namespaced)))
+                health = health_words(found, time.time()) if path == places[-1] else None
+                text = render(found, namespaced=namespaced, health=health)
+                print(lines(("\n" if said else "") + text))
                 said += 1
             else:
                 items += typed(found)

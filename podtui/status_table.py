@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from podtui.api.health import pod_health
+from podtui.api.reading import converted
+from podtui.api.v1 import Pod
+from podtui.client.answers import read_by
 from podtui.terminal_text import cells, one_line
 
+HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 """What to accept from the API to be given a table."""
 
 
-def render(table: dict[str, Any], *, namespaced: bool = False) -> str:
+def render(
+    table: dict[str, Any], *, namespaced: bool = False, health: Sequence[str] | None = None
+) -> str:
     """A ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them; ``namespaced``
-    puts the namespaces before."""
+    puts the namespaces before, ``health`` (by row) a column behind."""
     columns: list[dict[str, Any]] = table.get("columnDefinitions") or []
     rows: list[dict[str, Any]] = table.get("rows") or []
     shown = [i for i, column in enumerate(columns) if not column.get("priority")]
@@ -23,8 +30,25 @@ def render(table: dict[str, Any], *, namespaced: bool = False) -> str:
         places = [row.get("object", {}).get("metadata", {}).get("namespace", "") for row in rows]
         heads = ["NAMESPACE", *(one_line(str(place)) for place in places)]
         lines = [(head, *line) for head, line in zip(heads, lines, strict=True)]
+    if health is not None:
+        lines = [(*line, word) for line, word in zip(lines, (HEALTH, *health), strict=True)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join("   ".join(map(_padded, line, widths)).rstrip() for line in lines)
+
+
+def health_words(table: dict[str, Any], now: float) -> list[str]:
+    """The health of each pod of a table; unknown where a row does not include its object. Raises
+    `ApiError`."""
+    rows: list[dict[str, Any]] = table.get("rows") or []
+    items = [row.get("object", {}) for row in rows]
+    words: list[str] = []
+    for item in items:
+        if "status" not in item:
+            words.append("<unknown>")
+            continue
+        pod = read_by("pods", lambda item=item: converted(item, Pod))
+        words.append(str(pod_health(pod, now).health))
+    return words
 
 
 def _padded(cell: str, width: int) -> str:

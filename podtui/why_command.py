@@ -17,9 +17,10 @@ from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.answers import read_by, understood
 from podtui.client.simple import get_bytes, get_json
-from podtui.errors import ApiError, UsageError
+from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.folder import is_broken
+from podtui.why.look import log_failure
 from podtui.why.report import Report, render_json, render_text
 from podtui.why.waiting import diagnose_waiting
 
@@ -198,13 +199,18 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     """What is said of a pod, once more with its log where that may tell more."""
     said = diagnose(facts)
     if said.wants_log and said.container:
-        lines = _log(source, pod, said.container)
-        said = diagnose(replace(facts, logs={said.container: lines}))
+        lines, problem = _log(source, pod, said.container)
+        known = replace(
+            facts,
+            logs={said.container: lines},
+            log_problems={said.container: problem} if problem else {},
+        )
+        said = diagnose(known)
     return Report(_shown(pod.metadata.namespace, pod.metadata.name), said, facts.manifest)
 
 
-def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[str, ...]:
-    """The last lines of a container; none where there is no log."""
+def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:
+    """The last lines of a container, and why they could not be read; one of them is empty."""
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
     status = next((one for one in statuses if one.name == container), None)
     query = {"container": container, "tailLines": LOG_LINES}
@@ -213,6 +219,8 @@ def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[str, ...]
     meta = pod.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
     try:
-        return tuple(source.text(path).decode(errors="replace").splitlines())
-    except ApiError as error:
-        return (f"(no log: {error})",)
+        found = tuple(source.text(path).decode(errors="replace").splitlines())
+    except (ApiError, AgentUnavailable) as error:
+        return (), str(error)
+    problem = log_failure(found)
+    return ((), problem) if problem else (found, "")

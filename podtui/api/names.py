@@ -15,6 +15,8 @@ MANIFEST_PATH: Final = "podtui.dev/manifest"
 WOULD_FIT: Final = "podtui.dev/would-fit"
 # Ours, on a pod that waits for an image: ``CONTAINER: STATUS CURRENT/TOTAL`` in bytes.
 PULL_PROGRESS: Final = "podtui.dev/pull-progress"
+# Ours: why the kubelet last stopped each container (`podtui.api.kills`).
+KILLS: Final = "podtui.dev/kills"
 # Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
 # pressure, if pods of a folder were ever evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"

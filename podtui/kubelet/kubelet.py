@@ -162,7 +162,7 @@ class Kubelet:
             clock=clock,
             simulated=config.simulated,
         )
-        killer = Killer(runtime, self._events, self._hooks, clock)
+        killer = Killer(runtime, self._events, self._hooks, clock, self._statuses.record_kill)
         self._pulled = PulledImages(config.root_dir)
         self.images = ImageWork(
             runtime,

@@ -277,7 +277,7 @@ class PodtuiApp(InTurn):
         self._tidying.look()
         if self._check_agent is not None and self.model.link is not Link.CONNECTED:
             self.start_error = self._check_agent()
-        self._show(Changes())
+        self._show(Changes(self.model.recovered(self.now())))
 
     def _show(self, changes: Changes) -> None:
         now = self.now()
@@ -308,9 +308,9 @@ class PodtuiApp(InTurn):
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
 
     def action_undo(self) -> None:
-        from podtui.tui.actions.deleting import undo_delete
+        from podtui.tui.actions.deleting import undo_last
 
-        self.actions.start("Undo", lambda: undo_delete(self.actions))
+        self.actions.start("Undo", lambda: undo_last(self.actions))
 
     def action_menu(self) -> None:
         from podtui.tui.widgets.menu import Choice, Menu, choices

@@ -6,6 +6,7 @@ The only writer is the app's workers (`Model.fold`); the app takes the changes a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import Enum, auto
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from podtui.api.health import pod_health
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.manifests import manifest_of
 from podtui.api.v1 import Event, Node, Pod
@@ -83,6 +85,8 @@ class Model:
         self.lost_reason = ""
         self._synced: set[type] = set()
         self._dirty: dict[type, set[str]] = {Pod: set(), Event: set(), Manifest: set(), Node: set()}
+        self._recovering: dict[str, float] = {}
+        """Until when (epoch seconds) a restarted pod counts as unstable."""
         self._measured: dict[str, None] = {}
         self._usage_changed = False
         self._link_changed = True
@@ -237,6 +241,23 @@ class Model:
             if objects.get(key) != item:
                 objects[key] = item
                 dirty.add(key)
+                if isinstance(item, Pod):
+                    self._look_at_health(key, item)
+
+    def _look_at_health(self, key: str, pod: Pod) -> None:
+        # At the beginning of time no restarted container has run for long enough.
+        until = pod_health(pod, -math.inf).until
+        if until is None:
+            self._recovering.pop(key, None)
+        else:
+            self._recovering[key] = until
+
+    def recovered(self, now: float) -> frozenset[str]:
+        """Keys of the pods that became stable by time alone since the last call."""
+        found = [key for key, until in self._recovering.items() if until <= now]
+        for key in found:
+            del self._recovering[key]
+        return frozenset(key for key in found if key in self.pods)
 
     def _set_link(self, link: Link, reason: str) -> None:
         if (link, reason) != (self.link, self.lost_reason):

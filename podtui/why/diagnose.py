@@ -14,6 +14,7 @@ from typing import TypeVar
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event
+from podtui.why.endings import STOPPED
 from podtui.why.folder import FOLDER, errors_of, is_broken, manifest_evidence, manifest_words, mend
 from podtui.why.look import Case, cases, last_seen, ordered
 from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
@@ -91,9 +92,16 @@ def _of_container(case: Case) -> Diagnosis | None:
     if rule is None or found is None:
         return None
     made = _filled(rule, found, {"container": case.name, "image": case.container.image})
-    evidence = (*_state(case), *_events(case.events, rule.events), *_lines(case, rule))
+    events = _events(case.events, rule.events)
+    evidence = (*_state(case), *events, *_kill(case), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
-    made = replace(made, evidence=evidence, container=case.name, wants_log=rule.logs)
+    made = replace(
+        made,
+        evidence=evidence,
+        container=case.name,
+        wants_log=rule.logs,
+        log_problem=case.facts.log_problems.get(case.name, "") if rule.logs else "",
+    )
     return _placed(made, rule, case.facts, case, found, field)
 
 
@@ -167,6 +175,15 @@ def _state(case: Case) -> Iterator[Evidence]:
         yield Evidence("state", text, warning=case.waiting.reason not in _ON_ITS_WAY)
     elif case.running and case.status is not None and not case.status.ready:
         yield Evidence("state", f"{case.name} runs and is not ready", warning=True)
+
+
+def _kill(case: Case) -> Iterator[Evidence]:
+    """The kubelet's own record, behind all events: it weighs most."""
+    kill = case.kill
+    if case.ending is not None and kill is not None:
+        because = f"{STOPPED[kill.reason]}{f': {kill.message}' if kill.message else ''}"
+        text = f"the kubelet stopped {case.name} because {because}"
+        yield Evidence("kubelet", text, "", kill.count, not kill.on_purpose)
 
 
 def _events(events: Iterable[Event], reasons: Sequence[str]) -> list[Evidence]:

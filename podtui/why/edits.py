@@ -40,6 +40,10 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 def diff_lines(text: str, edits: Iterable[Edit], context: int = CONTEXT) -> tuple[str, ...]:
     """What the edits change, with so many lines around it: lines that begin with a blank, ``-`` or
     ``+``, and ``@@`` between places that are apart. Raises `EditError`."""
-    before, after = BREAK.split(text), BREAK.split(apply_edits(text, edits))
-    lines = difflib.unified_diff(before, after, lineterm="", n=context)
-    return tuple(lines)[2:]
+    return diff_texts(text, apply_edits(text, edits), context)
+
+
+def diff_texts(before: str, after: str, context: int = CONTEXT) -> tuple[str, ...]:
+    """The same for two texts."""
+    old, new = BREAK.split(before), BREAK.split(after)
+    return tuple(difflib.unified_diff(old, new, lineterm="", n=context))[2:]

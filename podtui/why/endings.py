@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
+from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.why.amounts import quantity
 from podtui.why.look import Case
 from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Rule
+from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("BackOff", "Killing")
-_RESTARTS = "It is started anew each time, at most 5 minutes apart."
+_RESTARTS = "It is restarted with back-off, up to 5 minutes."
 _IN_USE = ("address already in use", "eaddrinuse", "bind: address")
 _READ_ONLY = ("read-only file system", "erofs")
 _FORBIDDEN = ("permission denied", "eacces", "operation not permitted")
@@ -28,7 +30,7 @@ def _words(case: Case) -> dict[str, str]:
     again = _RESTARTS if case.policy != "Never" else ""
     return {
         "code": str(code),
-        "said": f"The last that it said: {line}" if line else "",
+        "said": f"Last log line: {line}" if line else "",
         "program": name,
         "again": again,
         "signal": str(code - 128) if code > 128 else "",
@@ -111,7 +113,7 @@ def _by_design(case: Case) -> Found | None:
     ending = case.ending
     if ending is None or ending.exitCode != 0 or case.through:
         return None
-    if case.said_of_ending("Killing") is not None:
+    if case.kill is not None or case.said_of_ending("Killing") is not None:
         return None
     return Found(_words(case), case.policy_path)
 
@@ -137,10 +139,16 @@ def _after_grace(case: Case) -> Found | None:
     ending = case.ending
     if ending is None or ending.exitCode != 137 or ending.reason == "OOMKilled":
         return None
-    if case.said_of_ending("Killing") is None:
+    if case.kill is None and case.said_of_ending("Killing") is None:
         return None
     grace = case.pod.spec.terminationGracePeriodSeconds
     return Found({**_words(case), "grace": str(grace or 0)}, _command(case))
+
+
+def _stopped(case: Case) -> Found | None:
+    if case.ending is None or case.kill is None or _after_grace(case) is not None:
+        return None
+    return Found({**_words(case), "why": STOPPED[case.kill.reason]})
 
 
 def _lost(case: Case) -> Found | None:
@@ -168,6 +176,20 @@ def _backing_off(case: Case) -> Found | None:
     return Found() if case.waiting.reason == "CrashLoopBackOff" else None
 
 
+STOPPED: Final = {
+    KillReason.UNKNOWN: "its state was not known",
+    KillReason.STARTUP_PROBE: "its startup probe had failed",
+    KillReason.LIVENESS_PROBE: "its liveness probe had failed",
+    KillReason.POST_START: "its postStart hook had failed",
+    KillReason.DEFINITION_CHANGED: "its definition changed",
+    KillReason.RESIZE: "its resources changed, which needs a restart",
+    KillReason.REQUESTED: "a restart was requested",
+    KillReason.RESTART_ALL: "a restart rule restarts all containers",
+    KillReason.SANDBOX_CHANGED: "the pod's sandbox had to be replaced",
+    KillReason.POD: "all of the pod was stopped",
+}
+
+
 ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="OutOfMemory",
@@ -186,6 +208,14 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} vanished: the engine does not know it any more.",
         sentences=("Somebody removed it, or the engine lost it; nobody knows how it ended.",),
         events=_EVENTS,
+    ),
+    Rule(
+        id="Stopped",
+        match=_stopped,
+        title="{container} was stopped by the kubelet: {why}.",
+        sentences=("It exited with code {code}.",),
+        events=_EVENTS,
+        health=Health.WAITING,
     ),
     Rule(
         id="AllRestarted",
@@ -271,12 +301,13 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Killed",
         match=_code(137),
-        title="{container} was killed from outside: exit code 137 (SIGKILL).",
+        title="{container} was killed: exit code 137 (SIGKILL).",
         sentences=(
-            "Not by a probe, nor for its memory limit as far as the engine knows.",
+            "Neither the kubelet's records nor the engine say who did it.",
             "{again}",
         ),
-        advice="See who did: somebody at this machine, or the kernel short of memory (dmesg).",
+        advice="Look for a process or person that kills it, and in dmesg for a machine that is"
+        " short of memory.",
         events=_EVENTS,
         logs=True,
     ),

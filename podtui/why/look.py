@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from podtui.api.health import on_trial_until
+from podtui.api.kills import Kill, KillReason, kill_of, kills_of
+from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR
 from podtui.api.places import Path
 from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time
@@ -17,9 +21,18 @@ from podtui.api.v1 import (
     Event,
     Pod,
 )
-from podtui.why.types import UNSTABLE_SECONDS, Facts
+from podtui.why.types import Facts
 
 _NO_REASON = ContainerStateWaiting()
+_BY_SIGNAL = (137, 143)
+_HABIT = 3
+"""So many kills for one reason make it a habit, whatever the exit code."""
+
+
+_LOG_FAILURE = re.compile(
+    r"(unable to retrieve container logs for \S+://"
+    r"|failed to try resolving symlinks in path |failed to get container status )"
+)
 
 
 def moment(text: str | None) -> float | None:
@@ -43,6 +56,11 @@ def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
 def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
     """By when they were seen last, which a repeated event goes by."""
     return tuple(sorted(events, key=lambda event: moment(last_seen(event)) or 0.0))
+
+
+def log_failure(lines: Sequence[str]) -> str:
+    """Why a log could not be read, where a kubelet answered with that in place of the log."""
+    return lines[0] if len(lines) == 1 and _LOG_FAILURE.match(lines[0]) else ""
 
 
 @dataclass(frozen=True)
@@ -85,20 +103,48 @@ class Case:
     def ended(self) -> ContainerStateTerminated | None:
         return self.status.state.terminated if self.status is not None else None
 
-    @cached_property
-    def ending(self) -> ContainerStateTerminated | None:
-        """How it ended the last time, while that still says something: it is not running, or it
-        runs again only since that."""
+    @property
+    def last_end(self) -> ContainerStateTerminated | None:
+        """Its newest end, however long ago."""
         if self.status is None:
             return None
-        if self.ended is not None:
-            return self.ended
-        last, runs = self.status.lastState.terminated, self.status.state.running
-        if last is None or runs is None:
-            return last
-        finished = moment(last.finishedAt or runs.startedAt)
-        recent = finished is not None and self.facts.now - finished <= UNSTABLE_SECONDS
-        return last if recent else None
+        return self.ended or self.status.lastState.terminated
+
+    @cached_property
+    def kill(self) -> Kill | None:
+        """The kubelet's record of stopping the instance that ended last."""
+        return kill_of(self.pod, self.name, self.last_end)
+
+    @cached_property
+    def ending(self) -> ContainerStateTerminated | None:
+        """How it ended the last time, while that still matters: it is not running, or it was
+        restarted and has not run for long enough since."""
+        if self.status is None or not self.running:
+            return self.last_end
+        until = on_trial_until(self.pod, self.container, self.status, init=self.init)
+        return self.last_end if until is not None and self.facts.now < until else None
+
+    def killed_for(self, reason: KillReason, *words: str) -> bool:
+        """Whether the kubelet stopped the instance that ended last for this reason; ``words`` are
+        those of its ``Killing`` event.
+
+        The kubelet's own record decides. Without one, events do: first one that was seen while the
+        instance was there, then the counts, because a repeated event is aggregated and soon
+        rate-limited, so that its time is older than the end.
+        """
+        ending = self.ending
+        if ending is None:
+            return False
+        if self.name in kills_of(self.pod.metadata.annotations):
+            return self.kill is not None and self.kill.reason is reason
+        if self.said_of_ending("Killing", *words) is not None:
+            return True
+        kills = sum(event.count or 1 for event in self.said("Killing", *words))
+        if not kills or ending.reason == "OOMKilled":
+            return False
+        if ending.exitCode in _BY_SIGNAL:
+            return True
+        return kills >= _HABIT or 2 * kills >= self.restarts
 
     @property
     def through(self) -> bool:
@@ -131,7 +177,7 @@ class Case:
         """Those about this container, oldest first."""
         suffix = f"{{{self.name}}}"
         return ordered(
-            [e for e in self.facts.events if e.involvedObject.fieldPath.endswith(suffix)]
+            [e for e in own_events(self.facts) if e.involvedObject.fieldPath.endswith(suffix)]
         )
 
     def said(self, reason: str, *words: str) -> Iterator[Event]:
@@ -157,7 +203,11 @@ class Case:
     def stopped(self) -> bool:
         """Whether it runs again after it was stopped for a reason of the pod's, not its own: a new
         image, another sandbox."""
-        if not self.running or self.ending is None:
+        if not self.running or self.last_end is None:
+            return False
+        if self.kill is not None:
+            return self.kill.on_purpose
+        if self.ending is None:
             return False
         anew = newest(pod_events(self.facts, "SandboxChanged"))
         ended = moment(self.ending.finishedAt)
@@ -196,6 +246,14 @@ def cases(facts: Facts) -> Iterator[Case]:
             yield Case(
                 facts, container, known.get(container.name), path, init=kind == "initContainers"
             )
+
+
+def own_events(facts: Facts) -> list[Event]:
+    """Events about this very pod, not about an earlier one of its name. A static pod and its mirror
+    pod differ in UID."""
+    meta = facts.pod.metadata
+    uids = {"", meta.uid, *(meta.annotations.get(key, "") for key in (CONFIG_HASH, CONFIG_MIRROR))}
+    return [event for event in facts.events if event.involvedObject.uid in uids]
 
 
 def pod_events(facts: Facts, *reasons: str) -> tuple[Event, ...]:

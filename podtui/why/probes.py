@@ -6,15 +6,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.api.v1 import Event, Probe
-from podtui.why.look import Case, newest
+from podtui.why.edits import EditError, apply_edits
+from podtui.why.look import Case, moment, newest
 from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Edit, Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
 _TIMEOUT = ("timed out", "timeout", "deadline exceeded")
+_COMBINED = "(combined from similar events): "
+_PLAIN_SERVER = "server gave http response to https client"
+_TLS_SERVER = ("http request to an https server", "malformed http response")
+_NO_PROGRAM = ("executable file not found", "no such file or directory: unknown")
 _UNREACHABLE = ("no route to host", "network is unreachable", "no such host")
 _WORDS = {
     "refused": "nothing listens on port {port}",
@@ -25,6 +31,20 @@ _WORDS = {
     "unreachable": "its address cannot be reached",
     "serving": "the service says that it is not serving",
     "exec": "its command fails: {output}",
+    "command": "its command cannot be run: {output}",
+    "https": "the server answers plain HTTP, not HTTPS",
+    "http": "the server wants HTTPS, not plain HTTP",
+    "failed": "{output}",
+    "unknown": "no event says how",
+}
+_ADVICE = {
+    "missing": "Probe a path that the program serves; its log or documentation names them.",
+    "denied": "Probe a path that needs no login, or send credentials in httpHeaders.",
+    "refused": "Probe the port that the program listens on; its log often names it.",
+    "status": "The program reports a failure of its own: read its log.",
+    "timeout": "Find out why the program answers slowly, or give it more time.",
+    "command": "Name a program of the image, with its whole path.",
+    "exec": "Run the command in the container to see why it fails.",
 }
 _FIELDS: dict[str, tuple[str, ...]] = {
     "refused": ("port",),
@@ -35,7 +55,14 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "unreachable": ("host",),
     "serving": ("port",),
     "exec": ("command",),
+    "command": ("command",),
+    "https": ("scheme",),
+    "http": ("scheme",),
+    "failed": (),
+    "unknown": (),
 }
+_NEVER_SLOW = frozenset({"missing", "denied", "command", "https", "http", "unreachable", "unknown"})
+"""Failures that no longer delay and no more tries cure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +89,8 @@ class Failure:
             "threshold": str(self.probe.failureThreshold or 3),
             "period": str(self.probe.periodSeconds or 10),
         }
-        return {**words, "what": _WORDS[self.sort].format(**words)}
+        advice = _ADVICE.get(self.sort, "Fix what the probe checks, or what the program answers.")
+        return {**words, "what": _WORDS[self.sort].format(**words), "advice": advice}
 
 
 def port_of(probe: Probe) -> int | str:
@@ -72,6 +100,13 @@ def port_of(probe: Probe) -> int | str:
 
 def _sort(probe: Probe, text: str) -> str:
     status = _STATUS.search(text)
+    lower = text.lower()
+    if not text:
+        return "unknown"
+    if _PLAIN_SERVER in lower:
+        return "https"
+    if probe.httpGet is not None and any(hint in lower for hint in _TLS_SERVER):
+        return "http"
     if status is not None:
         code = int(status[1])
         return "missing" if code == 404 else "denied" if code in (401, 403) else "status"
@@ -82,8 +117,8 @@ def _sort(probe: Probe, text: str) -> str:
     if any(hint in text for hint in _TIMEOUT):
         return "timeout"
     if probe.exec is not None:
-        return "exec"
-    return "serving" if probe.grpc is not None else "refused"
+        return "command" if any(hint in lower for hint in _NO_PROGRAM) else "exec"
+    return "serving" if probe.grpc is not None and "unhealthy" in lower else "failed"
 
 
 def _handler(probe: Probe) -> str:
@@ -93,12 +128,16 @@ def _handler(probe: Probe) -> str:
     return "exec"
 
 
-def _failure(case: Case, kind: str, event: Event | None) -> Failure | None:
+def _output(event: Event) -> str:
+    """What the probe said, from the text of an ``Unhealthy`` event."""
+    return event.message.removeprefix(_COMBINED).partition(": ")[2]
+
+
+def _failure(case: Case, kind: str, text: str) -> Failure | None:
     field = f"{kind}Probe"
     probe: Probe | None = getattr(case.container, field)
-    if probe is None or event is None:
+    if probe is None:
         return None
-    _, _, text = event.message.partition(": ")
     sort, handler = _sort(probe, text), _handler(probe)
     path = (*case.path, field, handler, *_FIELDS[sort])
     if sort == "timeout":
@@ -108,16 +147,23 @@ def _failure(case: Case, kind: str, event: Event | None) -> Failure | None:
 
 def _killed(kind: str) -> Callable[[Case], Failure | None]:
     """The failure that had the container stopped, where one had."""
-    title = kind.capitalize()
+    title = f"{kind.capitalize()} probe "
+    reason = KillReason.LIVENESS_PROBE if kind == "liveness" else KillReason.STARTUP_PROBE
 
     def find(case: Case) -> Failure | None:
         if case.ending is None:
             return None
-        unhealthy = case.said_of_ending("Unhealthy", f"{title} probe ")
-        told = case.said_of_ending("Killing", f"failed {kind} probe")
-        # The last container of a pod that is not restarted is stopped without a word of the probe.
-        last = case.policy == "Never" and case.said_of_ending("Killing", "Stopping container")
-        return _failure(case, kind, unhealthy) if unhealthy and (told or last) else None
+        if not case.killed_for(reason, f"failed {kind} probe"):
+            # The last container of a pod that is not restarted is stopped without a word of the
+            # probe.
+            last = case.kill is None and case.policy == "Never"
+            stopped = last and case.said_of_ending("Killing", "Stopping container")
+            if not stopped or case.said_of_ending("Unhealthy", title) is None:
+                return None
+        if case.kill is not None and case.kill.message:
+            return _failure(case, kind, case.kill.message)
+        event = newest(case.said("Unhealthy", title))
+        return _failure(case, kind, _output(event) if event is not None else "")
 
     return find
 
@@ -135,9 +181,9 @@ def _failing(kind: str) -> Callable[[Case], Failure | None]:
         since = case.status.state.running
         began = since.startedAt if since is not None else None
         event = newest(case.said("Unhealthy", f"{title} probe "))
-        if event is not None and began and (event.lastTimestamp or began) < began:
+        if event is None or (began and (event.lastTimestamp or began) < began):
             return None
-        return _failure(case, kind, event)
+        return _failure(case, kind, _output(event))
 
     return find
 
@@ -164,15 +210,85 @@ def _fixes(
             return
         if failure.sort in ("refused", "serving"):
             yield from _declared_port(case, failure, source)
+        if failure.sort in ("missing", "denied"):
+            yield from _readiness_path(case, failure, source)
+            yield _port_alone(case, failure, source)
+        if failure.sort in ("https", "http"):
+            yield _scheme(case, failure, source)
         if failure.sort == "timeout":
             yield _raise(case, failure, source, "timeoutSeconds", 1, 5, "s")
-        if failure.kind == "liveness":
+        if failure.sort in _NEVER_SLOW:
+            return
+        if failure.kind == "liveness" and _never_came_up(case, failure):
             yield _raise(case, failure, source, "initialDelaySeconds", 0, 30, "s")
+        if failure.kind == "liveness" and failure.sort == "timeout":
             yield _raise(case, failure, source, "failureThreshold", 3, 6, " failures")
         if failure.kind == "startup":
             yield _raise(case, failure, source, "failureThreshold", 3, 30, " failures")
 
     return fixes
+
+
+def _never_came_up(case: Case, failure: Failure) -> bool:
+    """Whether the run that the probe ended was so short that the probe cannot have passed: only
+    then may the program be slow to start."""
+    ending, probe = case.ending, failure.probe
+    began = moment(ending.startedAt) if ending is not None else None
+    ended = moment(ending.finishedAt) if ending is not None else None
+    if began is None or ended is None:
+        return True
+    grace = probe.terminationGracePeriodSeconds or case.pod.spec.terminationGracePeriodSeconds or 0
+    period, tries = probe.periodSeconds or 10, probe.failureThreshold or 3
+    longest = (probe.initialDelaySeconds or 0) + period * (tries + 1) + grace
+    return ended - began <= longest + (probe.timeoutSeconds or 1) * tries
+
+
+def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
+    """The path of the readiness probe, where that one passes on the same port."""
+    mine, ready = failure.probe.httpGet, case.container.readinessProbe
+    other = ready.httpGet if ready is not None else None
+    if failure.kind == "readiness" or mine is None or other is None:
+        return
+    same = (mine.port, mine.host, mine.scheme) == (other.port, other.host, other.scheme)
+    if not same or (mine.path or "/") == (other.path or "/"):
+        return
+    if any(case.said("Unhealthy", "Readiness probe ")):
+        return
+    path = (*case.path, f"{failure.kind}Probe", "httpGet", "path")
+    wanted = other.path or "/"
+    yield Fix(f"Probe {wanted}, the path of the readiness probe", source.set(path, wanted))
+
+
+def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
+    http = failure.probe.httpGet
+    if http is None:
+        return None
+    handler = (*case.path, f"{failure.kind}Probe", "httpGet")
+    extra = [
+        field for field in ("path", "scheme", "httpHeaders") if (*handler, field) in source.places
+    ]
+    edits = [source.replace_key(handler, "tcpSocket")]
+    edits += [source.remove((*handler, field)) for field in extra]
+    found = tuple([edit for edit in edits if edit is not None])
+    if len(found) != len(edits) or not _fits(source, found):
+        return None
+    note = "The server answers there, so this passes; it does not see whether the program works."
+    return Fix(f"Check only that port {http.port} accepts connections", found, note)
+
+
+def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
+    """Whether the edits do not overlap."""
+    try:
+        apply_edits(source.text, edits)
+    except EditError:
+        return False
+    return True
+
+
+def _scheme(case: Case, failure: Failure, source: Source) -> Fix:
+    scheme = "HTTP" if failure.sort == "https" else "HTTPS"
+    path = (*case.path, f"{failure.kind}Probe", "httpGet", "scheme")
+    return Fix(f"Probe by {scheme}", source.set(path, scheme))
 
 
 def _declared_port(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
@@ -192,7 +308,7 @@ def _raise(
     now = getattr(failure.probe, field)
     wanted = max(least, 2 * (default if now is None else now))
     path = (*case.path, f"{failure.kind}Probe", field)
-    note = "For a program that is slow, not for one that is stuck."
+    note = "Helps only a program that is slow, not one that is stuck."
     return Fix(f"Raise {field} to {wanted}{unit}", source.set(path, wanted), note)
 
 
@@ -213,7 +329,7 @@ KILLS: tuple[Rule[Case], ...] = (
                 " whatever its program does."
             ),
         ),
-        advice="Mend what the probe asks for, or ask less often and more patiently.",
+        advice="{advice}",
         events=_EVENTS,
         logs=True,
         fixes=_fixes(_LIVE),
@@ -224,7 +340,7 @@ KILLS: tuple[Rule[Case], ...] = (
         match=_match(_STARTED),
         title="{container} is stopped before it is up: its startup probe never passes, {what}.",
         sentences=("It has {threshold} tries, one every {period} s, to be up.",),
-        advice="Give it more tries, or mend what the probe asks for.",
+        advice="{advice}",
         events=_EVENTS,
         logs=True,
         fixes=_fixes(_STARTED),
@@ -262,9 +378,10 @@ HELD: tuple[Rule[Case], ...] = (
         id="ReadinessPath",
         match=_match(_READY, "missing"),
         title="{container} runs but is not ready: it has nothing at {path} (404).",
-        advice="Probe a path that the program answers.",
+        advice="{advice}",
         events=_EVENTS,
         logs=True,
+        fixes=_fixes(_READY),
         docs=_DOCS + "#define-readiness-probes",
     ),
     Rule(

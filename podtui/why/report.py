@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Final
 
+from podtui.api.health import WELL, Health
 from podtui.api.local import Manifest
 from podtui.why.edits import EditError, diff_lines
-from podtui.why.types import Diagnosis, Fix, Health
+from podtui.why.types import Diagnosis, Fix
 
 WIDTH: Final = 100
 _GLYPHS: Final = {
     Health.HEALTHY: "●",
     Health.DONE: "✔",
     Health.WAITING: "◔",
+    Health.TERMINATING: "◌",
     Health.BROKEN: "✖",
 }
-WELL: Final = frozenset({Health.HEALTHY, Health.DONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def _block(report: Report) -> list[str]:
         times = f" (x{one.count})" if one.count > 1 else ""
         when = f"{one.time} " if one.time else ""
         lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{clean(one.text)}{times}")
+    if said.log_problem:
+        lines.append(_para(f"The log of {said.container} could not be read: {said.log_problem}"))
     if said.field:
         lines.append(f"  {_place(report)}: {clean(said.field)}")
     if report.manifest is not None and said.fixes:
@@ -100,6 +103,7 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
                 {"source": e.source, "time": e.time, "count": e.count, "text": e.text}
                 for e in report.said.evidence
             ],
+            "logError": report.said.log_problem,
             "path": report.manifest.spec.path if report.manifest is not None else "",
             "field": report.said.field,
             "line": report.said.place[0] if report.said.place is not None else None,

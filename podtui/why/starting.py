@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports, port_holder
@@ -162,11 +163,12 @@ def _hook(case: Case) -> Found | None:
     if not waits and (
         lifecycle is None
         or lifecycle.postStart is None
-        or case.said_of_ending("FailedPostStartHook") is None
+        or not case.killed_for(KillReason.POST_START, "FailedPostStartHook")
     ):
         return None
     event = newest(case.said("FailedPostStartHook"))
-    text = case.waiting.message if waits else event.message if event else ""
+    text = case.kill.message if case.kill is not None else event.message if event else ""
+    text = case.waiting.message if waits else text
     return Found({"text": text or "it did not say why"})
 
 

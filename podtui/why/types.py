@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from podtui.api.health import Health
 from podtui.api.local import Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
@@ -14,25 +14,12 @@ from podtui.api.v1 import Event, Node, Pod
 if TYPE_CHECKING:
     from podtui.why.source import Source
 
-UNSTABLE_SECONDS: Final = 600
-"""For so long after its end a restarted container counts as one that may end again; the kubelet's
-own back-off forgets it after the same time (reference §6.6)."""
-
-
-class Health(StrEnum):
-    HEALTHY = "healthy"
-    DONE = "done"
-    """It has ended, and was meant to."""
-    WAITING = "waiting"
-    """On its way: nothing has to be changed, at least not yet."""
-    BROKEN = "broken"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that is known when one asks why. ``now`` is Unix seconds; ``events`` are those about the
-    pod; ``others`` the other pods of the node; ``logs`` the last lines by container, oldest first;
-    ``problem`` why nothing can be learnt at present (no agent)."""
+    """The input of a diagnosis. ``now`` is Unix seconds; ``events`` are those about the pod's name;
+    ``others`` the other pods of the node; ``logs`` the last lines by container, oldest first;
+    ``log_problems`` by container why its log could not be read."""
 
     pod: Pod
     now: float
@@ -41,12 +28,13 @@ class Facts:
     node: Node | None = None
     others: tuple[Pod, ...] = ()
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    log_problems: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that was seen. ``source`` is ``event``, ``state``, ``pod``, ``node``, ``manifest``
-    or ``log``; ``time`` RFC 3339 where it has one; ``warning``: it tells of something wrong."""
+    """One observation. ``source`` is ``event``, ``state``, ``kubelet``, ``pod``, ``node``,
+    ``manifest`` or ``log``; ``time`` RFC 3339 where it has one; ``warning``: it is a fault."""
 
     source: str
     text: str
@@ -94,6 +82,8 @@ class Diagnosis:
     docs: str = ""
     wants_log: bool = False
     """Whether the last lines of the container's log would tell more."""
+    log_problem: str = ""
+    """Why that log could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from podtui.api.health import pod_health
 from podtui.api.places import Path
+from podtui.api.times import short_duration
 from podtui.api.v1 import NodeCondition, Pod
 from podtui.why.look import (
     cases,
-    condition,
     is_leaving,
     is_over,
     newest,
@@ -133,14 +134,26 @@ def _failed(facts: Facts) -> Found | None:
 
 
 def _done(facts: Facts) -> Found | None:
-    return Found() if facts.pod.status.phase == "Succeeded" else None
+    return Found() if pod_health(facts.pod, facts.now).health is Health.DONE else None
+
+
+def _recovering(facts: Facts) -> Found | None:
+    """A restart that no container is to blame for, or of which nothing else is known."""
+    found = pod_health(facts.pod, facts.now)
+    if found.until is None:
+        return None
+    left = short_duration(found.until - facts.now)
+    return Found({"name": found.container, "left": left})
 
 
 def _well(facts: Facts) -> Found | None:
-    if facts.pod.status.phase != "Running" or condition(facts, "Ready") != "True":
+    if pod_health(facts.pod, facts.now).health is not Health.HEALTHY:
         return None
-    ready = len(facts.pod.spec.containers)
-    all_of = "its container is ready" if ready == 1 else f"all {ready} containers are ready"
+    count = len(facts.pod.spec.containers)
+    ready = sum(status.ready for status in facts.pod.status.containerStatuses)
+    all_of = "its container is ready" if count == 1 else f"all {count} containers are ready"
+    if ready < count:
+        all_of = f"{ready} of {count} containers are ready, the others completed"
     return Found({"all": all_of, "simulated": _simulated(facts)})
 
 
@@ -216,7 +229,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         ),
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedPreStopHook", "FailedKillPod", "ExceededGracePeriod"),
-        health=Health.WAITING,
+        health=Health.TERMINATING,
         fixes=_shorter,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
@@ -250,6 +263,13 @@ REST: tuple[Rule[Facts], ...] = (
         match=_done,
         title="It is done: every container ended with 0.",
         health=Health.DONE,
+    ),
+    Rule(
+        id="Recovering",
+        match=_recovering,
+        title="{name} runs again after a restart; it counts as healthy in {left}.",
+        events=("SandboxChanged", "Killing", "Started"),
+        health=Health.WAITING,
     ),
     Rule(
         id="Healthy",

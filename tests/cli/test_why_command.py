@@ -26,7 +26,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.cli import main
-from podtui.errors import ApiError, UsageError
+from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.manifest.diagnose import read_manifest
 from podtui.why_command import why
 
@@ -60,7 +60,7 @@ def pod(name: str, *, fails: bool) -> Pod:
 class Api:
     """What the agent answers; ``asked`` are the paths of logs."""
 
-    def __init__(self, *pods: Pod, log: bytes = b"one\nit broke\n") -> None:
+    def __init__(self, *pods: Pod, log: bytes | Exception = b"one\nit broke\n") -> None:
         self.items: dict[str, list[Any]] = {
             "/api/v1/pods": list(pods),
             "/api/v1/nodes": [Node(metadata=ObjectMeta(name="n1"))],
@@ -73,12 +73,14 @@ class Api:
 
     def bytes(self, socket: Path, path: str) -> bytes:
         self.asked.append(path)
-        if not self._log:
-            raise ApiError(400, "BadRequest", "there is none")
+        if isinstance(self._log, Exception):
+            raise self._log
         return self._log
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes = b"one\nit broke\n") -> Api:
+def serve(
+    monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes | Exception = b"one\nit broke\n"
+) -> Api:
     api = Api(*pods, log=log)
     monkeypatch.setattr(why_command, "get_json", api.json)
     monkeypatch.setattr(why_command, "get_bytes", api.bytes)
@@ -90,7 +92,7 @@ def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.Mo
     text, well = why(SOCKET, None, "text")
     assert not well
     assert text.startswith("✖ bad-n1  broken\n")
-    assert "The last that it said: it broke" in text
+    assert "Last log line: it broke" in text
     assert "good" not in text
     assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
 
@@ -160,9 +162,38 @@ def test_a_pod_that_cannot_begin_is_found_by_its_name(
     assert [found["name"] for found in json.loads(text)] == ["new-n1"]
 
 
-def test_a_log_that_there_is_not_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    serve(monkeypatch, pod("bad", fails=True), log=b"")
-    assert "no log: there is none" in why(SOCKET, None, "text")[0]
+NO_HOST = 'Get "https://n1:10250/containerLogs/x": dial tcp: lookup n1: no such host'
+
+
+@pytest.mark.parametrize(
+    "error", [ApiError(500, "InternalError", NO_HOST), AgentUnavailable(NO_HOST)]
+)
+def test_a_failed_log_request_is_reported_and_is_no_output_of_the_container(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=error)
+    text, _ = why(SOCKET, None, "text")
+    assert f"The log of c could not be read: {NO_HOST[:20]}" in text
+    assert "Last log line" not in text
+    assert "something that it needs does not answer" not in text
+    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (found["cause"], found["logError"]) == ("Fails", NO_HOST)
+    assert not [one for one in found["evidence"] if one["source"] == "log"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"unable to retrieve container logs for containerd://1a2b",
+        b'failed to try resolving symlinks in path "/var/log/pods/a/b/0.log": no such file\n',
+    ],
+)
+def test_what_a_kubelet_answers_in_place_of_a_log_is_no_output_of_the_container(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=body)
+    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (found["cause"], found["logError"]) == ("Fails", body.decode().strip())
 
 
 def test_without_an_agent_it_ends_with_3(

@@ -317,7 +317,7 @@ def test_status_as_table(sites: tuple[Site, Site]) -> None:
     nodes, pods = (part.splitlines() for part in done.stdout.split("\n\n"))
     assert nodes[0].split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
     assert nodes[1].split()[:2] == ["n1", "Ready"]
-    assert pods[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert pods[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "HEALTH"]
     assert [row.split()[:4] for row in pods[1:]] == [
         ["counter-n1", "1/1", "Running", "0"],
         ["keeper-n1", "1/1", "Running", "0"],

@@ -117,6 +117,8 @@ class Keys:
 
     def mend(self) -> None:
         self.terminal.keys("f")
+        self.terminal.see("Apply and replace worker-n1")
+        self.terminal.keys("y")
 
     def back(self) -> None:
         self.terminal.keys("q")
@@ -163,6 +165,7 @@ class Mouse:
 
     def mend(self) -> None:
         self.terminal.click("f Apply the fix")
+        self.terminal.click("(Apply and replace worker-n1)")
 
     def back(self) -> None:
         self.terminal.click("esc Back")
@@ -247,7 +250,7 @@ def test_find_explain_mend_save_delete_undo(
 
     hand.mend()
     wait_until(lambda: path.read_text() == manifest("worker", MENDED), "the fix is written")
-    says(terminal, "✔ applied: Let a shell read the line: sh -c ● it helped")
+    says(terminal, "● applied and verified: ", "(Let a shell read the line: sh -c)")
     hand.back()
     terminal.see(READY)
     checked(terminal)

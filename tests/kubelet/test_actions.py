@@ -217,7 +217,7 @@ def test_case_62_the_only_container_under_never_goes_the_pod_s_way():
     pod = make_pod(restartPolicy="Never")
     actions = act(pod, seen(up()), probes(liveness={"c-0": "Failure"}))
     assert actions.kill_pod
-    assert actions.kill == ()
+    assert [one.reason for one in actions.kill] == ["LivenessProbe"]
 
 
 def test_a_result_of_an_earlier_instance_does_not_count():

@@ -204,7 +204,7 @@ FULL_SCREENS: Final = {
     "node-rejected": node_tab("rejected", "too-big"),
     "node-what-if": node_tab("what-if", "dnsmasq", 80, 24, wish="cpu=4 hostPort=8080,53/UDP"),
     "why": key(WhyScreen, "What to do", "X"),
-    "why-file": Scene(shows=WhyScreen, says="f writes it", size=SMALL,
+    "why-file": Scene(shows=WhyScreen, says="f shows the plan", size=SMALL,
                       opens=over(lambda: WhyScreen(None, "hello.yaml"))),
     "why-fix": key(WhyScreen, "Double the memory", "X", select="uid-hungry", size=SMALL,
                    client=with_hungry),

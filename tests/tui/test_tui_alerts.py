@@ -103,8 +103,8 @@ def test_what_waits_is_looked_at_as_time_goes_on() -> None:
 
 
 def test_a_completed_pod_is_well_and_a_leaving_one_is_not() -> None:
-    assert pod_condition(pod("job", status("app", ended(0)), phase="Succeeded")).well
-    assert not pod_condition(pod("web", status("app"), deleted=True)).well
+    assert pod_condition(pod("job", status("app", ended(0)), phase="Succeeded"), 0.0).well
+    assert not pod_condition(pod("web", status("app"), deleted=True), 0.0).well
 
 
 @pytest.mark.compares("notifications")

@@ -62,7 +62,7 @@ def scene() -> tuple[Model, Totals]:
         pod("d", status(state=ended(0)), phase="Succeeded", uid="d"),
         pod("e", phase="Pending", uid="e"),
     ):
-        totals.put(given, pod_row(given, None), asked(given))
+        totals.put(given, pod_row(given, None, now=0.0), asked(given))
     return model, totals
 
 
@@ -92,10 +92,10 @@ def test_totals_are_those_of_the_pods_that_are_there() -> None:
         phase = dice.choice(("Running", "Succeeded"))
         left[name] = pod(name, dice.choice(states), uid=name, phase=phase,
                          requests={"cpu": f"{dice.randrange(900)}m"})  # fmt: skip
-        totals.put(left[name], pod_row(left[name], None), asked(left[name]))
+        totals.put(left[name], pod_row(left[name], None, now=0.0), asked(left[name]))
     fresh = Totals()
     for given in left.values():
-        fresh.put(given, pod_row(given, None), asked(given))
+        fresh.put(given, pod_row(given, None, now=0.0), asked(given))
     assert (totals.counts, totals.cpu, totals.memory) == (fresh.counts, fresh.cpu, fresh.memory)
     assert sum(totals.counts.values()) == len(left)
 
@@ -103,6 +103,6 @@ def test_totals_are_those_of_the_pods_that_are_there() -> None:
 def test_pods_that_ended_hold_nothing() -> None:
     done = pod("a", status(state=ended(0)), phase="Succeeded", requests={"cpu": "1"})
     totals = Totals()
-    totals.put(done, pod_row(done, None), asked(done))
+    totals.put(done, pod_row(done, None, now=0.0), asked(done))
     assert totals.cpu == 0
     assert totals.counts[Family.COMPLETED] == 1

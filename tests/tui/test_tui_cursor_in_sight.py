@@ -14,7 +14,7 @@ async def test_a_row_that_has_just_come_is_brought_into_sight() -> None:
     async with running(client, size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
         # In one turn: no layout comes between, and no scroll bar.
-        table.change([pod_row(pod(f"p{n:02}", status("app")), None) for n in range(40)])
+        table.change([pod_row(pod(f"p{n:02}", status("app")), None, now=0.0) for n in range(40)])
         assert table.select("uid-p39")
         await pilot.pause(0.1)
         assert any("p39-n1" in line for line in table_text(app))

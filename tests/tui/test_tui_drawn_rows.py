@@ -86,8 +86,8 @@ def test_other_columns_and_rows_that_went_leave_nothing_behind() -> None:
 def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
     web = pod("web", status(), uid="u")
     use = Usage(cpu=250, memory=64 << 20)
-    before = pod_row(web, None)
-    assert measured_row(before, use, asked(web)) == pod_row(web, use) != before
+    before = pod_row(web, None, now=0.0)
+    assert measured_row(before, use, asked(web)) == pod_row(web, use, now=0.0) != before
 
 
 async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:

@@ -50,8 +50,8 @@ ROOMS = {
         """,
     "podtui.agent": "lock",
     "podtui.api": """
-        images insight local manifests names pods printing quantity readiness thresholds
-        times v1
+        health images insight kills local manifests names pods printing quantity readiness
+        thresholds times v1
         """,
     "podtui.client": "capabilities protocol talking",
     "podtui.tui": "app driver late_client later model run tidying",

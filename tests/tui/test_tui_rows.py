@@ -128,12 +128,12 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "given", "word", "family", "ready"), CASES)
 def test_status(name: str, given: Pod, word: str, family: Family, ready: tuple[int, int]) -> None:
-    line = pod_status_line(given)
+    line = pod_status_line(given, 0.0)
     assert (line.word, line.family, (line.ready, line.wanted)) == (word, family, ready)
 
 
 def test_a_rejected_pod_is_known_by_having_nothing_made_of_it() -> None:
-    rejected = {p.metadata.name: pod_status_line(p).rejected for p in gallery()}
+    rejected = {p.metadata.name: pod_status_line(p, 0.0).rejected for p in gallery()}
     assert [name for name, yes in rejected.items() if yes] == ["too-big-n1"]
 
 
@@ -142,13 +142,13 @@ def test_pod_cells() -> None:
         "web", status(state=waiting("CrashLoopBackOff"), restarts=4, last=ended(1, seconds=12)),
         age=timedelta(minutes=3, seconds=10),
     )  # fmt: skip
-    row = pod_row(crashed, Usage(12, 3 * 1024 * 1024))
+    row = pod_row(crashed, Usage(12, 3 * 1024 * 1024), now=0.0)
     assert shown(row) == [
         "web-n1", "0/1", "✖ CrashLoopBackOff", "4 (12s ago)", "12m", "3Mi", "172.17.0.2", "3m10s",
     ]  # fmt: skip
     assert cell(row, "restarts", short=True) == "4"
     assert len(row.cells) == len(row.sort) == len(row.values) == len(POD_COLUMNS)
-    assert shown(pod_row(crashed, None))[4:6] == ["-", "-"]
+    assert shown(pod_row(crashed, None, now=0.0))[4:6] == ["-", "-"]
 
 
 def test_names_from_outside_cannot_draw() -> None:
@@ -156,7 +156,7 @@ def test_names_from_outside_cannot_draw() -> None:
     named = msgspec.structs.replace(
         pod("a", status()), metadata=msgspec.structs.replace(pod("a").metadata, name=evil)
     )
-    assert cell(pod_row(named, None), "name") == "web"
+    assert cell(pod_row(named, None, now=0.0), "name") == "web"
     row = event_row(event("a", "Re\x1b[31mason", "two\nlines\x07"))
     assert cell(row, "reason") == "· Reason"
     assert cell(row, "message") == "two lines␇"
@@ -167,8 +167,8 @@ def test_other_namespaces_are_named() -> None:
     elsewhere = msgspec.structs.replace(
         elsewhere, metadata=msgspec.structs.replace(elsewhere.metadata, namespace="kube-system")
     )
-    assert cell(pod_row(elsewhere, None), "name") == "kube-system/a-n1"
-    apart = pod_row(elsewhere, None, namespaced=True)
+    assert cell(pod_row(elsewhere, None, now=0.0), "name") == "kube-system/a-n1"
+    apart = pod_row(elsewhere, None, namespaced=True, now=0.0)
     assert shown(apart, ("namespace", "name")) == ["kube-system", "a-n1"]
 
 
@@ -206,7 +206,7 @@ def test_event_cells() -> None:
 def test_containers_without_status_do_not_break_a_row() -> None:
     bare = pod("a", phase="Pending")
     spec = msgspec.structs.replace(bare.spec, containers=(Container(name="x"), Container(name="y")))
-    assert cell(pod_row(msgspec.structs.replace(bare, spec=spec), None), "ready") == "0/2"
+    assert cell(pod_row(msgspec.structs.replace(bare, spec=spec), None, now=0.0), "ready") == "0/2"
 
 
 MI = 1024 * 1024
@@ -226,7 +226,7 @@ def test_what_comes_near_its_limit_stands_out_by_sign_and_tone(
     used: Usage | None, memory: str, of_request: str, of_limit: str
 ) -> None:
     given = pod("a", status(), requests={"memory": "50Mi"}, limits={"memory": "100Mi"})
-    row = pod_row(given, used)
+    row = pod_row(given, used, now=0.0)
     assert cell(row, "memory") == memory
     assert cell(row, "memory-requests").strip("✖") == of_request
     assert cell(row, "memory-limits") == of_limit
@@ -243,7 +243,7 @@ def test_wide_cells() -> None:
     spec = msgspec.structs.replace(
         plain.spec, containers=(msgspec.structs.replace(first, ports=ports), *others), nodeName="n1"
     )
-    row = pod_row(msgspec.structs.replace(plain, spec=spec), None)
+    row = pod_row(msgspec.structs.replace(plain, spec=spec), None, now=0.0)
     assert shown(row, ("ports", "image", "node")) == ["8080→80,53/UDP", "busybox:1.36 +1", "n1"]
 
 
@@ -260,7 +260,7 @@ def test_wide_cells() -> None:
     ],
 )
 def test_faults(given: Pod, fault: bool) -> None:
-    assert pod_row(given, None).fault is fault
+    assert pod_row(given, None, now=0.0).fault is fault
 
 
 def test_addresses_and_names_sort_as_people_count() -> None:

@@ -83,7 +83,7 @@ def test_pods_and_their_rows_are_nothing_to_look_through() -> None:
     one = pod("a", status(), requests={"cpu": "1"})
     read = msgspec.json.decode(msgspec.json.encode(one), type=Pod)
     assert not any(
-        gc.is_tracked(part) for part in (read, read.spec, read.status, pod_row(read, None))
+        gc.is_tracked(part) for part in (read, read.spec, read.status, pod_row(read, None, now=0.0))
     )
 
 

@@ -31,7 +31,7 @@ from podtui.tui.widgets.text_screens import ManifestScreen
 
 
 def test_a_pod_with_all_that_is_below_it() -> None:
-    items = pod_items(rich(), "n1")
+    items = pod_items(rich(), "n1", 0.0)
     assert [("  " * (item.depth - 1) + item.label, item.detail) for item in items] == [
         ("shop-n1", "2/2 · 172.17.0.2"),
         ("  fetch (init)", "fetch:1"),
@@ -52,11 +52,11 @@ def test_a_pod_with_all_that_is_below_it() -> None:
 
 
 def test_no_value_of_a_variable_is_told() -> None:
-    assert not any("hunter2" in item.label + item.detail for item in pod_items(rich(), "n1"))
+    assert not any("hunter2" in item.label + item.detail for item in pod_items(rich(), "n1", 0.0))
 
 
 def test_states_and_restarts_of_containers() -> None:
-    found = {item.label: item for p in gallery() for item in pod_items(p, "n1")}
+    found = {item.label: item for p in gallery() for item in pod_items(p, "n1", 0.0)}
     assert found["crash-loop-n1"].restarts == 4
     assert found["crash-loop-n1"].fault
     assert found["unpack (init)"].state == "◐ NotReady"
@@ -66,7 +66,7 @@ def test_states_and_restarts_of_containers() -> None:
 
 def test_hostile_texts_are_clean() -> None:
     bad = pod("a\x1b[31m", status("c\x07", image="i\u202e"))
-    for item in pod_items(bad, "n1"):
+    for item in pod_items(bad, "n1", 0.0):
         for text in (item.label, item.state, item.detail):
             assert not any(c in text for c in "\x1b\x07\u202e")
 
@@ -80,7 +80,7 @@ def labels(items: Any, folds: dict[str, bool], text: str = "") -> list[str]:
 
 
 def test_a_pod_is_folded_until_somebody_opens_it() -> None:
-    items = pod_items(rich(), "n1")
+    items = pod_items(rich(), "n1", 0.0)
     head = items[0]
     assert labels(items, {}) == ["shop-n1"]
     assert len(labels(items, {head.path: False})) == len(items)
@@ -90,7 +90,7 @@ def test_a_pod_is_folded_until_somebody_opens_it() -> None:
 
 
 def test_a_match_is_shown_with_what_is_above_it() -> None:
-    items = pod_items(rich(), "n1")
+    items = pod_items(rich(), "n1", 0.0)
     assert labels(items, {}, "hello") == ["shop-n1", "app", "env ConfigMap words"]
     assert labels(items, {}, "nowhere") == []
     # A pod that matches stays as it is folded.
@@ -110,7 +110,7 @@ def test_a_match_is_shown_with_what_is_above_it() -> None:
     ],
 )
 def test_the_filter_of_tables(text: str, found: set[str]) -> None:
-    shown = {label for p in gallery() for label in labels(pod_items(p, "n1"), {}, text)}
+    shown = {label for p in gallery() for label in labels(pod_items(p, "n1", 0.0), {}, text)}
     assert found <= shown
     assert "batch-n1" not in shown
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,36 @@ from msgspec import structs
 from tui_app import main, running, wait_for
 from tui_scene import NOW, FakeClient, ended, full_client, manifest, pod, status, waiting
 
+from podtui.api.insight import PodInsight, ProbeReport
+from podtui.api.kills import Kill, KillReason, with_kill
 from podtui.api.local import Manifest, ManifestState
-from podtui.api.v1 import Container, Pod, ResourceRequirements
+from podtui.api.names import KILLS
+from podtui.api.plan import Outcome, Plan, PodPlan
+from podtui.api.v1 import (
+    Container,
+    ContainerState,
+    ContainerStatus,
+    HTTPGetAction,
+    ObjectMeta,
+    Pod,
+    Probe,
+    ResourceRequirements,
+)
 from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.actions.manifest_file import ManifestChanged
+from podtui.tui.actions.editing import rewrite_file
+from podtui.tui.actions.manifest_file import Rewrite
 from podtui.tui.model import Model
 from podtui.tui.why import why_screen
 from podtui.tui.why.why import Explanations, explain_pod, facts_of
-from podtui.tui.why.why_follow import Applied, apply_fix, progress
+from podtui.tui.why.why_follow import Applied, outcome, outcome_line
 from podtui.tui.why.why_lines import WhyView, diff_rows, excerpt, why_lines
 from podtui.tui.why.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
+from podtui.why.trial import Trial
 
 TEXT = """\
 apiVersion: v1
@@ -109,7 +124,7 @@ def test_cause_and_fix_are_in_sight_on_every_screen(width: int, height: int) -> 
     assert "killed for its memory" in joined
     assert "+         memory: 32Mi" in joined
     assert "line 7" in joined
-    assert "f writes it into the file" in joined
+    assert "f shows the plan, then applies it" in joined
 
 
 def test_what_came_from_outside_draws_nothing_but_itself() -> None:
@@ -197,45 +212,130 @@ def test_a_line_is_made_anew_only_when_something_may_have_changed() -> None:
 # --- a fix on its way
 
 
-async def test_a_fix_is_written_and_all_else_stays(tmp_path: Path) -> None:
-    path = tmp_path / "hungry.yaml"
-    path.write_text(TEXT)
-    path.chmod(0o640)
-    assert await apply_fix(record(str(path)), FIX) == path.read_text()
-    assert path.read_text() == TEXT.replace("16Mi", "32Mi")
-    assert path.stat().st_mode & 0o777 == 0o640
-    assert os.listdir(tmp_path) == ["hungry.yaml"]
-
-
-async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "hungry.yaml"
-    path.write_text(TEXT + "# mine\n")
-    with pytest.raises(ManifestChanged):
-        await apply_fix(record(str(path)), FIX)
-    assert path.read_text() == TEXT + "# mine\n"
-
-
 AFTER = TEXT.replace("16Mi", "32Mi")
-APPLIED = Applied("Double it", "OutOfMemory", AFTER)
+CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double it")
+APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://old", "", 3.0))
 
 
 @pytest.mark.parametrize(
-    ("text", "uid", "health", "cause", "words"),
+    ("text", "uid", "said", "words"),
     [
-        (TEXT, "uid-hungry", Health.BROKEN, "OutOfMemory", "for the agent to read it"),
-        (AFTER, "new", Health.BROKEN, "OutOfMemory", "for the pod to be replaced"),
-        (AFTER, "uid-hungry", Health.WAITING, "Creating", "for the pod to be well"),
-        (AFTER, "uid-hungry", Health.HEALTHY, "Healthy", "it helped"),
-        (AFTER, "uid-hungry", Health.BROKEN, "OutOfMemory", "the cause is still there"),
-        (AFTER, "uid-hungry", Health.BROKEN, "Fails", "this is next"),
+        (TEXT, "uid-new", (Health.BROKEN, "OutOfMemory"), "waiting for the agent to read the file"),
+        (AFTER, "other", (Health.BROKEN, "OutOfMemory"), "waiting for the pod to be replaced"),
+        (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
+        (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
+        (AFTER, "uid-new", (Health.BROKEN, "OutOfMemory"), "but it failed again"),
+        (AFTER, "uid-new", (Health.BROKEN, "Fails"), "but another cause shows now"),
     ],
 )
 def test_an_applied_fix_is_followed(
-    text: str, uid: str, health: Health, cause: str, words: str
+    text: str, uid: str, said: tuple[Health, str], words: str
 ) -> None:
-    said = Diagnosis(cause=cause, health=health, title="x")
-    line = progress(APPLIED, record(text=text, uid=uid), hungry(), said)
-    assert words in texts([line])[0]
+    diagnosis = Diagnosis(cause=said[1], health=said[0], title="x", container="app")
+    pod = hungry("uid-new", well=True)
+    facts = facts_of(model_of(pod), pod, NOW.timestamp())
+    found = outcome(APPLIED, record(text=text, uid=uid), facts, diagnosis, liveness_passed=False)
+    line = texts([outcome_line(APPLIED, found)])[0]
+    assert words in line
+    assert line.endswith("(Double it)  u undoes it")
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo: bool) -> None:
+    path = tmp_path / "hungry.yaml"
+    path.write_text(TEXT)
+    client: FakeClient = full_client()
+    client.answer_plan = PLAN
+    async with running(client, (120, 36)) as (app, pilot):
+        change = structs.replace(CHANGE, path=path)
+        if undo:
+            path.write_text(AFTER)
+            app.actions.undoable.append(change)
+        path.write_text(path.read_text() + "# mine\n")
+        mine = path.read_text()
+
+        async def apply() -> None:
+            await rewrite_file(app.actions, change)
+
+        if undo:
+            await pilot.press("u")
+        else:
+            app.actions.start("Fix", apply)
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: any("changed by somebody" in n.message for n in
+                       app._notifications), "it is said")  # fmt: skip
+        assert path.read_text() == mine
+
+
+PLAN = Plan(
+    metadata=ObjectMeta(name="hungry.yaml"),
+    path="/m/hungry.yaml",
+    pods=(PodPlan(outcome=Outcome.REPLACED, namespace="default", name="hungry-n1", grace=30),),
+)
+
+
+async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
+        "  - name: app\n    image: a:1\n    livenessProbe:\n"
+        "      httpGet: {path: /healthz, port: 80}\n"
+    )
+    after = text.replace("httpGet: {path: /healthz, port: 80}", "tcpSocket: {port: 80}")
+    path.write_text(text)
+    client: FakeClient = full_client()
+    client.answer_plan = PLAN
+    probe = Probe(httpGet=HTTPGetAction(path="/healthz", port=80))
+    kill = Kill(id="old", reason=KillReason.LIVENESS_PROBE, message="statuscode: 404")
+
+    def web(uid: str, state: ContainerStatus, **notes: str) -> Pod:
+        made = pod("web", state, uid=uid)
+        container = Container(name="app", image="a:1", livenessProbe=probe)
+        meta = structs.replace(made.metadata, annotations={**made.metadata.annotations, **notes})
+        spec = structs.replace(made.spec, containers=(container,))
+        return structs.replace(made, metadata=meta, spec=spec)
+
+    def file(text: str, uid: str) -> Manifest:
+        places = read_manifest(str(path), text.encode(), node_name="n1").places
+        made = record(str(path), text, uid)
+        state = structs.replace(made.status, podName="web-n1", places=places)
+        meta = structs.replace(made.metadata, name="web.yaml")
+        return structs.replace(made, metadata=meta, status=state)
+
+    def show(*items: Pod | Manifest) -> None:
+        for item in items:
+            app.model.fold(type(item), Changed((item,)))
+        app._publish()
+
+    looping = status("app", waiting("CrashLoopBackOff"), restarts=9, last=ended(137))
+    last = structs.replace(looping.lastState.terminated, containerID="docker://old")
+    looping = structs.replace(looping, lastState=ContainerState(terminated=last))
+    async with running(client, (120, 36)) as (app, pilot):
+        broken = web("uid-web", looping, **{KILLS: with_kill({}, "app", kill)})
+        show(broken, file(text, "uid-web"))
+        await pilot.pause()
+        main(app).pods.table.select("uid-web")
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
+
+        def shown() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        await wait_for(pilot, lambda: "Check only" in shown(), "the fix is shown")
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: path.read_text() == after, "the fix is written")
+        app.model.fold(Pod, Removed((broken,)))
+        show(web("uid-new", status("app")), file(after, "uid-new"))
+        await wait_for(pilot, lambda: "has not passed yet" in shown(), "it runs, not trusted")
+        report = ProbeReport(container="app", probe="Liveness", last="Success", running=True)
+        client.insights["web-n1"] = PodInsight(time=0.0, version="2", probes=(report,))
+        await wait_for(pilot, lambda: "verified: the liveness probe passes" in shown(), "it passed")
+        again = status("app", waiting("CrashLoopBackOff"), restarts=1, last=looping.lastState)
+        show(web("uid-new", again, **{KILLS: with_kill({}, "app", kill)}))
+        await wait_for(pilot, lambda: "applied, but it failed again" in shown(), "it failed again")
 
 
 async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
@@ -256,8 +356,21 @@ async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
 
         await wait_for(pilot, lambda: "memory: 32Mi" in shown(), "the fix is shown")
         assert "limit of 16Mi" in shown()
+        client.answer_plan = PLAN
         await pilot.press("f")
-        await wait_for(pilot, lambda: "agent to read it" in shown(), "the fix is written")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        plan = "\n".join(texts(app.screen.query_one(LinesView).lines))
+        assert "-         memory: 16Mi" in plan
+        assert "+         memory: 32Mi" in plan
+        assert "hungry-n1 is replaced" in plan
+        assert path.read_text() == TEXT, "nothing is written before the answer"
+        await pilot.press("n")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "cancelled")
+        assert path.read_text() == TEXT
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown again")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: "agent to read the file" in shown(), "the fix is written")
         assert path.read_text() == AFTER
         app.model.fold(Manifest, Changed((record(str(path), AFTER, "uid-new"),)))
         app._publish()
@@ -265,7 +378,12 @@ async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
         app.model.fold(Pod, Removed((hungry(),)))
         app.model.fold(Pod, Changed((hungry("uid-new", "32Mi", well=True),)))
         app._publish()
-        await wait_for(pilot, lambda: "it helped" in shown(), "the pod is well")
+        await wait_for(pilot, lambda: "applied and verified" in shown(), "the pod is well")
+        await pilot.press("u")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan of the undo")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: path.read_text() == TEXT, "the fix is undone")
+        await wait_for(pilot, lambda: "verified" not in shown(), "no fix is followed any more")
         await pilot.press("escape")
         assert app.screen is main(app)
 

@@ -145,3 +145,32 @@ def test_a_kubelet_before_1_29_does_not_tell_whether_there_is_a_sandbox(
     now = moment("2026-01-01T00:10:00Z")
     assert now is not None
     assert diagnose(Facts(pod=web, now=now, events=(failed,))).cause == cause
+
+
+def test_a_restart_with_the_sandbox_is_no_failure_but_not_trusted_at_once() -> None:
+    last = ContainerStateTerminated(exitCode=137, finishedAt="2026-01-01T00:00:00Z")
+    runs = ContainerStateRunning(startedAt="2026-01-01T00:00:10Z")
+    status = ContainerStatus(
+        name="c", image="a:1", imageID="", ready=True, started=True, restartCount=1,
+        state=ContainerState(running=runs), lastState=ContainerState(terminated=last),
+    )  # fmt: skip
+    web = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
+        status=PodStatus(
+            phase="Running",
+            conditions=(PodCondition(type="Ready", status="True"),),
+            containerStatuses=(status,),
+        ),
+    )
+    event = Event(
+        metadata=ObjectMeta(name="web.1", namespace="default"),
+        involvedObject=ObjectReference(kind="Pod", name="web", namespace="default", uid="u"),
+        reason="SandboxChanged",
+        lastTimestamp="2026-01-01T00:00:01Z",
+    )
+    began = moment("2026-01-01T00:00:10Z")
+    assert began is not None
+    found = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
+    assert (found.cause, found.health) == ("Recovering", Health.WAITING)
+    assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"

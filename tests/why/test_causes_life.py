@@ -124,7 +124,7 @@ async def test_a_pod_that_is_going() -> None:
         world.remove(it.pod.metadata.uid)
         await world.sleep(5.0)
         said = await it.why()
-        assert (said.cause, said.health) == ("Terminating", Health.WAITING)
+        assert (said.cause, said.health) == ("Terminating", Health.TERMINATING)
         assert "waits for c to end" in said.title
 
 

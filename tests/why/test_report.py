@@ -69,7 +69,7 @@ def test_the_data_has_what_a_program_needs_to_apply_a_fix() -> None:
     assert found["evidence"][1]["text"] == "a\x07b"
 
 
-def test_what_has_ended_as_it_was_meant_to_is_well() -> None:
+def test_a_pod_that_is_broken_or_waited_for_is_not_well() -> None:
     for health in Health:
         said = Diagnosis(cause="x", health=health, title="x")
-        assert report(said).well is (health in (Health.HEALTHY, Health.DONE))
+        assert report(said).well is (health not in (Health.BROKEN, Health.WAITING))

@@ -34,6 +34,7 @@ from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING, all_ids
 
 LIFE = (Path(__file__).parent / "test_causes_life.py").read_text()
 CLUSTERS = (Path(__file__).parent / "test_causes_cluster.py").read_text()
+KILLS = (Path(__file__).parent / "test_kills.py").read_text()
 GENERAL = (
     ("ImagePull", "ImageNotFound"),
     ("ContainerConfig", "RunsAsRoot"),
@@ -56,7 +57,7 @@ def test_every_cause_has_a_name_of_its_own_and_there_are_many() -> None:
 
 def test_every_cause_is_brought_about_by_a_test() -> None:
     shown = {cause.cause for cause in CAUSES} | set(re.findall(r'"([A-Z]\w+)"', LIFE))
-    shown |= set(re.findall(r'"([A-Z]\w+)"', CLUSTERS))
+    shown |= set(re.findall(r'"([A-Z]\w+)"', CLUSTERS + KILLS))
     assert set(all_ids()) <= shown
 
 

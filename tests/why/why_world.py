@@ -10,6 +10,7 @@ from typing import Any
 from kubelet_world import World
 from msgspec import structs
 
+from podtui.api.health import WELL, pod_health
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.v1 import ObjectMeta, Pod
@@ -80,7 +81,13 @@ class Asked:
         return Facts(**{**known, **more})
 
     async def why(self, **more: Any) -> Diagnosis:
-        return diagnose(await self.facts(**more))
+        """The diagnosis, which must agree with the pod's health."""
+        facts = await self.facts(**more)
+        said = diagnose(facts)
+        if said.cause not in ("EngineLost", "ManifestBroken"):
+            health = pod_health(facts.pod, facts.now)
+            assert (said.health in WELL) is health.well, (said, health)
+        return said
 
     async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:
         """Wait until this is the cause. Fails with what was said last."""

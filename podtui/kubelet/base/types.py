@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from podtui.api.kills import KillReason
 from podtui.api.v1 import Pod
 from podtui.runtime.protocol import ContainerState, Resources, SandboxState
 
@@ -95,12 +96,6 @@ class ProbeView:
 # --- actions
 
 
-class KillReason(StrEnum):
-    UNKNOWN = "Unknown"
-    STARTUP_PROBE = "StartupProbe"
-    LIVENESS_PROBE = "LivenessProbe"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerToKill:
     id: str
@@ -158,6 +153,7 @@ class PodActions:
     attempt: int = 0
     """Attempt of the sandbox to create."""
     kill: tuple[ContainerToKill, ...] = ()
+    """With ``kill_pod``: why single containers are stopped, where that is not the pod's end."""
     reset: tuple[str, ...] = ()
     """Ids to kill at once and remove (RestartAllContainers)."""
     start_init: tuple[str, ...] = ()

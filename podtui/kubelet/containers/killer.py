@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from podtui.api.kills import Kill, KillReason
 from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.together import together
-from podtui.kubelet.base.types import ContainerToKill, KillReason, ObservedContainer, ObservedPod
+from podtui.kubelet.base.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.kubelet.containers.hooks import Hooks
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
@@ -45,11 +46,21 @@ def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
 
 
 class Killer:
-    def __init__(self, runtime: Runtime, events: EventRecorder, hooks: Hooks, clock: Clock) -> None:
+    """``record`` hears of each kill before the container is stopped: pod UID, container, kill."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        events: EventRecorder,
+        hooks: Hooks,
+        clock: Clock,
+        record: Callable[[str, str, Kill], None],
+    ) -> None:
         self._runtime = runtime
         self._events = events
         self._hooks = hooks
         self._clock = clock
+        self._record = record
 
     async def kill_container(
         self,
@@ -57,15 +68,20 @@ class Killer:
         container_id: str,
         name: str,
         *,
+        reason: KillReason,
+        output: str = "",
         message: str = "",
         grace: float | None = None,
         after: Sequence[asyncio.Event] = (),
     ) -> None:
-        """Stop one container. ``grace`` in seconds goes before the pod's own; ``after`` are exits
-        to wait for as long as the grace lasts. Raises `EngineError`."""
+        """Stop one container. ``output`` is what the probe that failed said. ``grace`` in seconds
+        goes before the pod's own; ``after`` are exits to wait for as long as the grace lasts.
+        Raises `EngineError`."""
         if grace is None:
             given = pod.spec.terminationGracePeriodSeconds
             grace = 30.0 if given is None else float(given)
+        kill = Kill(id=container_id, reason=reason, message=output)
+        self._record(pod.metadata.uid, name, kill)
         self._events.pod(
             pod,
             NORMAL,
@@ -97,14 +113,19 @@ class Killer:
         except TimeoutError:
             return
 
-    async def kill_unwanted(self, pod: Pod, unwanted: Iterable[ContainerToKill]) -> None:
-        """Stop the containers of `PodActions.kill`. Raises the first `EngineError`."""
+    async def kill_unwanted(
+        self, pod: Pod, unwanted: Iterable[ContainerToKill], outputs: Mapping[str, str]
+    ) -> None:
+        """Stop the containers of `PodActions.kill`. ``outputs`` has, by container id, what a probe
+        that failed said. Raises the first `EngineError`."""
         await together(
             partial(
                 self.kill_container,
                 pod,
                 one.id,
                 one.name,
+                reason=one.reason,
+                output=outputs.get(one.id, ""),
                 message=one.message,
                 grace=_probe_grace(pod, one),
             )
@@ -112,7 +133,7 @@ class Killer:
         )
 
     async def kill_containers(
-        self, pod: Pod, observed: ObservedPod | None, grace: float | None
+        self, pod: Pod, observed: ObservedPod | None, grace: float | None, reason: KillReason
     ) -> None:
         """Stop whatever runs. Raises the first `EngineError`, after all were tried."""
         alive = () if observed is None else observed.containers
@@ -125,7 +146,7 @@ class Killer:
             after = [exits[one.id] for one in running if one.name in before]
             try:
                 await self.kill_container(
-                    pod, container.id, container.name, grace=grace, after=after
+                    pod, container.id, container.name, reason=reason, grace=grace, after=after
                 )
             finally:
                 exits[container.id].set()

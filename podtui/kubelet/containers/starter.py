@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from podtui.api.insight import StepKind
+from podtui.api.kills import KillReason
 from podtui.api.pods import is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
@@ -241,7 +242,12 @@ class ContainerStarter:
         self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
         try:
             await self._killer.kill_container(
-                pod, container_id, container.name, message="FailedPostStartHook"
+                pod,
+                container_id,
+                container.name,
+                reason=KillReason.POST_START,
+                output=problem,
+                message="FailedPostStartHook",
             )
         except EngineUnavailable:
             raise

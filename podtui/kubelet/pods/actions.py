@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from podtui.api.kills import KillReason
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.base.types import (
     ContainerToKill,
-    KillReason,
     ObservedContainer,
     ObservedPod,
     PodActions,
@@ -93,8 +93,8 @@ def _init_sidecar_running(
     """A running sidecar: kill it if it must be; say whether it counts as initialised."""
     name = container.name
 
-    def kill(message: str, reason: KillReason = KillReason.UNKNOWN) -> None:
-        plan.kill.append(ContainerToKill(id=observed.id, name=name, message=message, reason=reason))
+    def kill(message: str, reason: KillReason) -> None:
+        plan.kill.append(_to_kill(observed, message, reason))
         restart()
 
     if container.startupProbe is not None:
@@ -104,13 +104,13 @@ def _init_sidecar_running(
         if result is not ProbeResult.SUCCESS:
             return False
     if _changed(container, observed):
-        kill(f"Init container {name} definition changed")
+        kill(f"Init container {name} definition changed", KillReason.DEFINITION_CHANGED)
     elif probes.liveness.get(observed.id) is ProbeResult.FAILURE:
         kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
     elif resize.needs_restart(container, observed.id):
-        kill(_resized(container))
+        kill(_resized(container), KillReason.RESIZE)
     elif asked:
-        kill("")
+        kill("", KillReason.REQUESTED)
     return True
 
 
@@ -191,7 +191,11 @@ def _init_restarts(pod: Pod, container: Container, observed: ObservedContainer) 
 
 def _unknown(observed: ObservedContainer, what: str = "Container") -> ContainerToKill:
     text = f'{what} is in "unknown" state, try killing it before restart'
-    return ContainerToKill(id=observed.id, name=observed.name, message=text)
+    return _to_kill(observed, text, KillReason.UNKNOWN)
+
+
+def _to_kill(observed: ObservedContainer, message: str, reason: KillReason) -> ContainerToKill:
+    return ContainerToKill(id=observed.id, name=observed.name, message=message, reason=reason)
 
 
 def _resized(container: Container) -> str:
@@ -202,7 +206,7 @@ def _why_kill(
     container: Container, observed: ObservedContainer, probes: ProbeView
 ) -> tuple[str, KillReason] | None:
     if _changed(container, observed):
-        return f"Container {container.name} definition changed", KillReason.UNKNOWN
+        return f"Container {container.name} definition changed", KillReason.DEFINITION_CHANGED
     if probes.liveness.get(observed.id) is ProbeResult.FAILURE:
         return f"Container {container.name} failed liveness probe", KillReason.LIVENESS_PROBE
     if probes.startup.get(observed.id) is ProbeResult.FAILURE:
@@ -297,12 +301,12 @@ def compute_pod_actions(
             continue
         why = _why_kill(container, newest, probes)
         if why is None and resize.needs_restart(container, newest.id):
-            text = _resized(container)
-            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=text))
+            text, reason = _resized(container), KillReason.RESIZE
+            kill.append(_to_kill(newest, text, reason))
             start.append(container.name)
             continue
         if why is None and newest.id in asked:
-            kill.append(ContainerToKill(id=newest.id, name=newest.name, message=""))
+            kill.append(_to_kill(newest, "", KillReason.REQUESTED))
             start.append(container.name)
             continue
         if why is None:
@@ -312,9 +316,11 @@ def compute_pod_actions(
         if _changed(container, newest) or may_restart(pod, container):
             message += ", will be restarted"
             start.append(container.name)
-        kill.append(ContainerToKill(id=newest.id, name=newest.name, message=message, reason=reason))
+        kill.append(_to_kill(newest, message, reason))
     if not kept and not start:
-        return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
+        return PodActions(
+            kill_pod=True, kill=tuple(kill), sandbox_id=sandbox.id, attempt=sandbox.attempt
+        )
     return PodActions(
         sandbox_id=sandbox.id,
         attempt=sandbox.attempt,

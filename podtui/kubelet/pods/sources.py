@@ -14,6 +14,7 @@ from podtui.api.names import (
     CONFIG_MIRROR,
     CONFIG_SEEN,
     CONFIG_SOURCE,
+    KILLS,
     PULL_PROGRESS,
     WOULD_FIT,
 )
@@ -25,7 +26,7 @@ from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
 SOURCE: Final = "file"
-_OF_RECORDS: Final = (CONFIG_MIRROR, PULL_PROGRESS, WOULD_FIT, LACKS)
+_OF_RECORDS: Final = (CONFIG_MIRROR, KILLS, PULL_PROGRESS, WOULD_FIT, LACKS)
 _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
 
 

@@ -10,14 +10,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from podtui.api.insight import StepKind
+from podtui.api.kills import Kill, KillReason
 from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.base.together import together
-from podtui.kubelet.base.types import ObservedPod, PodActions
+from podtui.kubelet.base.types import ContainerToKill, ObservedPod, PodActions
 from podtui.kubelet.containers.container_gc import dead_init_containers, garbage
 from podtui.kubelet.containers.hooks import Hooks
 from podtui.kubelet.containers.killer import ALIVE, Killer
@@ -38,6 +40,7 @@ from podtui.kubelet.pods.actions import compute_pod_actions
 from podtui.kubelet.pods.pass_starts import PassStarts
 from podtui.kubelet.pods.pod_workers import Decorate, SyncOutcome
 from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.prober.state import ProbeKind
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resize_actuator import ResizeActuator
 from podtui.kubelet.resize.resizes import Resizes
@@ -54,6 +57,10 @@ from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.runtime.protocol import ContainerState, Runtime
 
 _LOG = logging.getLogger(__name__)
+_PROBES: Final = {
+    KillReason.LIVENESS_PROBE: ProbeKind.LIVENESS,
+    KillReason.STARTUP_PROBE: ProbeKind.STARTUP,
+}
 
 
 class StillRunning(PodtuiError):
@@ -242,7 +249,9 @@ class Syncer:
             if actions.create_sandbox and observed.sandboxes:
                 text = "Pod sandbox changed, it will be killed and re-created."
                 self._events.pod(pod, NORMAL, "SandboxChanged", text)
-            await self._killer.kill_containers(pod, observed, None)
+            reason = KillReason.SANDBOX_CHANGED if actions.create_sandbox else KillReason.POD
+            self._record_ends(pod, observed, actions)
+            await self._killer.kill_containers(pod, observed, None, reason)
             await self._killer.stop_sandboxes(observed)
             if actions.purge_init:
                 await self._purge_init(pod, observed)
@@ -250,7 +259,8 @@ class Syncer:
                 return acted, none
         else:
             acted = bool(actions.kill or actions.reset)
-            await self._killer.kill_unwanted(pod, actions.kill)
+            outputs = self._probe_outputs(pod, actions.kill)
+            await self._killer.kill_unwanted(pod, actions.kill, outputs)
             await self._reset(pod, observed, actions.reset)
         await self._trim(pod, observed)
         if stopping.is_set():
@@ -296,6 +306,37 @@ class Syncer:
         failures = _Failures(tuple(starts.failures), self._config.error_backoff)
         return acted or starts.acted, failures
 
+    def _record_ends(self, pod: Pod, observed: ObservedPod, actions: PodActions) -> None:
+        """Record what ends containers when all of the pod is stopped: the reason of each that is
+        stopped for its own sake, and a sandbox that died and took its containers along."""
+        uid = pod.metadata.uid
+        outputs = self._probe_outputs(pod, actions.kill)
+        for one in actions.kill:
+            kill = Kill(id=one.id, reason=one.reason, message=outputs.get(one.id, ""))
+            self._statuses.record_kill(uid, one.name, kill)
+        if not actions.create_sandbox:
+            return
+        for name in dict.fromkeys(one.name for one in observed.containers):
+            newest = observed.newest(name)
+            if newest is not None:
+                kill = Kill(id=newest.id, reason=KillReason.SANDBOX_CHANGED)
+                self._statuses.record_kill(uid, name, kill)
+
+    def _probe_outputs(self, pod: Pod, kills: Iterable[ContainerToKill]) -> dict[str, str]:
+        """By container id, what the probe that failed said last."""
+        probes = {
+            (one.name, kind.value): one.id
+            for one in kills
+            if (kind := _PROBES.get(one.reason)) is not None
+        }
+        if not probes:
+            return {}
+        return {
+            probes[report.container, report.probe]: report.history[-1].output
+            for report in self._probes.reports(pod)
+            if report.history and (report.container, report.probe) in probes
+        }
+
     async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
         names = {container.name for container in pod.spec.initContainers}
         await together(
@@ -311,7 +352,12 @@ class Syncer:
             if container_id in alive:
                 name = alive[container_id].name
                 await self._killer.kill_container(
-                    pod, container_id, name, message="killing", grace=0.0
+                    pod,
+                    container_id,
+                    name,
+                    reason=KillReason.RESTART_ALL,
+                    message="killing",
+                    grace=0.0,
                 )
             await self._runtime.remove_container(container_id)
 
@@ -348,7 +394,7 @@ class Syncer:
         await self._logs.record(observed or self._reporter.observed(pod))
         self._probes.stop(uid, readiness=False)
         try:
-            await self._killer.kill_containers(pod, observed, float(grace))
+            await self._killer.kill_containers(pod, observed, float(grace), KillReason.POD)
             remove = removing()
             if remove:
                 await self._killer.remove_sandboxes(observed)

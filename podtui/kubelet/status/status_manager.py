@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR
+from podtui.api.kills import Kill, with_kill
+from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, KILLS
 from podtui.api.times import rfc3339
 from podtui.api.v1 import OwnerReference, Pod, PodStatus
 from podtui.clock import Clock
@@ -96,7 +97,12 @@ class StatusManager:
         before = self._entries.get(uid)
         if before is not None and before.deleted_at is None:
             created = before.created
-        self._entries[uid] = _Entry(pod, created or rfc3339(self._clock.now()))
+        entry = _Entry(pod, created or rfc3339(self._clock.now()))
+        kills = seed.metadata.annotations.get(KILLS) if before is None and seed is not None else ""
+        if kills:
+            # The containers that it is about are still there.
+            entry.annotations[KILLS] = kills
+        self._entries[uid] = entry
         claims = self._claims.setdefault(_key(pod), [])
         if uid in claims:
             claims.remove(uid)
@@ -121,6 +127,12 @@ class StatusManager:
         else:
             entry.annotations[key] = value
         self._mark(_key(entry.pod))
+
+    def record_kill(self, uid: str, container: str, kill: Kill) -> None:
+        """Keep on record why the kubelet stops a container."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            self.annotate(uid, KILLS, with_kill(entry.annotations, container, kill))
 
     def mark_deleted(self, uid: str, grace: int) -> None:
         """The manifest is gone and the containers run out their grace (seconds)."""

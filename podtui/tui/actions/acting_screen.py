@@ -35,8 +35,8 @@ class ActingScreen(LiveScreen):
                 tooltip="Edit the manifest, see the plan, then apply it"),
         Binding("ctrl+d", "delete", "Delete", id="act.delete",
                 tooltip="Move the manifest to the trash: the pod ends"),
-        Binding("u", "undo", "Undo delete", show=False, id="act.undo",
-                tooltip="Bring back what was deleted last"),
+        Binding("u", "undo", "Undo", show=False, id="act.undo",
+                tooltip="Undo the last delete or fix"),
         Binding("r", "restart", "Restart", id="act.restart",
                 tooltip="Run the pod anew; a rejected one is admitted again"),
         Binding("s", "shell", "Shell", id="act.shell",
@@ -155,9 +155,9 @@ class ActingScreen(LiveScreen):
         self.actions.start("Delete", delete)
 
     def action_undo(self) -> None:
-        from podtui.tui.actions.deleting import undo_delete
+        from podtui.tui.actions.deleting import undo_last
 
-        self.actions.start("Undo", lambda: undo_delete(self.actions))
+        self.actions.start("Undo", lambda: undo_last(self.actions))
 
     def _delete_pods(self) -> None:
         from podtui.tui.actions.deleting_pods import delete_pods

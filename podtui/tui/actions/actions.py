@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from podtui.client.protocol import Client
     from podtui.tui.actions.forwarding import KeptForward
     from podtui.tui.actions.journal_rows import Deed
+    from podtui.tui.actions.manifest_file import Rewrite
     from podtui.tui.actions.trash import Trashed
     from podtui.tui.app import PodtuiApp
 
@@ -44,8 +45,10 @@ class Actions(Struct):
 
     app: PodtuiApp
     readonly: bool = False
-    thrown: list[tuple[Trashed, ...]] = field(default_factory=list["tuple[Trashed, ...]"])
-    """What this session moved to the trash, the last deed last."""
+    undoable: list[tuple[Trashed, ...] | Rewrite] = field(
+        default_factory=list["tuple[Trashed, ...] | Rewrite"]
+    )
+    """What this session moved to the trash or fixed, the last action last."""
     forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
     deeds: deque[Deed] = field(default_factory=lambda: deque["Deed"](maxlen=MOST_DEEDS))
     """What was done, as lines to repeat it with, the oldest first."""
@@ -109,9 +112,9 @@ class Actions(Struct):
         # Cleaned there, line by line.
         self.app.notify(text, title=title, severity=severity, markup=False)
 
-    def tell_undo(self, title: str) -> None:
-        """Tell of a deed that can be undone, by its key or by a click on what is told."""
-        self.app.notify("u or [@click=app.undo]a click here[/] brings it back.",
+    def tell_undo(self, title: str, follows: str = "brings it back") -> None:
+        """Notify of an action that can be undone, by its key or by a click on the notification."""
+        self.app.notify(f"u or [@click=app.undo]a click here[/] {follows}.",
                         title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
 
     async def ask(self, dialog: Screen[str]) -> str:

@@ -10,7 +10,8 @@ from podtui.api.local import Manifest
 from podtui.api.plan import Plan
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
-from podtui.tui.actions.manifest_file import ManifestFileError
+from podtui.tui.actions.editing import undo_rewrite
+from podtui.tui.actions.manifest_file import ManifestFileError, Rewrite
 from podtui.tui.actions.plan_lines import plan_lines
 from podtui.tui.actions.trash import Trashed, bring_back, throw_away
 from podtui.tui.widgets.cells import Line, Span
@@ -32,7 +33,7 @@ async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> b
             actions.did("delete", ["mv", str(path), str(one.path)], manifest.status.podName)
     finally:
         if thrown:
-            actions.thrown.append(tuple(thrown))
+            actions.undoable.append(tuple(thrown))
     actions.tell_undo(f"{_files(manifests)} moved to the trash")
     return True
 
@@ -79,13 +80,17 @@ def _pods(plans: Sequence[Plan | str]) -> str:
     return clean(names[0]) if len(names) == 1 else f"{len(names)} pods"
 
 
-async def undo_delete(actions: Actions) -> None:
-    """Bring back what was deleted last. Raises `ManifestFileError`; then it can be tried again."""
-    if not actions.thrown:
-        actions.tell("Nothing was deleted in this session; :trash lists what was before.",
+async def undo_last(actions: Actions) -> None:
+    """Undo the last delete or fix. Raises `ManifestFileError`; then it can be tried again."""
+    if not actions.undoable:
+        actions.tell("Nothing was deleted or fixed in this session; :trash lists what was before.",
                      title="Undo", severity="warning")  # fmt: skip
         return
-    await restore(actions, actions.thrown[-1])
+    last = actions.undoable[-1]
+    if isinstance(last, Rewrite):
+        await undo_rewrite(actions, last)
+    else:
+        await restore(actions, last)
 
 
 async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
@@ -101,8 +106,11 @@ async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
         else:
             back.append(one)
             actions.did("bring back", ["mv", "-n", str(one.path), str(one.origin)])
-            left = [tuple(each for each in deed if each != one) for deed in actions.thrown]
-            actions.thrown[:] = [deed for deed in left if deed]
+            left = [
+                deed if isinstance(deed, Rewrite) else tuple(each for each in deed if each != one)
+                for deed in actions.undoable
+            ]
+            actions.undoable[:] = [deed for deed in left if deed]
     if wrong:
         rest = f" ({len(back)} of {len(files)} are back)" if back else ""
         raise ManifestFileError("\n".join(wrong) + rest)

@@ -14,14 +14,16 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions, Draft
 from podtui.tui.actions.manifest_file import (
     ManifestChanged,
+    Rewrite,
     read_manifest_file,
     write_manifest_file,
 )
 from podtui.tui.actions.plan_lines import does_nothing, is_disruptive, outcome_words, plan_lines
 from podtui.tui.actions.terminal import editor_words, run_in_terminal
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
 from podtui.tui.widgets.sanitize import clean
+from podtui.why import diff_texts
 
 APPLY: Final = "apply"
 AGAIN: Final = "edit"
@@ -99,6 +101,57 @@ async def _plan(actions: Actions, name: str, text: bytes) -> tuple[Plan | None, 
         return None, str(error)
 
 
+async def rewrite_file(actions: Actions, change: Rewrite) -> bool:
+    """Show the diff and the plan, ask, and put the new text in place; whether it was done. It can
+    be undone. Raises `ManifestFileError`."""
+    if not await _rewritten(actions, change, f"{change.what}?", "Apply"):
+        return False
+    actions.undoable.append(change)
+    actions.tell_undo(f"{change.path.name}: {change.what}", "undoes it")
+    return True
+
+
+async def undo_rewrite(actions: Actions, change: Rewrite) -> None:
+    """Put the old text back, after asking. Raises `ManifestFileError`, also where the file was
+    changed since."""
+    back = Rewrite(change.path, change.after, change.before, change.what)
+    if await _rewritten(actions, back, f"Undo: {change.what}?", "Undo"):
+        actions.undoable.remove(change)
+        actions.tell(f"Undone: {change.what}", title=change.path.name)
+
+
+async def _rewritten(actions: Actions, change: Rewrite, title: str, verb: str) -> bool:
+    name = change.path.name
+    plan, problem = await _plan(actions, name, change.after)
+    if await actions.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
+        return False
+    await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)
+    pods = [pod.name for pod in plan.pods] if plan is not None else []
+    actions.did(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
+    return True
+
+
+def rewrite_dialog(
+    change: Rewrite, title: str, verb: str, plan: Plan | None, problem: str = ""
+) -> Dialog:
+    """The diff, then what happens to the pods."""
+    tones = {"-": "error", "+": "good"}
+    diff = diff_texts(change.before.decode(errors="replace"), change.after.decode(errors="replace"))
+    lines: list[Line] = [(Span(clean(change.path.name), "name"),)]
+    lines += [
+        (Span(f"  {line[:1]} {clean(line[1:])}", tones.get(line[:1], "soft")),)
+        for line in diff
+        if not line.startswith("@@")
+    ]
+    lines.append(())
+    if plan is None:
+        lines.append((Span(f"▲ There is no plan: {clean(problem)}", "warning"),))
+    else:
+        lines += plan_lines(plan)
+    what = _verb(plan, verb) if plan is not None and is_disruptive([plan]) else verb
+    return confirmation(clean(title), lines, what)
+
+
 def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
     """What would happen, and the choice. A text that cannot be used is not applied."""
     title = f"Plan for {clean(name)}"
@@ -116,12 +169,12 @@ def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
     return Dialog(title, lines, options)
 
 
-def _verb(plan: Plan) -> str:
+def _verb(plan: Plan, apply: str = "Apply") -> str:
     replaced = [pod for pod in plan.pods if pod.outcome in ("Replaced", "Removed")]
     if len(replaced) == 1:
         verb = "replace" if replaced[0].outcome == "Replaced" else "remove"
-        return f"Apply and {verb} {clean(replaced[0].name)}"
-    return f"Apply and end {len(replaced)} pods" if replaced else "Apply"
+        return f"{apply} and {verb} {clean(replaced[0].name)}"
+    return f"{apply} and end {len(replaced)} pods" if replaced else apply
 
 
 def _changed_dialog(name: str, problem: str) -> Dialog:

@@ -9,6 +9,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from podtui.errors import PodtuiError
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -23,6 +25,15 @@ class ManifestFileError(PodtuiError):
 
 class ManifestChanged(ManifestFileError):
     """Raised where the file is not what it was when it was read."""
+
+
+class Rewrite(Struct, frozen=True):
+    """A change of a file's text; ``what`` says in a few words what it was for."""
+
+    path: Path
+    before: bytes
+    after: bytes
+    what: str
 
 
 def read_manifest_file(path: Path) -> bytes:

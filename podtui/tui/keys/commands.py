@@ -52,7 +52,7 @@ COMMANDS: Final = (
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
     Command("show", (), "Show a pane that was hidden", "go_to", (), "PANE"),
     Command("new", (), "A new pod from a template", "new"),
-    Command("undo", (), "Bring back what was deleted last", "undo"),
+    Command("undo", (), "Undo the last delete or fix", "undo"),
     Command("trash", (), "What was deleted, to bring it back", "trash"),
     Command("forwards", ("pf",), "The port-forwards that run", "forwards"),
     Command("journal", ("j",), "What was done, as lines to copy", "journal"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Final
@@ -125,7 +126,7 @@ def container_names(pod: Pod) -> list[str]:
 def default_container(pod: Pod) -> str:
     """The container that somebody who looks most likely wants: the one in trouble, the init
     container at work, else the first."""
-    family = pod_status_line(pod).family
+    family = pod_status_line(pod, math.inf).family
     if family in (Family.INIT, Family.ERROR):
         for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
             ended = status.state.terminated

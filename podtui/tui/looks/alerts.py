@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from podtui.api.health import Health
 from podtui.api.readiness import is_starting, unready, unready_words
 from podtui.api.v1 import Node, Pod
 from podtui.tui.pods.pod_status import pod_status_line
@@ -23,6 +24,8 @@ STEADY: Final = 20.0
 FORGET: Final = 60.0
 """Seconds after which a pod that is gone is a stranger: time for an edited one to come back."""
 _LOOPS: Final = frozenset({"CrashLoopBackOff", "Init:CrashLoopBackOff"})
+LOOP: Final = 3
+"""So many restarts, the last of them recent, are a loop even without back-off."""
 
 
 class Trouble(StrEnum):
@@ -70,17 +73,18 @@ class Alert(Struct, frozen=True):
         return f"{self.namespace}/{self.name}: {self.word}"
 
 
-def pod_condition(pod: Pod) -> Condition:
-    line = pod_status_line(pod)
-    phase = pod.status.phase
+def pod_condition(pod: Pod, now: float) -> Condition:
+    line = pod_status_line(pod, now)
+    health = line.health
     if line.word in _LOOPS:
         return Condition(Trouble.CRASH_LOOP, word=line.word)
-    if phase == "Failed":
+    if pod.status.phase == "Failed":
         return Condition(Trouble.FAILED, word=line.word)
-    if phase == "Succeeded":
+    if health.until is not None and line.restarts >= LOOP:
+        return Condition(Trouble.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
+    if health.health is Health.DONE:
         return Condition(well=True, word="Completed")
-    well = phase == "Running" and line.wanted == line.ready > 0
-    return Condition(well=well and not pod.metadata.deletionTimestamp, word="ready again")
+    return Condition(well=health.health is Health.HEALTHY, word="ready again")
 
 
 def node_condition(node: Node) -> Condition:
@@ -129,7 +133,7 @@ class AlertBook:
         found: list[Alert] = []
         for pod in pods:
             name, namespace = pod.metadata.name, pod.metadata.namespace
-            condition = pod_condition(pod)
+            condition = pod_condition(pod, now)
             kind = self._look(self._pods, f"{namespace}/{name}", condition, now, first=first)
             if kind:
                 found.append(Alert(kind, name, namespace, condition.word))

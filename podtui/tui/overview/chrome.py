@@ -22,6 +22,7 @@ from podtui.tui.widgets.sanitize import clean
 WORDS: Final = {
     Family.RUNNING: "running",
     Family.UNREADY: "not ready",
+    Family.UNSTABLE: "restarting",
     Family.PENDING: "pending",
     Family.INIT: "init",
     Family.ERROR: "failing",

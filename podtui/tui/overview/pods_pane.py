@@ -133,7 +133,7 @@ class PodsPane(TablePane):
                 before = self.table.set.rows[key]
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
-                changed.append(self._row(pod, namespaced))
+                changed.append(self._row(pod, namespaced, now))
         for name in changes.manifests | self._waiting.look(changes):
             manifest = model.manifests.get(name)
             waits_for = self._waiting.reason_of(name)
@@ -151,9 +151,9 @@ class PodsPane(TablePane):
             self.recount()
         self.explain()
 
-    def _row(self, pod: Pod, namespaced: bool) -> Row:
+    def _row(self, pod: Pod, namespaced: bool, moment: float) -> Row:
         ask = asked(pod)
-        row = pod_row(pod, self._use(pod), ask=ask, namespaced=namespaced)
+        row = pod_row(pod, self._use(pod), now=moment, ask=ask, namespaced=namespaced)
         self._asked[row.key] = ask
         self.totals.put(pod, row, ask)
         return row
@@ -171,7 +171,8 @@ class PodsPane(TablePane):
         super().show_columns(choice)
         now = self._namespaced
         if now is not before:
-            self.table.change([self._row(pod, now) for pod in self._model.pods.values()])
+            moment = self.table.now
+            self.table.change([self._row(pod, now, moment) for pod in self._model.pods.values()])
         self.recount()
 
     @cached_property

@@ -85,7 +85,7 @@ def _indent_of(line: Line) -> int:
 
 def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]:
     pod, manifest, now = facts.pod, facts.manifest, facts.now
-    line = pod_status_line(pod)
+    line = pod_status_line(pod, now)
     state = Span(f"{GLYPHS[line.family]} {clean(line.word)}", line.family.value)
     parts = [f"{line.ready}/{line.wanted} ready"]
     if line.restarts:
@@ -181,9 +181,9 @@ def _events(events: Iterable[Event], now: float) -> list[Line]:
     return lines
 
 
-def title_of(pod: Pod) -> Line:
+def title_of(pod: Pod, now: float) -> Line:
     """Name and state, for the head of a screen."""
-    line = pod_status_line(pod)
+    line = pod_status_line(pod, now)
     return (
         Span(f"{pod_label(pod)}  ", "name"),
         Span(f"{GLYPHS[line.family]} {clean(line.word)}", line.family.value),

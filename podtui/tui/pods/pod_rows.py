@@ -101,11 +101,16 @@ def asked(pod: Pod) -> Asked:
 
 
 def pod_row(
-    pod: Pod, usage: Usage | None, *, ask: Asked | None = None, namespaced: bool = False
+    pod: Pod,
+    usage: Usage | None,
+    *,
+    now: float,
+    ask: Asked | None = None,
+    namespaced: bool = False,
 ) -> Row:
     """The cells of `POD_COLUMNS`. ``ask`` is what the pod asks for, where the caller knows.
     ``namespaced``: another column tells the namespace."""
-    line = pod_status_line(pod)
+    line = pod_status_line(pod, now)
     name = clean(pod.metadata.name) if namespaced else pod_label(pod)
     word = clean(line.word)
     address = clean(pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else ""))
@@ -125,7 +130,7 @@ def pod_row(
         labels=pod.metadata.labels,
         pin=1,
         same=pod_label(pod),
-        fault=is_fault(line),
+        fault=not line.health.well,
         markable=True,
     )
 
@@ -137,14 +142,6 @@ def measured_row(row: Row, usage: Usage | None, ask: Asked) -> Row:
         place = _PLACES[key]
         cells[place], sort[place], values[place] = field
     return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
-
-
-def is_fault(line: PodStatusLine) -> bool:
-    """Whether a view of faults shows it: not all of it is ready, though it neither ended well nor
-    is being removed."""
-    if line.family in (Family.COMPLETED, Family.TERMINATING):
-        return False
-    return line.family is Family.ERROR or line.ready < line.wanted
 
 
 def _in_columns(

@@ -163,7 +163,7 @@ class PodScreen(ActingScreen, BackScreen):
         if pod is None or not self.shown:
             return
         gone = self._key not in model.pods
-        head = (Span(" pod ", "brand"), Span(" "), *title_of(pod))
+        head = (Span(" pod ", "brand"), Span(" "), *title_of(pod, now))
         if gone:
             head = (*head, Span("  · removed; this is how it was last seen", "warning"))
         self.query_one("#header", Bar).show(head)

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.health import ON_ITS_WAY, Health, PodHealth, pod_health
 from podtui.api.printing import INIT, pod_line
 from podtui.api.v1 import Pod
 
@@ -17,6 +18,8 @@ class Family(StrEnum):
     RUNNING = "running"
     UNREADY = "unready"
     """Runs, but not every container is ready."""
+    UNSTABLE = "warning"
+    """Runs, but restarted too recently to be healthy."""
     PENDING = "pending"
     INIT = "init"
     ERROR = "error"
@@ -27,6 +30,7 @@ class Family(StrEnum):
 GLYPHS: Final = {
     Family.RUNNING: "●",
     Family.UNREADY: "◐",
+    Family.UNSTABLE: "▲",
     Family.PENDING: "○",
     Family.INIT: "◔",
     Family.ERROR: "✖",
@@ -35,11 +39,12 @@ GLYPHS: Final = {
 }
 REJECTED: Final = "Pod was rejected: "
 """What the message of a pod that was not admitted begins with."""
-_WAITING_IS_FINE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+_WELL: Final = frozenset({Family.RUNNING, Family.COMPLETED, Family.TERMINATING})
 
 
 class PodStatusLine(Struct, frozen=True):
-    """``last_restart`` is epoch seconds. ``rejected``: the node refused the pod."""
+    """``last_restart`` is epoch seconds. ``rejected``: the node refused the pod. ``family`` agrees
+    with ``health``: running, completed and terminating are the families of what is well."""
 
     word: str
     family: Family
@@ -47,15 +52,15 @@ class PodStatusLine(Struct, frozen=True):
     wanted: int
     restarts: int
     last_restart: float | None
+    health: PodHealth
     rejected: bool = False
 
 
-def pod_status_line(pod: Pod) -> PodStatusLine:
+def pod_status_line(pod: Pod, now: float) -> PodStatusLine:
     """As kubectl reads a pod, and how that is drawn."""
     line = pod_line(pod)
-    family = _family(pod, line.word)
-    if family is Family.RUNNING and line.ready < line.wanted:
-        family = Family.UNREADY
+    health = pod_health(pod, now)
+    family = _of_health(_family(pod, line.word), health)
     return PodStatusLine(
         line.word,
         family,
@@ -63,8 +68,20 @@ def pod_status_line(pod: Pod) -> PodStatusLine:
         line.wanted,
         line.restarts,
         line.last_restart.timestamp() if line.last_restart is not None else None,
+        health,
         is_rejected(pod),
     )
+
+
+def _of_health(family: Family, health: PodHealth) -> Family:
+    """The family that the words suggest, corrected where the health says otherwise."""
+    if health.well is (family in _WELL):
+        return family
+    if health.until is not None:
+        return Family.UNSTABLE
+    if not health.well:
+        return Family.UNREADY if family is Family.RUNNING else Family.ERROR
+    return Family.COMPLETED if health.health is Health.DONE else Family.RUNNING
 
 
 def is_rejected(pod: Pod) -> bool:
@@ -81,7 +98,7 @@ def is_rejected(pod: Pod) -> bool:
 
 def _init_family(word: str) -> Family:
     rest = word.removeprefix(INIT)
-    return Family.INIT if "/" in rest or rest in _WAITING_IS_FINE else Family.ERROR
+    return Family.INIT if "/" in rest or rest in ON_ITS_WAY else Family.ERROR
 
 
 def _family(pod: Pod, word: str) -> Family:
@@ -97,7 +114,7 @@ def _family(pod: Pod, word: str) -> Family:
     if word == "PodInitializing":
         return Family.INIT
     if any(
-        s.state.waiting is not None and s.state.waiting.reason not in _WAITING_IS_FINE
+        s.state.waiting is not None and s.state.waiting.reason not in ON_ITS_WAY
         for s in pod.status.containerStatuses
     ):
         return Family.ERROR

@@ -15,7 +15,6 @@ from podtui.api.pods import is_sidecar
 from podtui.api.printing import ending
 from podtui.api.v1 import Container, ContainerStatus, EphemeralContainer, Node, Pod
 from podtui.tui.overview.rows import manifest_message, pod_key, pod_label
-from podtui.tui.pods.pod_rows import is_fault
 from podtui.tui.pods.pod_status import GLYPHS, Family, pod_status_line
 from podtui.tui.tree.tree_leaves import leaves
 from podtui.tui.widgets.format import epoch
@@ -110,7 +109,7 @@ def files_item(count: int) -> Item:
                 parent_of_others=count > 0, folded=True)  # fmt: skip
 
 
-def file_items(manifest: Manifest, pod: Pod | None) -> tuple[Item, ...]:
+def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, ...]:
     """A file, and below it the pod that it gives."""
     name = manifest.metadata.name
     state, tone = _STATES[manifest.status.state]
@@ -132,7 +131,7 @@ def file_items(manifest: Manifest, pod: Pod | None) -> tuple[Item, ...]:
     )
     if pod is None:
         return (own,)
-    head = pod_head(pod, own.key, (*order, step(0, "")))
+    head = pod_head(pod, own.key, (*order, step(0, "")), now)
     return own, _reference(head, own.key)
 
 
@@ -148,9 +147,9 @@ def _reference(head: Item, parent: str) -> Item:
 # --- pods
 
 
-def pod_head(pod: Pod, parent: str, order: Order) -> Item:
+def pod_head(pod: Pod, parent: str, order: Order, now: float) -> Item:
     """The pod itself."""
-    line = pod_status_line(pod)
+    line = pod_status_line(pod, now)
     word = clean(line.word)
     return Item(
         key=f"pod:{pod_key(pod)}",
@@ -167,7 +166,7 @@ def pod_head(pod: Pod, parent: str, order: Order) -> Item:
         pod=pod_key(pod),
         parent_of_others=True,
         folded=True,
-        fault=is_fault(line),
+        fault=not line.health.well,
         labels=pod.metadata.labels,
     )
 
@@ -179,9 +178,9 @@ def pod_order(pod: Pod, node: str) -> Order:
     return step(0 if node else 1, node), (0, (natural_key(label), pod.metadata.uid), label)
 
 
-def pod_items(pod: Pod, node: str) -> tuple[Item, ...]:
+def pod_items(pod: Pod, node: str, now: float) -> tuple[Item, ...]:
     """A pod and all that is below it, parents first. ``node`` is the name of the one it is on."""
-    head = pod_head(pod, node_key(node), pod_order(pod, node))
+    head = pod_head(pod, node_key(node), pod_order(pod, node), now)
     return (head, *_contents(pod, head))
 
 

@@ -85,18 +85,23 @@ class TreeView:
             self._forget(key)
             return
         node = self._node_of(pod)
-        head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node))
+        head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node), now)
         if self.is_folded_away(head.parent):
             return
         # What is below a folded pod is not even looked at, where no filter asks for it.
         bare = not self.filter.text and is_folded(head, self.folds)
-        items = (head,) if bare else self._all_of(key, pod, node)
+        items = (head,) if bare else self._all_of(key, pod, node, now)
         yield from self._seen(items, now)
 
-    def _all_of(self, key: str, pod: Pod, node: str) -> tuple[Item, ...]:
-        known = self._items.get(key)
-        if known is None or known[0] is not pod or known[1] != node:
-            known = self._items[key] = (pod, node, pod_items(pod, node))
+    def _all_of(self, key: str, pod: Pod, node: str, now: float) -> tuple[Item, ...]:
+        known, fault = self._items.get(key), self._heads[key].fault
+        if (
+            known is None
+            or known[0] is not pod
+            or known[1] != node
+            or known[2][0].fault is not fault
+        ):
+            known = self._items[key] = (pod, node, pod_items(pod, node, now))
         return known[2]
 
     def _forget(self, key: str) -> None:
@@ -139,7 +144,8 @@ class TreeView:
         for manifest in manifests.values():
             status = manifest.status
             pod = self._model.pods.get(status.podUID)
-            items += file_items(manifest, pod or by_name.get((status.podNamespace, status.podName)))
+            pod = pod or by_name.get((status.podNamespace, status.podName))
+            items += file_items(manifest, pod, now)
         yield from self._seen(items, now)
 
     # --- folding

@@ -11,7 +11,7 @@ from podtui.api.times import short_duration
 from podtui.api.v1 import Node, Pod
 from podtui.tui.model import Model
 from podtui.tui.overview.rows import manifest_message, place_of
-from podtui.tui.pods.pod_status import pod_status_line
+from podtui.tui.pods.pod_status import is_rejected
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean
@@ -29,7 +29,11 @@ GLYPHS: Final = {
 
 
 def facts_of(
-    model: Model, pod: Pod, now: float, logs: Mapping[str, tuple[str, ...]] | None = None
+    model: Model,
+    pod: Pod,
+    now: float,
+    logs: Mapping[str, tuple[str, ...]] | None = None,
+    log_problems: Mapping[str, str] | None = None,
 ) -> Facts:
     """What the screen knows of a pod."""
     return Facts(
@@ -40,6 +44,7 @@ def facts_of(
         node=model.home_of(pod),
         others=tuple(model.neighbours_of(pod)),
         logs=logs or {},
+        log_problems=log_problems or {},
     )
 
 
@@ -82,7 +87,7 @@ def _told(facts: Facts, said: Diagnosis) -> Line:
 
 
 def _cause(pod: Pod, said: Diagnosis) -> Line:
-    rejected = pod_status_line(pod).rejected
+    rejected = is_rejected(pod)
     head = (Span("rejected ", "error"),) if rejected else ()
     return (*head, Span(clean(said.title)))
 

@@ -1,61 +1,81 @@
-"""A fix on its way: written into the file, and watched until the pod is well or the next cause
-shows."""
+"""A fix on its way: written into the file, and followed until it is verified or fails again."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.local import Manifest
-from podtui.api.v1 import Pod
-from podtui.tui.actions.manifest_file import (
-    ManifestChanged,
-    read_manifest_file,
-    write_manifest_file,
-)
+from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.editing import rewrite_file
+from podtui.tui.actions.manifest_file import Rewrite
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
-from podtui.why import Diagnosis, Fix, Health, apply_edits
+from podtui.why import Diagnosis, Facts, Fix, apply_edits
+from podtui.why.trial import Outcome, Trial, Verdict, judge
+
+_LOOKS: Final = {
+    Verdict.PENDING: ("◔", "pending"),
+    Verdict.VERIFIED: ("●", "running"),
+    Verdict.FAILED_AGAIN: ("✖", "error"),
+    Verdict.OTHER_CAUSE: ("▲", "warning"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """A fix that was written: ``cause`` is what it is to take away, ``text`` what the file holds
-    since."""
+class Applied(Struct, frozen=True):
+    """A fix that was written, and what it is to take away."""
 
-    title: str
-    cause: str
-    text: str
+    change: Rewrite
+    trial: Trial
+
+    @property
+    def text(self) -> str:
+        """What the file holds since."""
+        return self.change.after.decode()
 
 
-async def apply_fix(manifest: Manifest, fix: Fix) -> str:
-    """Write a fix into the file that the manifest was read from; the file's new text.
+async def apply_fix(actions: Actions, manifest: Manifest, fix: Fix, trial: Trial) -> Applied | None:
+    """Show the plan of a fix, ask, and write it into the file that the manifest was read from;
+    None where it was not wanted.
 
     Raises `ManifestChanged` where the file is not what was read, `ManifestFileError` where it
     cannot be written, `podtui.why.EditError`.
     """
-    path = Path(manifest.spec.path)
-    before = await asyncio.to_thread(read_manifest_file, path)
     text = manifest.spec.text
-    if before != text.encode():
-        raise ManifestChanged(f"{path.name} is not what the agent read: nothing was changed")
     after = apply_edits(text, fix.edits)
-    await asyncio.to_thread(write_manifest_file, path, after.encode(), expected=before)
-    return after
+    change = Rewrite(Path(manifest.spec.path), text.encode(), after.encode(), fix.title)
+    return Applied(change, trial) if await rewrite_file(actions, change) else None
 
 
-def progress(applied: Applied, manifest: Manifest | None, pod: Pod | None, said: Diagnosis) -> Line:
+def outcome(
+    applied: Applied,
+    manifest: Manifest | None,
+    facts: Facts | None,
+    said: Diagnosis,
+    *,
+    liveness_passed: bool,
+) -> Outcome:
     """How far an applied fix has come."""
-    done = Span("✔ applied: ", "good"), Span(clean(applied.title), "soft"), Span("  ")
     if manifest is None or manifest.spec.text != applied.text:
-        return (*done, Span("◔ waiting for the agent to read it", "pending"))
+        return Outcome(Verdict.PENDING, "waiting for the agent to read the file")
     wanted = manifest.status.podUID
-    if pod is None or (wanted and pod.metadata.uid != wanted):
-        return (*done, Span("◔ waiting for the pod to be replaced", "pending"))
-    if said.health is Health.WAITING:
-        return (*done, Span("◔ waiting for the pod to be well", "pending"))
-    if said.health is Health.BROKEN:
-        words = "the cause is still there" if said.cause == applied.cause else "this is next"
-        return (*done, Span(f"▲ {words}", "warning"))
-    return (*done, Span("● it helped", "running"))
+    if facts is None or (wanted and facts.pod.metadata.uid != wanted):
+        return Outcome(Verdict.PENDING, "waiting for the pod to be replaced")
+    return judge(applied.trial, facts, said, liveness_passed=liveness_passed)
+
+
+def outcome_line(applied: Applied, found: Outcome) -> Line:
+    glyph, tone = _LOOKS[found.verdict]
+    state = {
+        Verdict.PENDING: "applied, not verified yet: ",
+        Verdict.VERIFIED: "applied and verified: ",
+    }.get(found.verdict, "applied, but ")
+    return (
+        Span(f"{glyph} {state}", tone),
+        Span(clean(found.words), tone if found.verdict is not Verdict.PENDING else ""),
+        Span(f"  ({clean(applied.change.what)})", "soft"),
+        Span("  u", "hint-key"),
+        Span(" undoes it", "muted"),
+    )

@@ -26,8 +26,7 @@ _TONES: Final = {"-": "error", "+": "good"}
 
 @dataclass(frozen=True, slots=True)
 class WhyView:
-    """What there is to show. ``chosen`` is the fix in hand; ``readonly``: none may be applied;
-    ``log_problem`` says why there is no log."""
+    """What there is to show. ``chosen`` is the fix in hand; ``readonly``: none may be applied."""
 
     said: Diagnosis
     manifest: Manifest | None
@@ -35,7 +34,6 @@ class WhyView:
     chosen: int = 0
     readonly: bool = False
     progress: Line = ()
-    log_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +122,10 @@ def _evidence(view: WhyView, width: int, room: Room) -> list[Line]:
     for one in said[-room.lines :]:
         logs += wrap((Span("│ ", "muted"), Span(clean(one.text), "soft")), width, indent=2)
     if lines:
-        lines = [(Span("What was seen", "heading"),), *lines]
-    if view.log_problem and view.said.wants_log:
-        logs = wrap((Span(f"  {clean(view.log_problem)}", "muted"),), width, indent=2)
+        lines = [(Span("Evidence", "heading"),), *lines]
+    if view.said.log_problem:
+        text = f"  could not be read: {clean(view.said.log_problem)}"
+        logs = wrap((Span(text, "warning"),), width, indent=2)
     if logs:
         title = f"Last lines of {clean(view.said.container)}"
         lines += [(), (Span(title, "heading"),), *logs] if lines else [
@@ -223,7 +222,7 @@ def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
         lines.append((Span("  podtui runs read-only: it cannot be applied here", "muted"),))
     else:
         more = f", n shows the next of {plural(count, 'fix').replace('fixs', 'fixes')}"
-        lines += wrap((Span("  f", "hint-key"), Span(" writes it into the file", "muted"),
+        lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
                        Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
     return lines
 

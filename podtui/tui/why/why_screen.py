@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from podtui.api.insight import InsightPart, InsightQuery
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
 from podtui.tui.actions.acting_screen import ActingScreen
-from podtui.tui.actions.terminal import editor_words
 from podtui.tui.model import Changes
 from podtui.tui.overview.rows import place_of, pod_label
 from podtui.tui.why.why import facts_of, health_word, newest_of
-from podtui.tui.why.why_follow import Applied, apply_fix, progress
+from podtui.tui.why.why_follow import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.why.why_lines import WhyView, why_lines
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-from podtui.why import Diagnosis, Fix, Health, diagnose, diagnose_manifest
+from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
+from podtui.why.look import log_failure
+from podtui.why.trial import begin_trial
 from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
@@ -34,6 +35,9 @@ LONGEST_LINE = 500
 """Bytes of one of them: what is said stands at its beginning, and is looked at with each change."""
 LOG_SECONDS = 10.0
 """How long the last lines are waited for."""
+PROBE_SECONDS = 5.0
+"""How long the agent waits for news of a probe."""
+PROBE_PAUSE = 0.5
 AGAIN_SECONDS = 5.0
 """After a failure, until they are asked for again."""
 
@@ -44,7 +48,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "apply", "Apply the fix", id="why.apply",
-                tooltip="Write the fix that is shown into the manifest"),
+                tooltip="Show the plan of the fix, then apply it"),
         Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
         Binding("N", "next(-1)", "Fix before", show=False, id="why.before"),
     ]  # fmt: skip
@@ -62,10 +66,13 @@ class WhyScreen(ActingScreen, BackScreen):
         self._pod = pod
         self._chosen = 0
         self._applied: Applied | None = None
+        self._in_force = False
+        """Whether the agent has read the applied fix."""
+        self._liveness_passed = False
         self._said: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
         self._log_of: tuple[object, ...] = ()
-        self._log_problem = ""
+        self._log_problems: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -113,7 +120,8 @@ class WhyScreen(ActingScreen, BackScreen):
         if not self.shown:
             return
         pod, manifest = self._find(), self.manifest
-        said = self._diagnose(pod, manifest, now)
+        facts = self._facts(pod, now) if pod is not None else None
+        said = self._diagnose(facts, manifest)
         if said is None:
             self._header((Span("is gone", "warning"),))
             return
@@ -128,21 +136,37 @@ class WhyScreen(ActingScreen, BackScreen):
             now,
             self._chosen,
             readonly=self.actions.readonly,
-            progress=progress(self._applied, manifest, pod, said) if self._applied else (),
-            log_problem=self._log_problem,
+            progress=self._progress(manifest, facts, said),
         )
         view.show(why_lines(shown, view.size.width - 1, view.size.height))
         self.refresh_bindings()
         if pod is not None:
             self._ask_log(pod, said)
 
-    def _diagnose(self, pod: Pod | None, manifest: Manifest | None, now: float) -> Diagnosis | None:
-        if pod is not None:
-            return diagnose(facts_of(self.podtui.model, pod, now, self._logs))
+    def _facts(self, pod: Pod, now: float) -> Facts:
+        return facts_of(self.podtui.model, pod, now, self._logs, self._log_problems)
+
+    def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
+        if facts is not None:
+            return diagnose(facts)
         if manifest is None:
             return None
         # The pod went, or was never there: a file in use gives one as soon as its node lets it.
         return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
+
+    def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
+        """How far an applied fix has come; empty without one, after its undo and another edit."""
+        applied = self._applied
+        if applied is None:
+            return ()
+        read = manifest is not None and manifest.spec.text == applied.text
+        if applied.change not in self.actions.undoable or (self._in_force and not read):
+            self._applied = None
+            return ()
+        self._in_force = read
+        passed = self._liveness_passed
+        found = outcome(applied, manifest, facts, said, liveness_passed=passed)
+        return outcome_line(applied, found)
 
     def _header(self, state: Line) -> None:
         label = pod_label(self._pod) if self._pod is not None else ""
@@ -178,16 +202,18 @@ class WhyScreen(ActingScreen, BackScreen):
                 async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
                     lines += map(_shortened, batch)
         except PodtuiError as error:
-            self._no_log(str(error))
+            self._no_log(query.container, str(error))
         except TimeoutError:
-            self._no_log(f"no answer in {LOG_SECONDS:.0f} s")
+            self._no_log(query.container, f"no answer in {LOG_SECONDS:.0f} s")
         else:
-            self._log_problem = ""
-            self._logs = {query.container: tuple(lines[-LOG_LINES:])}
+            failure = log_failure(lines)
+            self._logs = {} if failure else {query.container: tuple(lines[-LOG_LINES:])}
+            self._log_problems = {query.container: failure} if failure else {}
         self._draw(self.podtui.now())
 
-    def _no_log(self, why: str) -> None:
-        self._log_problem = f"no log: {why}"
+    def _no_log(self, container: str, why: str) -> None:
+        self._logs = {}
+        self._log_problems = {container: why}
         self.set_timer(AGAIN_SECONDS, self._ask_again)
 
     def _ask_again(self) -> None:
@@ -216,15 +242,53 @@ class WhyScreen(ActingScreen, BackScreen):
         if fix is None or manifest is None or said is None:
             return
 
+        facts = self._facts(self._pod, self.podtui.now()) if self._pod is not None else None
+        trial = begin_trial(facts, said)
+
         async def apply() -> None:
-            text = await apply_fix(manifest, fix)
-            self._applied = Applied(fix.title, said.cause, text)
-            words = [*editor_words(os.environ), manifest.spec.path]
-            self.actions.did("fix", words, manifest.status.podName)
-            self.actions.tell(f"{fix.title}: written", title=manifest.metadata.name)
+            applied = await apply_fix(self.actions, manifest, fix, trial)
+            if applied is None:
+                return
+            self._applied, self._in_force, self._liveness_passed = applied, False, False
+            if trial.watches_liveness and self.is_attached:
+                watch = partial(self._watch_liveness, trial.container)
+                self.run_worker(watch, group="why-probe", exclusive=True)
             self._draw(self.podtui.now())
 
         self.actions.start("Fix", apply)
+
+    async def _watch_liveness(self, container: str) -> None:
+        """Wait until the liveness probe of the fixed pod is seen to pass."""
+        seen = ""
+        while self._applied is not None and not self._liveness_passed:
+            pod, found = self._pod_in_force(), None
+            if pod is not None:
+                query = InsightQuery(part=InsightPart.PROBES, seen=seen, wait=PROBE_SECONDS)
+                try:
+                    async with asyncio.timeout(2 * PROBE_SECONDS):
+                        meta = pod.metadata
+                        found = await self.podtui.client.insight(meta.namespace, meta.name, query)
+                except (PodtuiError, TimeoutError):
+                    seen = ""
+            after = self._pod_in_force()
+            if found is not None and pod is not None and after is not None:
+                seen = found.version
+                same = pod.metadata.uid == after.metadata.uid
+                self._liveness_passed = same and any(
+                    report.container == container
+                    and (report.probe, report.last) == ("Liveness", "Success")
+                    for report in found.probes
+                )
+                self._draw(self.podtui.now())
+            await asyncio.sleep(PROBE_PAUSE)
+
+    def _pod_in_force(self) -> Pod | None:
+        """The pod that has the applied fix; None while it is not there."""
+        pod, manifest = self._pod, self.manifest
+        if pod is None or manifest is None or not self._in_force:
+            return None
+        wanted = manifest.status.podUID
+        return pod if not wanted or pod.metadata.uid == wanted else None
 
 
 def _shortened(line: bytes) -> str:

@@ -1,0 +1,177 @@
+"""The one definition of a pod's health: lists, counts, filters, ``podtui status``, notifications
+and ``podtui why`` all go by `pod_health`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from podtui.api.kills import kill_of
+from podtui.api.pods import is_sidecar, is_true
+from podtui.api.times import parse_time
+from podtui.api.v1 import Container, ContainerStatus, Pod
+
+STABLE_SECONDS: Final = 600.0
+"""How long a restarted container must run before it counts as healthy again. The kubelet forgets
+its crash-loop back-off after the same time."""
+LONGEST_TRIAL: Final = 3600.0
+"""The most that a container that restarted more than once must run: as long as its run before, but
+no longer than this."""
+ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of waiting containers that are no failures."""
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class Health(StrEnum):
+    HEALTHY = "healthy"
+    DONE = "done"
+    """Completed, as intended."""
+    WAITING = "waiting"
+    """Not ready yet; nothing has failed so far."""
+    TERMINATING = "terminating"
+    BROKEN = "broken"
+    """Failed, or restarted too recently to be trusted."""
+
+
+WELL: Final = frozenset({Health.HEALTHY, Health.DONE, Health.TERMINATING})
+"""What "unhealthy only" hides."""
+
+
+class PodHealth(Struct, frozen=True):
+    """``container`` is the one that the health comes from, ``reason`` a word for what is wrong.
+    ``until`` (epoch seconds): without a new status the health changes then, because a restarted
+    container has run for long enough."""
+
+    health: Health
+    reason: str = ""
+    container: str = ""
+    until: float | None = None
+
+    @property
+    def well(self) -> bool:
+        return self.health in WELL
+
+
+def pod_health(pod: Pod, now: float) -> PodHealth:
+    """The health of a pod from its record alone; ``now`` is epoch seconds.
+
+    The first container that is broken decides, in the order of their start; then the first that is
+    waited for. See docs/screen.md.
+    """
+    phase = pod.status.phase
+    if pod.metadata.deletionTimestamp and phase not in _ENDED:
+        return PodHealth(Health.TERMINATING)
+    if phase == "Succeeded":
+        return PodHealth(Health.DONE)
+    if phase in ("Failed", "Unknown"):
+        return PodHealth(Health.BROKEN, pod.status.reason or phase)
+    waiting: PodHealth | None = None
+    recovering: PodHealth | None = None
+    done = 0
+    for container, status, init in _containers(pod):
+        found = _container_health(pod, container, status, now, init=init)
+        if found.health is Health.BROKEN and found.until is None:
+            return found
+        if found.health is Health.BROKEN:
+            recovering = _later(recovering, found)
+        elif found.health is Health.WAITING:
+            waiting = waiting or found
+        elif found.health is Health.DONE:
+            done += not init
+    if recovering is not None or waiting is not None or phase != "Running":
+        return recovering or waiting or PodHealth(Health.WAITING, phase)
+    if done and done == len(pod.spec.containers):
+        return PodHealth(Health.DONE)
+    # A pod with a container that completed is not Ready, and never will be.
+    return PodHealth(Health.HEALTHY if done or is_true(pod, "Ready") else Health.WAITING)
+
+
+def on_trial_until(
+    pod: Pod, container: Container, status: ContainerStatus, *, init: bool
+) -> float | None:
+    """Until when a running container that was restarted counts as unstable (epoch seconds); None
+    for one that never failed, or that was restarted on purpose."""
+    last, runs = status.lastState.terminated, status.state.running
+    if last is None or runs is None or (init and not is_sidecar(container)):
+        return None
+    if last.reason == "Unknown" and last.exitCode == 255:
+        # The machine or the runtime was restarted.
+        return None
+    kill = kill_of(pod, container.name, last)
+    if kill is not None and kill.on_purpose:
+        return None
+    finished, started = _epoch(last.finishedAt), _epoch(last.startedAt)
+    since = _epoch(runs.startedAt) or finished
+    if since is None:
+        return None
+    trial = STABLE_SECONDS
+    if status.restartCount > 1 and finished is not None and started is not None:
+        trial = min(LONGEST_TRIAL, max(STABLE_SECONDS, finished - started))
+    return since + trial
+
+
+def _container_health(
+    pod: Pod, container: Container, status: ContainerStatus, now: float, *, init: bool
+) -> PodHealth:
+    state, name = status.state, container.name
+    ended = state.terminated
+    if ended is not None:
+        runs_once = (init and not is_sidecar(container)) or _policy(pod, container) != "Always"
+        if ended.exitCode == 0 and runs_once:
+            return PodHealth(Health.DONE)
+        kill = kill_of(pod, name, ended)
+        on_purpose = kill is not None and kill.on_purpose
+        health = Health.WAITING if on_purpose else Health.BROKEN
+        return PodHealth(health, ended.reason or f"ExitCode:{ended.exitCode}", name)
+    if state.running is None and (state.waiting is not None or not status.ready):
+        return _not_running(pod, container, status)
+    until = on_trial_until(pod, container, status, init=init)
+    if until is not None and now < until:
+        return PodHealth(Health.BROKEN, "Restarted", name, until)
+    if init and not is_sidecar(container):
+        return PodHealth(Health.WAITING, "Init", name)
+    if not status.ready or status.started is False:
+        return PodHealth(Health.WAITING, "NotReady", name)
+    return PodHealth(Health.HEALTHY)
+
+
+def _not_running(pod: Pod, container: Container, status: ContainerStatus) -> PodHealth:
+    reason = status.state.waiting.reason if status.state.waiting is not None else ""
+    last = status.lastState.terminated
+    kill = kill_of(pod, container.name, last)
+    failed = last is not None and not (kill is not None and kill.on_purpose)
+    if reason not in ON_ITS_WAY or failed:
+        return PodHealth(Health.BROKEN, reason or "Restarting", container.name)
+    return PodHealth(Health.WAITING, reason, container.name)
+
+
+def _containers(pod: Pod) -> Iterator[tuple[Container, ContainerStatus, bool]]:
+    """Those with a status, in the order of their start."""
+    spec, status = pod.spec, pod.status
+    for containers, statuses, init in (
+        (spec.initContainers, status.initContainerStatuses, True),
+        (spec.containers, status.containerStatuses, False),
+    ):
+        known = {one.name: one for one in statuses}
+        for container in containers:
+            if container.name in known:
+                yield container, known[container.name], init
+
+
+def _policy(pod: Pod, container: Container) -> str:
+    return container.restartPolicy or pod.spec.restartPolicy or "Always"
+
+
+def _later(one: PodHealth | None, other: PodHealth) -> PodHealth:
+    """Of two that recover, the one that takes longer."""
+    if one is None or (other.until or 0.0) > (one.until or 0.0):
+        return other
+    return one
+
+
+def _epoch(text: str | None) -> float | None:
+    moment = parse_time(text)
+    return moment.timestamp() if moment is not None else None

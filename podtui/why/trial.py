@@ -1,0 +1,121 @@
+"""Whether an applied fix works: it is verified once the thing that failed was seen to work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from podtui.api.health import Health
+from podtui.api.times import short_duration
+from podtui.why.look import Case, cases, moment
+from podtui.why.types import Diagnosis, Facts
+
+MARGIN: Final = 10.0
+"""Seconds by which a container must outlive the run that failed."""
+LIVENESS: Final = "LivenessKilled"
+OUT_OF_MEMORY: Final = "OutOfMemory"
+
+
+class Verdict(StrEnum):
+    PENDING = "pending"
+    VERIFIED = "verified"
+    FAILED_AGAIN = "failed again"
+    OTHER_CAUSE = "other cause"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a fix is to take away. ``ended`` is the id of the instance that ended last, ``runs`` the
+    one that runs, ``ran`` how long the failed run lasted in seconds; empty and None where there was
+    none."""
+
+    cause: str
+    container: str = ""
+    uid: str = ""
+    ended: str = ""
+    runs: str = ""
+    ran: float | None = None
+
+    @property
+    def watches_liveness(self) -> bool:
+        """Whether the liveness probe must be seen to pass: no status shows that."""
+        return self.cause == LIVENESS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: Verdict
+    words: str
+
+
+def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
+    """The state before a fix; ``facts`` is None where there is no pod."""
+    if facts is None:
+        return Trial(said.cause)
+    case = _case(facts, said.container)
+    uid = facts.pod.metadata.uid
+    if case is None:
+        return Trial(said.cause, said.container, uid)
+    end = case.ending
+    began, ended = (moment(end.startedAt), moment(end.finishedAt)) if end else (None, None)
+    return Trial(
+        said.cause,
+        said.container,
+        uid,
+        end.containerID if end is not None else "",
+        case.status.containerID if case.status is not None and case.running else "",
+        None if end is None else ended - began if began is not None and ended is not None else 0.0,
+    )
+
+
+def judge(trial: Trial, facts: Facts, said: Diagnosis, *, liveness_passed: bool) -> Outcome:
+    """How far the fix has come, given the pod that has it and its diagnosis. ``liveness_passed``:
+    the liveness probe of the container was seen to pass since."""
+    if said.health is Health.BROKEN:
+        return _broken(trial, facts, said)
+    if said.health not in (Health.HEALTHY, Health.DONE):
+        return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
+    case = _case(facts, trial.container)
+    if case is None or case.through or said.health is Health.DONE:
+        words = "completed" if said.health is Health.DONE else "the pod is healthy"
+        return Outcome(Verdict.VERIFIED, words)
+    if trial.watches_liveness:
+        if liveness_passed:
+            return Outcome(Verdict.VERIFIED, "the liveness probe passes")
+        return Outcome(Verdict.PENDING, "the liveness probe has not passed yet")
+    if trial.ran is not None and trial.cause != "StartupKilled":
+        return _outlives(trial, case, facts.now)
+    return Outcome(Verdict.VERIFIED, "the pod is healthy")
+
+
+def _broken(trial: Trial, facts: Facts, said: Diagnosis) -> Outcome:
+    if (said.cause, said.container) != (trial.cause, trial.container):
+        return Outcome(Verdict.OTHER_CAUSE, "another cause shows now")
+    again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
+    if facts.pod.metadata.uid != trial.uid:
+        return again
+    # The pod goes on under its fixed UID, and so does what is known of its last run.
+    case = _case(facts, trial.container)
+    end = case.ending if case is not None else None
+    if end is not None and end.containerID != trial.ended:
+        return again
+    return Outcome(Verdict.PENDING, "the cause still shows")
+
+
+def _outlives(trial: Trial, case: Case, now: float) -> Outcome:
+    runs = case.status.state.running if case.status is not None else None
+    began = moment(runs.startedAt) if runs is not None else None
+    if began is None or (case.status is not None and case.status.containerID == trial.runs):
+        return Outcome(Verdict.PENDING, f"waiting for {case.name} to be restarted")
+    before, age = trial.ran or 0.0, now - began
+    # With twice the memory a leak takes twice the time.
+    needed = MARGIN + (2 * before if trial.cause == OUT_OF_MEMORY else before)
+    failed = f"the run before failed after {short_duration(before)}"
+    if age < needed:
+        return Outcome(Verdict.PENDING, f"{case.name} runs for {short_duration(age)}; {failed}")
+    return Outcome(Verdict.VERIFIED, f"{case.name} has run for {short_duration(age)}; {failed}")
+
+
+def _case(facts: Facts, container: str) -> Case | None:
+    return next((case for case in cases(facts) if case.name == container), None)

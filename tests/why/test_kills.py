@@ -1,0 +1,367 @@
+"""Containers that the kubelet itself stopped: named as such by its record, and on clusters by the
+counts of events whose times are long over."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from cause_cases import Scripted, probes
+from hypothesis import given
+from hypothesis import strategies as st
+from kubelet_world import World
+from msgspec import structs
+from why_world import Asked, asked, fix_titles, fixed, one, the_fix
+
+from podtui.api.kills import KillReason, kills_of
+from podtui.api.names import KILLS
+from podtui.api.v1 import Event, ObjectMeta, ObjectReference, Pod
+from podtui.kubelet.prober.outcome import SUCCESS, failure
+from podtui.kubelet.prober.state import ProbeKind
+from podtui.runtime.memory import Behaviour
+from podtui.runtime.memory.images import invent
+from podtui.why import Diagnosis, Facts, Health, diagnose
+
+NOT_FOUND = "HTTP probe failed with statuscode: 404"
+PROBE = """\
+ports: [{containerPort: 8080}]
+livenessProbe:
+  httpGet: {path: /healthz, port: 8080}
+  periodSeconds: 1
+  failureThreshold: 2
+"""
+virtual = pytest.mark.virtual_time
+
+
+def deaf(kind: ProbeKind = ProbeKind.LIVENESS, text: str = NOT_FOUND) -> World:
+    """A program that ignores SIGTERM and fails its probe."""
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    probes(kind, text)(world)
+    return world
+
+
+def without_record(facts: Facts) -> Facts:
+    """As a cluster shows the pod."""
+    meta = facts.pod.metadata
+    notes = {key: value for key, value in meta.annotations.items() if key != KILLS}
+    pod = structs.replace(facts.pod, metadata=structs.replace(meta, annotations=notes))
+    return Facts(pod=pod, now=facts.now, events=facts.events, manifest=facts.manifest)
+
+
+async def restarted(it: Asked, count: int) -> Facts:
+    """Wait until the container was restarted so often and has ended once more."""
+    for _ in range(20_000):
+        await it.world.sleep(1.0)
+        facts = await it.facts()
+        (status,) = facts.pod.status.containerStatuses
+        if status.restartCount >= count and status.state.waiting is not None:
+            return facts
+    raise AssertionError("never restarted so often")
+
+
+@virtual
+async def test_a_liveness_kill_is_named_however_often_its_events_were_limited() -> None:
+    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+        facts = await restarted(it, 13)
+        kills = sum(e.count or 1 for e in facts.events if e.reason == "Killing")
+        assert kills < 13, "the events are limited, or this shows nothing"
+        for known in (facts, without_record(facts)):
+            said = diagnose(known)
+            assert (said.cause, said.health) == ("LivenessKilled", Health.BROKEN)
+            assert "/healthz does not exist there (404)" in said.title
+        witness = [e for e in diagnose(facts).evidence if e.source == "kubelet"]
+        assert [(e.count, e.warning) for e in witness] == [(14, True)]
+        assert NOT_FOUND in witness[0].text
+
+
+@virtual
+async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() -> None:
+    async with asked(one(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
+        await it.until("LivenessKilled")
+        for _ in range(300):
+            await it.world.sleep(0.5)
+            assert (await it.why()).cause == "LivenessKilled"
+
+
+@virtual
+async def test_the_record_outlives_the_agent() -> None:
+    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+        await restarted(it, 5)
+        await it.world.stop_kubelet()
+        await it.world.start_kubelet()
+        await it.world.sleep(1.0)
+        facts = await it.facts()
+        assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
+        said = diagnose(Facts(pod=facts.pod, now=facts.now))  # without any event
+        assert said.cause == "LivenessKilled"
+        assert NOT_FOUND in "".join(e.text for e in said.evidence)
+
+
+@virtual
+async def test_a_startup_kill_is_named_without_any_event() -> None:
+    text = one(PROBE.replace("liveness", "startup"), "terminationGracePeriodSeconds: 2\n")
+    async with asked(text, deaf(ProbeKind.STARTUP)) as it:
+        facts = await restarted(it, 1)
+        assert diagnose(Facts(pod=facts.pod, now=facts.now)).cause == "StartupKilled"
+
+
+@virtual
+async def test_the_only_container_under_never_was_stopped_for_its_probe() -> None:
+    text = one(PROBE, "terminationGracePeriodSeconds: 2\nrestartPolicy: Never\n")
+    async with asked(text, deaf()) as it:
+        await it.until("LivenessKilled")
+        facts = await it.facts()
+        assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
+
+
+@virtual
+async def test_an_end_of_its_own_is_not_laid_on_the_probe_that_killed_before() -> None:
+    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+        await restarted(it, 1)
+        it.world.behaviours["c"] = Behaviour(exit_after=0.5, exit_code=3)
+        said = await it.until("Fails", 700.0)
+        assert "exit code 3" in said.title
+
+
+@virtual
+async def test_a_failed_hook_is_named_after_its_event_is_gone() -> None:
+    text = one(
+        "lifecycle:\n  postStart:\n    exec:\n      command: [sh, -c, exit 1]\n",
+        "terminationGracePeriodSeconds: 2\n",
+    )
+    async with asked(text) as it:
+        await it.until("PostStartFailed")
+        facts = await it.facts()
+        assert diagnose(Facts(pod=facts.pod, now=facts.now)).cause == "PostStartFailed"
+
+
+@virtual
+async def test_a_container_that_the_kubelet_replaces_is_said_to_be_stopped_by_it() -> None:
+    text = one().replace("name: web\n", "name: web\n  uid: fixed\n")
+    async with asked(text) as it:
+        await it.until("Healthy")
+        it.world.engine.images.add(invent("busybox:2"), "busybox:2")
+        it.world.engine.faults.hold("create_container")
+        it.world.add(Asked(it.world, text.replace("busybox:1", "busybox:2")).pod)
+        said = await it.until("Stopped")
+        assert "its definition changed" in said.title
+        assert said.health is Health.WAITING
+        it.world.engine.faults.release("create_container")
+        assert (await it.until("Healthy")).health is Health.HEALTHY
+
+
+# --- what an API server shows
+
+
+def cluster(
+    *events: tuple[str, str, int],
+    code: int = 137,
+    reason: str = "Error",
+    restarts: int = 13,
+    about: str = "u",
+) -> Diagnosis:
+    """A pod in back-off whose events are older than its last end."""
+    status = {
+        "name": "c",
+        "image": "a:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": restarts,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {
+            "terminated": {
+                "exitCode": code,
+                "reason": reason,
+                "startedAt": "2026-01-01T02:00:00Z",
+                "finishedAt": "2026-01-01T02:00:05Z",
+                "containerID": "containerd://x",
+            }
+        },
+    }
+    probe = {"httpGet": {"path": "/healthz", "port": 8080}}
+    pod = msgspec.convert(
+        {
+            "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+            "spec": {"containers": [{"name": "c", "image": "a:1", "livenessProbe": probe}]},
+            "status": {"phase": "Running", "containerStatuses": [status]},
+        },
+        Pod,
+    )
+    made = tuple(_event(*event, uid=about) for event in events)
+    return diagnose(Facts(pod=pod, now=1767232810.0, events=made))
+
+
+def _event(reason: str, message: str, count: int, uid: str) -> Event:
+    return Event(
+        metadata=ObjectMeta(name=f"web.{reason}", namespace="default"),
+        involvedObject=ObjectReference(
+            kind="Pod", name="web", namespace="default", uid=uid, fieldPath="spec.containers{c}"
+        ),
+        reason=reason,
+        message=message,
+        count=count,
+        lastTimestamp="2026-01-01T01:00:00Z",
+    )
+
+
+KILLING = "Container c failed liveness probe, will be restarted"
+UNHEALTHY = f"Liveness probe failed: {NOT_FOUND}"
+
+
+@pytest.mark.parametrize(
+    ("killing", "unhealthy"),
+    [
+        (KILLING, UNHEALTHY),
+        (f"(combined from similar events): {KILLING}", UNHEALTHY),
+        (KILLING, f"(combined from similar events): {UNHEALTHY}"),
+    ],
+)
+def test_counts_of_old_events_name_the_probe(killing: str, unhealthy: str) -> None:
+    said = cluster(("Unhealthy", unhealthy, 21), ("Killing", killing, 7))
+    assert said.cause == "LivenessKilled"
+    assert "/healthz does not exist there (404)" in said.title
+
+
+def test_the_probe_is_named_where_its_output_is_gone() -> None:
+    said = cluster(("Killing", KILLING, 7))
+    assert said.cause == "LivenessKilled"
+    assert "listens" not in said.title
+
+
+def test_a_program_that_ends_well_on_sigterm_is_named_by_the_habit() -> None:
+    assert cluster(("Killing", KILLING, 7), code=0, restarts=40).cause == "LivenessKilled"
+    assert cluster(("Killing", KILLING, 1), code=0, restarts=40).cause == "EndsByDesign"
+
+
+def test_an_oom_kill_is_not_laid_on_the_probe() -> None:
+    assert cluster(("Killing", KILLING, 7), reason="OOMKilled").cause == "OutOfMemory"
+
+
+def test_without_evidence_nothing_is_ruled_out() -> None:
+    said = cluster()
+    assert said.cause == "Killed"
+    assert "probe" not in "".join((said.title, *said.sentences, said.advice))
+
+
+def test_events_of_an_earlier_pod_of_the_name_are_no_evidence() -> None:
+    assert cluster(("Killing", KILLING, 7), about="u").cause == "LivenessKilled"
+    assert cluster(("Killing", KILLING, 7), about="another").cause == "Killed"
+
+
+@given(kills=st.integers(1, 50), restarts=st.integers(1, 50), code=st.sampled_from((137, 143)))
+def test_a_signal_and_a_probe_that_kills_belong_together(
+    kills: int, restarts: int, code: int
+) -> None:
+    said = cluster(("Killing", KILLING, kills), code=code, restarts=restarts)
+    assert said.cause == "LivenessKilled"
+
+
+# --- fixes
+
+
+async def found(text: str, output: str, kind: ProbeKind = ProbeKind.LIVENESS) -> Diagnosis:
+    async with asked(text, deaf(kind, output)) as it:
+        cause = "LivenessKilled" if kind is ProbeKind.LIVENESS else "StartupKilled"
+        return await it.until(cause)
+
+
+SOON = "terminationGracePeriodSeconds: 2\n"
+REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
+
+
+@virtual
+@pytest.mark.parametrize(
+    ("output", "titles"),
+    [
+        (NOT_FOUND, ["Check only that port 8080 accepts connections"]),
+        (
+            "HTTP probe failed with statuscode: 401",
+            ["Check only that port 8080 accepts connections"],
+        ),
+        ("HTTP probe failed with statuscode: 503", ["Raise initialDelaySeconds to 30s"]),
+        (REFUSED, ["Raise initialDelaySeconds to 30s"]),
+        (
+            'Get "https://10.0.0.2:8080/": http: server gave HTTP response to HTTPS client',
+            ["Probe by HTTP"],
+        ),
+        (
+            'Get "http://10.0.0.2:8080/": net/http: malformed HTTP response "\\x15\\x03"',
+            ["Probe by HTTPS"],
+        ),
+        ("dial tcp 10.0.0.2:8080: connect: no route to host", []),
+        (
+            "context deadline exceeded",
+            [
+                "Raise timeoutSeconds to 5s",
+                "Raise initialDelaySeconds to 30s",
+                "Raise failureThreshold to 6 failures",
+            ],
+        ),
+    ],
+)
+async def test_the_fixes_match_what_fails(output: str, titles: list[str]) -> None:
+    text = one(PROBE, SOON)
+    said = await found(text, output)
+    assert fix_titles(said) == titles
+    for number in range(len(titles)):
+        fixed(said, text, number)
+
+
+@virtual
+async def test_a_probe_that_passed_for_long_is_not_given_a_later_start() -> None:
+    world = deaf(text=REFUSED)
+    handlers = world.kubelet._probes._ticker._handlers
+    world.kubelet._probes._ticker._handlers = _Turning(handlers, world, 60.0)
+    async with asked(one(PROBE, SOON), world) as it:
+        said = await it.until("LivenessKilled")
+        assert REFUSED in "".join(e.text for e in said.evidence)
+        assert fix_titles(said) == []
+
+
+class _Turning:
+    """Passes for a while before it fails."""
+
+    def __init__(self, failing: object, world: World, seconds: float) -> None:
+        self._failing = failing
+        self._world = world
+        self._seconds = seconds
+        self._began = world.clock.monotonic()
+
+    async def run(self, *words: object) -> object:
+        if self._world.clock.monotonic() - self._began < self._seconds:
+            return SUCCESS
+        return await self._failing.run(*words)  # type: ignore[attr-defined]
+
+
+@virtual
+async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_404() -> None:
+    ready = "readinessProbe:\n  httpGet: {path: /ready, port: 8080}\n  periodSeconds: 1\n"
+    text = one(PROBE + ready, SOON)
+    world = World()
+    world.behaviours["c"] = Behaviour(ignores_term=True)
+    outcomes = {ProbeKind.LIVENESS: failure(NOT_FOUND), ProbeKind.READINESS: SUCCESS}
+    world.kubelet._probes._ticker._handlers = Scripted(outcomes)
+    async with asked(text, world) as it:
+        said = await it.until("LivenessKilled")
+    assert fix_titles(said)[0] == "Probe /ready, the path of the readiness probe"
+    assert fixed(said, text) == text.replace("/healthz", "/ready")
+
+
+@virtual
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "  httpGet: {path: /healthz, port: 8080}\n",
+        "  httpGet: {port: 8080, path: /healthz}  # here\n",
+        "  httpGet:\n    path: /healthz\n    port: 8080\n",
+        "  httpGet:\n    port: 8080\n    scheme: HTTP\n    path: /healthz\n",
+        "  httpGet:\n    path: /x\n    httpHeaders:\n    - {name: A, value: b}\n    port: 8080\n",
+    ],
+)
+async def test_a_tcp_check_takes_the_place_of_a_path_that_there_is_not(handler: str) -> None:
+    text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
+    said = await found(text, NOT_FOUND)
+    new = fixed(said, text, the_fix(said, "Check only"))
+    assert "tcpSocket" in new
+    assert "httpGet" not in new
+    assert "path" not in new

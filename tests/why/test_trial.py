@@ -1,0 +1,133 @@
+"""Whether a fix works: pending, verified, failed again; on the simulated kubelet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from cause_cases import hungry, probes
+from kubelet_world import World
+from why_world import Asked, asked, fixed, one, the_fix
+
+from podtui.kubelet.prober.state import ProbeKind
+from podtui.runtime.memory import Behaviour
+from podtui.why import Diagnosis, Health, diagnose
+from podtui.why.trial import MARGIN, Trial, Verdict, begin_trial, judge
+
+pytestmark = pytest.mark.virtual_time
+LIMIT = "resources:\n  limits:\n    memory: 16Mi\n"
+PROBE = """\
+livenessProbe:
+  httpGet: {path: /healthz, port: 8081}
+  periodSeconds: 1
+  failureThreshold: 2
+"""
+
+
+async def verdict(it: Asked, trial: Trial, *, passed: bool = False) -> Verdict:
+    facts = await it.facts()
+    return judge(trial, facts, diagnose(facts), liveness_passed=passed).verdict
+
+
+@asynccontextmanager
+async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
+    """The pod of the fixed file."""
+    new = Asked(it.world, text)
+    it.world.replace(it.pod.metadata.uid, new.pod)
+    for _ in range(200):
+        await it.world.sleep(0.5)
+        record = await it.world.record(new.pod.metadata.name)
+        if record is not None and record.metadata.uid == new.pod.metadata.uid:
+            break
+    yield new
+
+
+async def test_more_memory_is_verified_only_after_the_container_outlived_its_run() -> None:
+    async with asked(one(LIMIT), World(behave=hungry)) as it:
+        said = await it.until("OutOfMemory")
+        trial = begin_trial(await it.facts(), said)
+        assert (trial.cause, trial.container) == ("OutOfMemory", "c")
+        assert trial.ran is not None
+        assert trial.ran <= 2
+        async with successor(it, fixed(said, it.text, the_fix(said, "Double"))) as new:
+            await new.until("Healthy")
+            assert await verdict(new, trial) is Verdict.PENDING
+            await it.world.sleep(2 * trial.ran + MARGIN + 1)
+            assert await verdict(new, trial) is Verdict.VERIFIED
+
+
+async def test_memory_that_is_still_too_little_has_failed_again() -> None:
+    greedy = World(behave=lambda _: Behaviour(exit_after=4.0, oom=True))
+    async with asked(one(LIMIT), greedy) as it:
+        said = await it.until("OutOfMemory")
+        trial = begin_trial(await it.facts(), said)
+        async with successor(it, fixed(said, it.text, the_fix(said, "Double"))) as new:
+            await new.until("Healthy")
+            assert await verdict(new, trial) is Verdict.PENDING
+            await new.until("OutOfMemory")
+            assert await verdict(new, trial) is Verdict.FAILED_AGAIN
+            await it.world.sleep(15.0)  # it runs again for a moment, which proves nothing
+            assert await verdict(new, trial) is Verdict.FAILED_AGAIN
+
+
+async def test_a_later_first_probe_is_no_success_while_no_probe_has_passed() -> None:
+    world = World()
+    probes(ProbeKind.LIVENESS, "HTTP probe failed with statuscode: 503")(world)
+    text = one(PROBE, "terminationGracePeriodSeconds: 2\n")
+    async with asked(text, world) as it:
+        said = await it.until("LivenessKilled")
+        trial = begin_trial(await it.facts(), said)
+        async with successor(it, fixed(said, text, the_fix(said, "Raise initialDelay"))) as new:
+            await new.until("Healthy")
+            await it.world.sleep(20.0)
+            assert await verdict(new, trial) is Verdict.PENDING
+            assert await verdict(new, trial, passed=True) is Verdict.VERIFIED
+            await new.until("LivenessKilled")
+            assert await verdict(new, trial, passed=True) is Verdict.FAILED_AGAIN
+
+
+async def test_a_pod_that_goes_on_is_not_judged_by_its_old_end() -> None:
+    async with asked(one(LIMIT), World(behave=hungry)) as it:
+        said = await it.until("OutOfMemory")
+        facts = await it.facts()
+        trial = begin_trial(facts, said)
+        found = judge(trial, facts, said, liveness_passed=False)
+        assert (found.verdict, found.words) == (Verdict.PENDING, "the cause still shows")
+        later = replace(trial, ended="another")
+        assert judge(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
+
+
+async def test_an_image_is_verified_by_the_pod_that_runs_it() -> None:
+    async with asked(one().replace("busybox:1", "BusyBox:1")) as it:
+        said = await it.until("InvalidImageName")
+        trial = begin_trial(await it.facts(), said)
+        async with successor(it, fixed(said, it.text)) as new:
+            await new.until("Healthy")
+            assert await verdict(new, trial) is Verdict.VERIFIED
+
+
+async def test_another_cause_is_no_success() -> None:
+    async with asked(one("command: [sh, -c, exit 1]\n")) as it:
+        said = await it.until("Fails")
+        trial = replace(begin_trial(await it.facts(), said), cause="OutOfMemory")
+        facts = await it.facts()
+        found = judge(trial, facts, said, liveness_passed=False)
+        assert found.verdict is Verdict.OTHER_CAUSE
+
+
+async def test_work_that_completes_is_verified() -> None:
+    async with asked(one('command: ["sh", "-c", "echo done"]\n')) as it:
+        said = await it.until("EndsByDesign")
+        trial = begin_trial(await it.facts(), said)
+        async with successor(it, fixed(said, it.text, the_fix(said, "once"))) as new:
+            await new.until("Succeeded")
+            assert await verdict(new, trial) is Verdict.VERIFIED
+
+
+async def test_a_file_without_a_pod_is_verified_by_the_pod_that_it_gives() -> None:
+    trial = begin_trial(None, Diagnosis(cause="ManifestBroken", health=Health.BROKEN, title="x"))
+    async with asked(one()) as it:
+        await it.until("Healthy")
+        assert await verdict(it, trial) is Verdict.VERIFIED
