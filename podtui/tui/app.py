@@ -7,6 +7,7 @@ first of a burst at once; while nothing changes, time goes on once a second.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -32,6 +33,7 @@ from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.own_deeds import OwnDeeds
+from podtui.tui.actions.terminal import discard_output_of_closed_terminal
 from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
 from podtui.tui.keys.in_turn import InTurn
 from podtui.tui.looks.file_changes import changes_of
@@ -118,6 +120,8 @@ class PodtuiApp(InTurn):
         self.client = client
         self.turn_to = ""
         """The context to open next; empty where one wants to leave."""
+        self.is_leaving = False
+        self.ignored_signals: frozenset[signal.Signals] = frozenset()
         self.model = Model(server)
         self.simulated = simulated
         self.folder = folder
@@ -346,7 +350,19 @@ class PodtuiApp(InTurn):
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
         """Leave the screen, and say what that ends."""
+        self.is_leaving = True
         super().exit(result, return_code, message or self.own.farewell() or None)
+
+    def end_by(self, number: signal.Signals) -> None:
+        """Leave the screen because of a signal, with the exit status that shells expect."""
+        if number in self.ignored_signals:
+            return
+        if number is signal.SIGHUP:
+            discard_output_of_closed_terminal()
+        self.exit(return_code=128 + number)
+
+    def on_terminal_closed(self) -> None:
+        self.end_by(signal.SIGHUP)
 
     def action_command(self) -> None:
         self._back_to_main()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
@@ -19,12 +21,14 @@ from podtui.tui.tidying import take_over
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
+    from podtui.tui.app import PodtuiApp
     from podtui.tui.overview.screen_memory import MemoryFile
 
 LOG_BYTES = 8192
 SWITCH_SECONDS = 0.001
 """After which a thread gives way to another; Python's own 5 ms would be felt twice for each key."""
 TERMINAL_THEME = "podtui-terminal"
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
 
 def run_tui(
@@ -62,8 +66,7 @@ def run_tui(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
         ),
     )
-    app.run()
-    return app.return_code or 0
+    return show(app)
 
 
 def run_cluster(
@@ -103,8 +106,21 @@ def run_cluster(
             contexts=contexts,
         ),
     )
-    app.run()
-    return app.return_code or 0, app.turn_to
+    return show(app), app.turn_to
+
+
+def show(app: PodtuiApp) -> int:
+    """Run the app until the user leaves it or a signal ends it; returns the exit status. The
+    terminal is restored either way."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        for number in ENDING_SIGNALS:
+            loop.add_signal_handler(number, app.end_by, number)
+        await app.run_async()
+
+    asyncio.run(run())
+    return app.return_code or 0
 
 
 def settle() -> None:
