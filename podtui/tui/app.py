@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
-from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.actions import Actions, leave_dialog
 from podtui.tui.actions.own_deeds import OwnDeeds
 from podtui.tui.actions.terminal import discard_output_of_closed_terminal
 from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
@@ -121,6 +121,7 @@ class PodtuiApp(InTurn):
         self.turn_to = ""
         """The context to open next; empty where one wants to leave."""
         self.is_leaving = False
+        self._asks_to_leave = False
         self.ignored_signals: frozenset[signal.Signals] = frozenset()
         self.model = Model(server)
         self.simulated = simulated
@@ -207,6 +208,27 @@ class PodtuiApp(InTurn):
         await self.client.close()
 
     async def action_quit(self) -> None:
+        await self._leave("Quit", self._quit)
+
+    async def _leave(self, verb: str, leave: Callable[[], Awaitable[None]]) -> None:
+        """Leave the screen, after a question where something ends with it. Asked for again while
+        the question is open, leave at once."""
+        lost = self.actions.ended_by_leaving
+        if not lost or self._asks_to_leave:
+            await leave()
+            return
+        self._asks_to_leave = True
+
+        async def ask() -> None:
+            try:
+                if await self.actions.confirm(leave_dialog(verb, lost)):
+                    await leave()
+            finally:
+                self._asks_to_leave = False
+
+        self.run_worker(ask, name="leave", group="leave")
+
+    async def _quit(self) -> None:
         main = self.screen_stack[0]
         if isinstance(main, MainScreen) and main.opened and main.memory != self.memory.memory:
             await self._remember(main.memory)
@@ -407,9 +429,12 @@ class PodtuiApp(InTurn):
         server = self.model.server
 
         def turn(chosen: str) -> None:
-            if chosen != server.context:
+            async def leave() -> None:
                 self.turn_to = chosen
                 self.exit()
+
+            if chosen != server.context:
+                self.call_later(self._leave, f"Switch to {clean(chosen)}", leave)
 
         if name in server.contexts:
             turn(name)
@@ -502,7 +527,7 @@ class PodtuiApp(InTurn):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Keys", "Every key and what it does", self.action_help)
         agent = "" if self.model.server.is_cluster else "; the agent goes on"
-        yield SystemCommand("Quit", f"Leave the screen{agent}", self.exit)
+        yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
         for name in self._ours:
             yield SystemCommand(
                 f"Theme {unmarked(name)}",

@@ -398,7 +398,7 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         main(app).pods.table.select("uid-web")
-        await pilot.press("r")
+        await pilot.press("r", "escape")
         await pilot.pause(0.1)
         assert client.retried == []
         main(app).pods.table.select("uid-too-big")

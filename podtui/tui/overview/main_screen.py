@@ -194,6 +194,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         pane = next((w for w in event.widget.ancestors_with_self if isinstance(w, Pane)), None)
         if pane is not None and pane.id is not None and pane.id != self.active:
             self.body.show_view(self.body.view.go(pane.id))
+            self.refresh_bindings()
 
     def _pane(self, name: str) -> Pane:
         return self.body.pane(name)

@@ -219,8 +219,8 @@ class PodScreen(ActingScreen, BackScreen):
             )
 
     async def _ask_on(self, tab: str) -> None:
-        """Endless; the agent answers when there is something new."""
-        while True:
+        """Runs while the screen is open; the agent answers when there is something new."""
+        while self.shown:
             pod = self.pod
             span = self.query_one(ResourcesView).span
             answered = pod is not None and await self._known.ask(pod, tab, span)
@@ -244,7 +244,8 @@ class PodScreen(ActingScreen, BackScreen):
         except PodtuiError as error:
             self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
         else:
-            self.query_one(ProbesView).answer(key, run)
+            if self.shown:
+                self.query_one(ProbesView).answer(key, run)
 
     # --- tabs
 
