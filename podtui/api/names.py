@@ -15,6 +15,8 @@ MANIFEST_PATH: Final = "podtui.dev/manifest"
 WOULD_FIT: Final = "podtui.dev/would-fit"
 # Ours, on a pod that waits for an image: ``CONTAINER: STATUS CURRENT/TOTAL`` in bytes.
 PULL_PROGRESS: Final = "podtui.dev/pull-progress"
+# Ours, on the node: the folder (or file) of manifests that the agent watches, absolute path.
+STATIC_POD_PATH: Final = "podtui.dev/static-pod-path"
 # Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
 # pressure, if pods of a folder were ever evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -21,10 +20,10 @@ from podtui.tui.tidying import take_over
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
+    from podtui.tui.agent import Agent
     from podtui.tui.app import PodtuiApp
     from podtui.tui.overview.screen_memory import MemoryFile
 
-LOG_BYTES = 8192
 SWITCH_SECONDS = 0.001
 """After which a thread gives way to another; Python's own 5 ms would be felt twice for each key."""
 TERMINAL_THEME = "podtui-terminal"
@@ -35,12 +34,11 @@ def run_tui(
     resolved: Resolved,
     *,
     reread: Callable[[], Resolved],
-    agent: subprocess.Popen[bytes] | None = None,
+    agent: Agent,
 ) -> int:
     """Show the screen until the user leaves it; returns the exit status.
 
-    ``reread`` reads the settings anew when their file changed. ``agent`` is one that was just
-    started and may still fail: then its log's end is shown.
+    ``reread`` reads the settings again when their file changed.
     """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
@@ -55,10 +53,10 @@ def run_tui(
         theme=theme,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
-        folder=shortened(settings.staticPodPath),
-        folder_path=folder_of(settings.staticPodPath),
+        asked_path=settings.staticPodPath,
+        asks_to_switch=resolved.origins["staticPodPath"] == "command line",
         readonly=settings.readOnly,
-        check_agent=lambda: start_error(agent, settings.agent_log_path),
+        agent=agent,
         memory=remembered(os.environ),
         on_painted=settle,
         preferences=preferences_of(resolved, theme=forced),
@@ -174,29 +172,3 @@ def theme_folders() -> list[Path]:
         return [shipped("themes"), own]
     except FileNotFoundError:
         return [own]
-
-
-def folder_of(path: Path) -> Path:
-    """The folder of manifests, where ``path`` may be one file as well."""
-    return path.parent if path.is_file() else path
-
-
-def shortened(path: Path) -> str:
-    """A path as one says it: from the working or the home directory where it lies there."""
-    for base, sign in ((Path.cwd(), "."), (Path.home(), "~")):
-        if path.is_relative_to(base) and path != base:
-            return f"{sign}/{path.relative_to(base)}"
-    return str(path)
-
-
-def start_error(agent: subprocess.Popen[bytes] | None, log: Path) -> str:
-    """The end of the agent's log where the agent ended, else empty."""
-    if agent is None or agent.poll() is None:
-        return ""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LOG_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        text = ""
-    return text.strip() or f"it ended with status {agent.returncode}; see {log}"

@@ -44,6 +44,7 @@ from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.actions.own_values import Aim
 from podtui.tui.actions.trash_screen import TrashScreen
+from podtui.tui.agent import switch_dialog
 from podtui.tui.explain.explain_screen import ExplainScreen
 from podtui.tui.keys.aliases_screen import AliasesScreen
 from podtui.tui.keys.help_screen import HelpScreen
@@ -296,6 +297,9 @@ QUESTIONS: Final = {
     "quit": dialog(
         lambda: leave_dialog("Quit", [(Span("✖ ", "error"), Span("unsaved edit of web.yaml"))]),
         "actions.leave_dialog", "web.yaml"),
+    "switch-folder": dialog(
+        lambda: switch_dialog("./static_pods", "./wild", pods("web", "counter")),
+        "agent.switch_dialog", "instead of"),
     "own-question": dialog(
         lambda: own_running.question(SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]),
         "own_running.question", "Run scan"),

@@ -82,7 +82,7 @@ async def test_status_and_header() -> None:
 
 async def test_before_the_agent_answers() -> None:
     client = FakeClient()
-    app = make_app(client, check_agent=lambda: "")
+    app = make_app(client)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "waiting for the agent" in "\n".join(table_text(app))

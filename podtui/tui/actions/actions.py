@@ -61,7 +61,7 @@ class Actions(Struct):
         return self.app.client
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.app.now(), UTC)
+        return datetime.fromtimestamp(self.app.clock(), UTC)
 
     def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
         """Do it beside everything else; what goes wrong is told. One deed at a time asks its
@@ -96,7 +96,7 @@ class Actions(Struct):
 
         from podtui.tui.actions.journal_rows import Deed
 
-        self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
+        self.deeds.append(Deed(self.app.clock(), what, shlex.join(words), ", ".join(pods)))
 
     def kubectl(self, verb: str, *words: str) -> list[str]:
         """A line for kubectl, with the context of the cluster that one looks at, whichever is in
