@@ -494,6 +494,8 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
             "● 127.0.0.1:4321", "web-n1", "8080", "1", "3", "2Ki", "4Ki", "▲ nothing listens",
         ]  # fmt: skip
         await pilot.press("x")
+        await asked(app, pilot)
+        await pilot.press("y")
         await wait_for(pilot, lambda: not len(screen.table.set), "it is gone")
         assert made.closed
 
