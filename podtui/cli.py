@@ -318,14 +318,15 @@ def _screen(namespace: argparse.Namespace) -> int:
     resolved = _resolved(namespace)
     settings = resolved.settings
     _ensure_folder(namespace, settings.staticPodPath)
-    child = None
-    if not is_held(settings.lock_path):
-        from podtui.agent import control
+    from podtui.agent.control import AgentProcess
 
-        child = control.start_background(settings, _agent_arguments(resolved))
+    agent = AgentProcess(settings, _agent_arguments(resolved))
+    if not is_held(settings.lock_path):
+        agent.restart()
     from podtui.tui.run import run_tui
 
-    status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=child)
+    status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=agent)
+    child = agent.child
     starting = child if child is not None and child.poll() is None else None
     if not _tell_agent(namespace, settings, starting):
         if child is not None and child.poll() not in (None, 0):

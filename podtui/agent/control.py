@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from podtui.agent.lock import is_held, read_agent
+from podtui.agent.lock import is_held, last_agent, read_agent
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.settings import Settings
@@ -90,6 +90,57 @@ def stop(settings: Settings, *, timeout: float = 30.0) -> bool:
             raise AgentFailed(f"the agent did not end within {timeout:.0f} s")
         time.sleep(0.02)
     return True
+
+
+class AgentProcess:
+    """The agent of one root directory, as a screen starts and restarts it. ``arguments`` follow
+    ``podtui agent``. Everything here blocks."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        arguments: Sequence[str],
+        child: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._arguments = list(arguments)
+        self.child = child
+        """The agent that this process started last, None where it found one."""
+
+    @property
+    def problem(self) -> str:
+        """The end of the log where the agent that was started here ended, else empty."""
+        child = self.child
+        if child is None or child.poll() is None:
+            return ""
+        log = self._settings.agent_log_path
+        return tail(log).strip() or f"it ended with status {child.returncode}; see {log}"
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the agent that was started here was killed or failed, and no other runs."""
+        failed = self.child is not None and self.child.poll() not in (None, 0)
+        return failed and not is_held(self._settings.lock_path)
+
+    def restart(self, folder: str = "") -> None:
+        """Start the agent where none runs, with the settings of the one that ran last. With
+        ``folder``, end the one that runs and start one that watches that folder. Raises
+        `AgentFailed`."""
+        last = last_agent(self._settings.lock_path)
+        if folder:
+            stop(self._settings)
+        elif is_held(self._settings.lock_path):
+            return
+        arguments = list(self._arguments)
+        if last is not None:
+            arguments += [
+                f"--static-pod-path={last.staticPodPath}",
+                f"--node-name={last.nodeName}",
+                f"--engine={last.engine}",
+            ]
+        if folder:
+            arguments.append(f"--static-pod-path={folder}")
+        self.child = start_background(self._settings, arguments)
 
 
 def tail(path: Path, lines: int = 20) -> str:

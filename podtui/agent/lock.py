@@ -105,8 +105,12 @@ def is_held(path: Path) -> bool:
 
 def read_agent(path: Path) -> AgentRecord | None:
     """The agent that holds the lock, None where none runs or it has not yet said who it is."""
-    if not is_held(path):
-        return None
+    return last_agent(path) if is_held(path) else None
+
+
+def last_agent(path: Path) -> AgentRecord | None:
+    """The agent that holds the lock, or held it when it was killed; None where the last one ended
+    by itself."""
     import json
 
     try:

@@ -80,6 +80,7 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         strict=settings.kubeletStrict,
         simulated=settings.engine == "memory",
         root_dir=str(settings.rootDir),
+        static_pod_path=str(settings.staticPodPath),
         cluster_dns=settings.clusterDNS,
         cluster_domain=settings.clusterDomain,
         resolv_conf=settings.resolvConf,

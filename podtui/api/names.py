@@ -17,6 +17,8 @@ WOULD_FIT: Final = "podtui.dev/would-fit"
 PULL_PROGRESS: Final = "podtui.dev/pull-progress"
 # Ours: why the kubelet last stopped each container (`podtui.api.kills`).
 KILLS: Final = "podtui.dev/kills"
+# Ours, on the node: the folder (or file) of manifests that the agent watches, absolute path.
+STATIC_POD_PATH: Final = "podtui.dev/static-pod-path"
 # Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
 # pressure, if pods of a folder were ever evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"

@@ -7,8 +7,9 @@ first of a burst at once; while nothing changes, time goes on once a second.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,8 +31,18 @@ from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
-from podtui.tui.actions.actions import Actions
+from podtui.tui.actions.actions import Actions, leave_dialog
 from podtui.tui.actions.own_deeds import OwnDeeds
+from podtui.tui.actions.terminal import discard_output_of_closed_terminal
+from podtui.tui.agent import (
+    Agent,
+    folder_of,
+    is_other,
+    shortened,
+    stale_line,
+    switch_dialog,
+    watched_path,
+)
 from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
 from podtui.tui.keys.in_turn import InTurn
 from podtui.tui.looks.file_changes import changes_of
@@ -53,7 +64,8 @@ from podtui.tui.overview.rows import pod_label
 from podtui.tui.overview.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.pods.pod_rows import POD_COLUMNS
 from podtui.tui.tidying import Tidying
-from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.bars import Bar
+from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.live_screen import LiveScreen
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
@@ -65,13 +77,17 @@ LONGEST = 0.3
 """… as long as they have not waited for so long: a key may be held down."""
 RETRY_SECONDS = 1.0
 LATER_SECONDS = 1.0
+FIRST_RESTART = 1.0
+"""Seconds between two restarts of an agent that was killed, at first…"""
+LAST_RESTART = 60.0
+"""… and at most."""
 
 
 class PodtuiApp(InTurn):
-    """``folder`` is shown in the status line, ``folder_path`` is where new files go until the
-    first one is known; ``start_error`` is what is said when the agent could
-    not be started; ``check_agent`` is asked for it once a second while nobody answers. With
-    ``readonly`` nothing can be changed from here."""
+    """``asked_path`` is the folder that the user asked for; the agent may watch another, and with
+    ``asks_to_switch`` the app offers at once to change that. ``agent`` is the agent's process;
+    ``start_error`` says why it could not be started. With ``readonly`` nothing can be changed from
+    here."""
 
     TITLE = "podtui"
     CSS_PATH = "podtui.tcss"
@@ -87,6 +103,8 @@ class PodtuiApp(InTurn):
                 tooltip="Find a pod, a pane, a theme or a command by its letters"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True, id="app.interrupt"),
+        Binding("ctrl+t", "agent", "Agent", id="app.agent",
+                tooltip="Restart an agent that is lost, or switch it to the folder asked for"),
         Binding("T", "next_theme", "Next theme", show=False, id="app.theme"),
         Binding("ctrl+x", "save_screenshot", "Save a picture of the screen", show=False,
                 id="app.screenshot"),
@@ -99,10 +117,10 @@ class PodtuiApp(InTurn):
         theme: str | None = None,
         theme_dirs: Sequence[Path] = (),
         simulated: bool = False,
-        folder: str = "",
-        folder_path: Path | None = None,
+        asked_path: Path | None = None,
+        asks_to_switch: bool = False,
         start_error: str = "",
-        check_agent: Callable[[], str] | None = None,
+        agent: Agent | None = None,
         readonly: bool = False,
         preferences: Preferences | None = None,
         preferences_file: PreferencesFile | None = None,
@@ -118,17 +136,26 @@ class PodtuiApp(InTurn):
         self.client = client
         self.turn_to = ""
         """The context to open next; empty where one wants to leave."""
+        self.is_leaving = False
+        self._asks_to_leave = False
+        self.ignored_signals: frozenset[signal.Signals] = frozenset()
         self.model = Model(server)
         self.simulated = simulated
-        self.folder = folder
-        self._folder_path = folder_path
+        self.asked_path = asked_path
+        self._asks_to_switch = asks_to_switch
+        self._compared = ""
+        """The agent's folder when it was compared with the one asked for."""
+        self.other_folder = ""
+        """The folder asked for where the agent watches another one."""
         self.start_error = start_error
         self.actions = Actions(self, readonly=readonly)
         self.own = OwnDeeds(self)
         self.memory = memory or MemoryFile(None)
-        self.now = now
+        self.clock = now
         self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
-        self._check_agent = check_agent
+        self._agent = agent
+        self._restart_at = 0.0
+        self._restart_delay = FIRST_RESTART
         self._theme_dirs = tuple(theme_dirs)
         self._ours: list[str] = []
         self._on_painted = on_painted
@@ -203,12 +230,40 @@ class PodtuiApp(InTurn):
         await self.client.close()
 
     async def action_quit(self) -> None:
+        await self._leave("Quit", self._quit)
+
+    async def _leave(self, verb: str, leave: Callable[[], Awaitable[None]]) -> None:
+        """Leave the screen, after a question where something ends with it. Asked for again while
+        the question is open, leave at once."""
+        lost = self.actions.ended_by_leaving
+        if not lost or self._asks_to_leave:
+            await leave()
+            return
+        self._asks_to_leave = True
+
+        async def ask() -> None:
+            try:
+                if await self.actions.confirm(leave_dialog(verb, lost)):
+                    await leave()
+            finally:
+                self._asks_to_leave = False
+
+        self.run_worker(ask, name="leave", group="leave")
+
+    async def _quit(self) -> None:
         main = self.screen_stack[0]
         if isinstance(main, MainScreen) and main.opened and main.memory != self.memory.memory:
             await self._remember(main.memory)
         self.exit()
 
     # --- from the agent to the model
+
+    def now(self) -> float:
+        """Epoch seconds of what is shown: the last contact while the agent is lost."""
+        model = self.model
+        if model.link is Link.LOST and model.contact_at is not None:
+            return model.contact_at
+        return self.clock()
 
     async def _follow_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -224,6 +279,8 @@ class PodtuiApp(InTurn):
                     if self.model.server.is_cluster:
                         self.model.namespace = self.client.namespace
                     self.model.fold(kind, delta)
+                    if not isinstance(delta, Lost):
+                        self.model.contact_at = self.clock()
                     self._schedule()
             except PodtuiError as error:
                 self.model.fold(kind, Lost(str(error)))
@@ -242,6 +299,7 @@ class PodtuiApp(InTurn):
                     # The watches tell when the agent is gone; figures are simply not there.
                     pass
                 else:
+                    self.model.contact_at = self.clock()
                     self.model.measure(pods, node)
                     self.model.measure_nodes(nodes)
                     self._schedule()
@@ -275,18 +333,20 @@ class PodtuiApp(InTurn):
 
     def _tick(self) -> None:
         self._tidying.look()
-        if self._check_agent is not None and self.model.link is not Link.CONNECTED:
-            self.start_error = self._check_agent()
+        self._look_after_agent()
         self._show(Changes(self.model.recovered(self.now())))
 
     def _show(self, changes: Changes) -> None:
         now = self.now()
         self.preferred.look(self.model, changes, now)
+        stale = self._stale_line
         for screen in self.screen_stack:
             if not isinstance(screen, LiveScreen):
                 continue
             try:
                 screen.publish(changes, now)
+                for header in screen.query("#header").results(Bar):
+                    header.warn(stale)
             except NoMatches:
                 if screen.shown:
                     raise
@@ -296,9 +356,103 @@ class PodtuiApp(InTurn):
     @property
     def manifest_folder(self) -> Path | None:
         """The folder that the agent reads; None where that is not known."""
+        watched = watched_path(self.model.node)
+        if watched:
+            return folder_of(Path(watched))
         for manifest in self.model.manifests.values():
             return Path(manifest.spec.path).parent
-        return self._folder_path
+        return folder_of(self.asked_path) if self.asked_path is not None else None
+
+    @property
+    def folder(self) -> str:
+        """The agent's folder, to be shown; the one asked for until the agent says which it is."""
+        watched = watched_path(self.model.node)
+        path = Path(watched) if watched else self.asked_path
+        return shortened(path) if path is not None else ""
+
+    # --- the agent
+
+    @property
+    def _stale_line(self) -> Line:
+        model = self.model
+        if model.link is not Link.LOST or model.contact_at is None or model.server.is_cluster:
+            return ()
+        return stale_line(model.contact_at, self.clock(), self._agent_key)
+
+    @property
+    def _agent_key(self) -> str:
+        """The key of `action_agent`, empty where it does nothing here."""
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == "app.agent" and active.enabled:
+                return self.get_key_display(active.binding)
+        return ""
+
+    def _look_after_agent(self) -> None:
+        agent, model = self._agent, self.model
+        if agent is None:
+            return
+        if model.link is Link.CONNECTED:
+            if self._restart_at and self.clock() - self._restart_at > LAST_RESTART:
+                self._restart_delay = FIRST_RESTART
+            self._compare_folders()
+            return
+        self.start_error = agent.problem if model.link is Link.STARTING else ""
+        due = self.clock() - self._restart_at >= self._restart_delay
+        if model.link is Link.LOST and due and agent.crashed:
+            # Not at once again and again where it cannot run.
+            self._restart_delay = min(LAST_RESTART, 2 * self._restart_delay)
+            self.notify("The agent was killed or failed; it is restarted.", title="Agent",
+                        severity="warning", markup=False)  # fmt: skip
+            self._restart_agent()
+
+    def _compare_folders(self) -> None:
+        watched = watched_path(self.model.node)
+        if not watched or watched == self._compared:
+            return
+        self._compared = watched
+        other = is_other(watched, self.asked_path)
+        self.other_folder = shortened(self.asked_path) if other and self.asked_path else ""
+        self.refresh_bindings()
+        self._show(Changes(node=True))
+        if not other:
+            return
+        if self._asks_to_switch and not self.actions.readonly:
+            self._asks_to_switch = False
+            self.action_agent()
+        elif not self.actions.readonly:
+            self.notify(
+                f"The agent watches {self.folder}, not {self.other_folder};"
+                f" {self._agent_key} switches it.",
+                title="Another folder", severity="warning", markup=False,
+            )  # fmt: skip
+
+    def _restart_agent(self, folder: str = "") -> None:
+        agent = self._agent
+        assert agent is not None
+        self._restart_at = self.clock()
+
+        async def restart() -> None:
+            try:
+                await asyncio.to_thread(agent.restart, folder)
+            except PodtuiError as error:
+                self.actions.tell(str(error), title="Agent", severity="error")
+
+        self.run_worker(restart, name="restart agent", group="agent", exclusive=True)
+
+    def action_agent(self) -> None:
+        """Restart an agent that is lost; else ask whether to switch it to the folder asked for."""
+        if self.model.link is Link.LOST:
+            self.notify("Restarting the agent.", title="Agent", markup=False)
+            self._restart_agent()
+            return
+        asked, pods = self.asked_path, list(self.model.pods.values())
+        dialog = switch_dialog(self.folder, self.other_folder, pods)
+
+        async def switch() -> None:
+            if await self.actions.confirm(dialog):
+                self._restart_agent(str(asked))
+
+        self.actions.start("Switch", switch)
 
     def action_help(self) -> None:
         from podtui.tui.keys.help_screen import HelpScreen
@@ -346,7 +500,19 @@ class PodtuiApp(InTurn):
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
         """Leave the screen, and say what that ends."""
+        self.is_leaving = True
         super().exit(result, return_code, message or self.own.farewell() or None)
+
+    def end_by(self, number: signal.Signals) -> None:
+        """Leave the screen because of a signal, with the exit status that shells expect."""
+        if number in self.ignored_signals:
+            return
+        if number is signal.SIGHUP:
+            discard_output_of_closed_terminal()
+        self.exit(return_code=128 + number)
+
+    def on_terminal_closed(self) -> None:
+        self.end_by(signal.SIGHUP)
 
     def action_command(self) -> None:
         self._back_to_main()
@@ -391,9 +557,12 @@ class PodtuiApp(InTurn):
         server = self.model.server
 
         def turn(chosen: str) -> None:
-            if chosen != server.context:
+            async def leave() -> None:
                 self.turn_to = chosen
                 self.exit()
+
+            if chosen != server.context:
+                self.call_later(self._leave, f"Switch to {clean(chosen)}", leave)
 
         if name in server.contexts:
             turn(name)
@@ -422,6 +591,10 @@ class PodtuiApp(InTurn):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if not is_offered(self.model.server.capabilities, action, parameters):
             return False
+        if action == "agent":
+            lost = self.model.link is Link.LOST
+            offered = self._agent is not None and not self.actions.readonly
+            return offered and (lost or bool(self.other_folder))
         if action == "own":
             return self.own.is_there(str(parameters[0]))
         return super().check_action(action, parameters)
@@ -486,7 +659,7 @@ class PodtuiApp(InTurn):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Keys", "Every key and what it does", self.action_help)
         agent = "" if self.model.server.is_cluster else "; the agent goes on"
-        yield SystemCommand("Quit", f"Leave the screen{agent}", self.exit)
+        yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
         for name in self._ours:
             yield SystemCommand(
                 f"Theme {unmarked(name)}",

@@ -34,6 +34,10 @@ def patience(since: float) -> float | None:
     return LOOK if since < ALERT else None
 
 
+class TerminalClosed(Message):
+    """Posted to the app when there will be no more input."""
+
+
 class Ending(threading.Event):
     """An event that also wakes who selects on its ``reader``."""
 
@@ -73,10 +77,15 @@ class PatientDriver(LinuxDriver):
                 ready = selector.select(patience(time.monotonic() - came))
                 if any(key.fd == self.fileno for key, _ in ready):
                     came = time.monotonic()
-                    data = os.read(self.fileno, READ)
+                    try:
+                        data = os.read(self.fileno, READ)
+                    except OSError:
+                        # A terminal that was closed, where no SIGHUP told of it.
+                        data = b""
                     if not data:
                         # Nothing will ever come, and would be ready at once each time.
                         selector.unregister(self.fileno)
+                        self.process_message(TerminalClosed())
                     if text := decode(data):
                         self._hand_on(parser.feed(text))
                 self._hand_on(parser.tick())

@@ -83,6 +83,8 @@ class Model:
         self.node_history = NodeHistory()
         self.link = Link.STARTING
         self.lost_reason = ""
+        self.contact_at: float | None = None
+        """When the agent answered last, epoch seconds; None before the first time."""
         self._synced: set[type] = set()
         self._dirty: dict[type, set[str]] = {Pod: set(), Event: set(), Manifest: set(), Node: set()}
         self._recovering: dict[str, float] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-import subprocess
+import signal
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -19,24 +20,25 @@ from podtui.tui.tidying import take_over
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
+    from podtui.tui.agent import Agent
+    from podtui.tui.app import PodtuiApp
     from podtui.tui.overview.screen_memory import MemoryFile
 
-LOG_BYTES = 8192
 SWITCH_SECONDS = 0.001
 """After which a thread gives way to another; Python's own 5 ms would be felt twice for each key."""
 TERMINAL_THEME = "podtui-terminal"
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
 
 def run_tui(
     resolved: Resolved,
     *,
     reread: Callable[[], Resolved],
-    agent: subprocess.Popen[bytes] | None = None,
+    agent: Agent,
 ) -> int:
     """Show the screen until the user leaves it; returns the exit status.
 
-    ``reread`` reads the settings anew when their file changed. ``agent`` is one that was just
-    started and may still fail: then its log's end is shown.
+    ``reread`` reads the settings again when their file changed.
     """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
@@ -51,10 +53,10 @@ def run_tui(
         theme=theme,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
-        folder=shortened(settings.staticPodPath),
-        folder_path=folder_of(settings.staticPodPath),
+        asked_path=settings.staticPodPath,
+        asks_to_switch=resolved.origins["staticPodPath"] == "command line",
         readonly=settings.readOnly,
-        check_agent=lambda: start_error(agent, settings.agent_log_path),
+        agent=agent,
         memory=remembered(os.environ),
         on_painted=settle,
         preferences=preferences_of(resolved, theme=forced),
@@ -62,8 +64,7 @@ def run_tui(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
         ),
     )
-    app.run()
-    return app.return_code or 0
+    return show(app)
 
 
 def run_cluster(
@@ -103,8 +104,21 @@ def run_cluster(
             contexts=contexts,
         ),
     )
-    app.run()
-    return app.return_code or 0, app.turn_to
+    return show(app), app.turn_to
+
+
+def show(app: PodtuiApp) -> int:
+    """Run the app until the user leaves it or a signal ends it; returns the exit status. The
+    terminal is restored either way."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        for number in ENDING_SIGNALS:
+            loop.add_signal_handler(number, app.end_by, number)
+        await app.run_async()
+
+    asyncio.run(run())
+    return app.return_code or 0
 
 
 def settle() -> None:
@@ -158,29 +172,3 @@ def theme_folders() -> list[Path]:
         return [shipped("themes"), own]
     except FileNotFoundError:
         return [own]
-
-
-def folder_of(path: Path) -> Path:
-    """The folder of manifests, where ``path`` may be one file as well."""
-    return path.parent if path.is_file() else path
-
-
-def shortened(path: Path) -> str:
-    """A path as one says it: from the working or the home directory where it lies there."""
-    for base, sign in ((Path.cwd(), "."), (Path.home(), "~")):
-        if path.is_relative_to(base) and path != base:
-            return f"{sign}/{path.relative_to(base)}"
-    return str(path)
-
-
-def start_error(agent: subprocess.Popen[bytes] | None, log: Path) -> str:
-    """The end of the agent's log where the agent ended, else empty."""
-    if agent is None or agent.poll() is None:
-        return ""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LOG_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        text = ""
-    return text.strip() or f"it ended with status {agent.returncode}; see {log}"

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import re
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -184,3 +196,183 @@ def test_errors_may_go_to_a_file(machine: Machine, tmp_path: Path) -> None:
     machine.terminal.keys("q")
     machine.terminal.see("podtui stop")
     assert "\x1b" not in errors.read_text()
+
+
+class Session:
+    """The program on a pty whose other side we keep: what it leaves of the terminal is seen."""
+
+    def __init__(self, machine: Machine, command: list[str]) -> None:
+        self._master, self._slave = pty.openpty()
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(self._slave)
+        self.output = bytearray()
+        self.process = subprocess.Popen(
+            command, env=machine.env, cwd=machine.folder, stdin=self._slave, stdout=self._slave,
+            stderr=self._slave, start_new_session=True, preexec_fn=take_terminal,
+        )  # fmt: skip
+
+    def read(self) -> bytes:
+        while select.select([self._master], [], [], 0.05)[0]:
+            self.output += os.read(self._master, 1 << 16)
+        return bytes(self.output)
+
+    def see(self, text: bytes) -> None:
+        wait_until(lambda: text in self.read(), repr(text))
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def wait(self) -> int:
+        """The exit status; what is written is read meanwhile."""
+        wait_until(lambda: (self.read(), self.process.poll())[1] is not None, "the end")
+        self.read()
+        return self.process.returncode
+
+    def close_terminal(self) -> None:
+        os.close(self._slave)
+        os.close(self._master)
+        self._slave = self._master = -1
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(20)
+        if self._master >= 0:
+            self.close_terminal()
+
+    def modes_left_on(self) -> set[str]:
+        """The terminal's modes that are not as a shell expects them."""
+        state = {"25": True}
+        for number, switch in re.findall(rb"\x1b\[\?(\d+)([hl])", bytes(self.output)):
+            state[number.decode()] = switch == b"h"
+        wrong = {mode for mode in OFF if state.get(mode)} | {mode for mode in ON if not state[mode]}
+        if termios.tcgetattr(self._slave) != self.before:
+            wrong.add("termios")
+        return wrong
+
+
+OFF = ("1049", "1000", "1002", "1003", "1004", "1006", "1015", "1016", "2004", "2048")
+"""Alternate screen, mouse, focus, paste, resizing in band."""
+ON = ("25", "7")
+"""Cursor, line wrap."""
+
+
+def take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def session(machine: Machine) -> Iterator[Callable[..., Session]]:
+    """Opens the screen, or another command."""
+    with ExitStack() as stack:
+
+        def start(*command: str) -> Session:
+            opened = Session(machine, list(command) or PODTUI)
+            stack.callback(opened.close)
+            return opened
+
+        yield start
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name
+)
+def test_a_signal_leaves_the_terminal_as_it_was(
+    session: Callable[..., Session], number: signal.Signals
+) -> None:
+    opened = session()
+    opened.see(b"agent \x1b")
+    os.kill(opened.process.pid, number)
+    assert opened.wait() == 128 + number
+    assert opened.modes_left_on() == set()
+    assert b"Traceback" not in opened.output
+
+
+def test_a_signal_while_an_editor_has_the_terminal(
+    session: Callable[..., Session], machine: Machine, tmp_path: Path
+) -> None:
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho editor-runs\nexec sleep 3600\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    opened = session()
+    opened.see(b"web-n1")
+    opened.press(b"e")
+    opened.see(b"editor-runs")
+    os.kill(opened.process.pid, signal.SIGTERM)
+    assert opened.wait() == 143
+    assert opened.modes_left_on() == set()
+
+
+def test_the_keys_of_an_editor_do_not_end_the_screen(
+    session: Callable[..., Session], machine: Machine, tmp_path: Path
+) -> None:
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\ntrap : INT QUIT\necho editor-runs\nread word\necho got $word\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    opened = session()
+    opened.see(b"web-n1")
+    opened.press(b"e")
+    opened.see(b"editor-runs")
+    opened.press(b"\x03\x1c")
+    opened.press(b"on\n")
+    opened.see(b"Nothing was changed")
+    opened.press(b"q")
+    assert opened.wait() == 0
+    assert opened.modes_left_on() == set()
+
+
+def test_an_unhandled_exception_leaves_the_terminal_as_it_was(
+    session: Callable[..., Session],
+) -> None:
+    broken = (
+        "import sys\n"
+        "from podtui.cli import main\n"
+        "from podtui.tui.app import PodtuiApp\n"
+        "def fail(self): raise RuntimeError('a fault of ours')\n"
+        "PodtuiApp.action_help = fail\n"
+        "sys.exit(main([]))\n"
+    )
+    opened = session(sys.executable, "-c", broken)
+    opened.see(b"agent \x1b")
+    opened.press(b"?")
+    assert opened.wait() == 1
+    assert opened.modes_left_on() == set()
+    assert b"a fault of ours" in opened.output
+
+
+@pytest.mark.parametrize("ignoring", [False, True], ids=["told", "not-told"])
+def test_a_terminal_that_closes_ends_the_screen(
+    session: Callable[..., Session], ignoring: bool, tmp_path: Path
+) -> None:
+    """Told by SIGHUP, or by the end of its input alone where that signal is ignored."""
+    errors = tmp_path / "errors"
+    note = f'trap "" HUP; "$@"; echo $? >{errors}' if ignoring else f'"$@"; echo $? >{errors}'
+    opened = session("sh", "-c", f"trap : HUP TERM; {note}", "sh", *PODTUI)
+    opened.see(b"agent \x1b")
+    opened.close_terminal()
+    wait_until(lambda: errors.exists() and errors.read_text(), "the exit status")
+    assert errors.read_text() == "129\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signals) -> None:
+    terminal = machine.terminal
+    line = " ".join(map(shlex.quote, PODTUI))
+    terminal.start(["sh", "-c", f"{line}; echo status $?; exec sh"], columns=80, rows=24,
+                   env=machine.env, cwd=machine.folder)  # fmt: skip
+    terminal.see(r"No pods yet")
+    state = "#{alternate_on} #{mouse_any_flag} #{cursor_flag} #{wrap_flag}"
+    assert terminal._call("display-message", "-p", state).startswith("1 1 0")
+    shell = terminal._call("display-message", "-p", "#{pane_pid}").strip()
+    child = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
+    os.kill(int(child), number)
+    terminal.see(rf"status {128 + number}$")
+    assert terminal._call("display-message", "-p", state).split() == ["0", "0", "1", "1"]
+    terminal.type("echo typed and echoed")
+    terminal.keys("Enter")
+    terminal.see(r"echo typed and echoed")
+    terminal.see(r"^typed and echoed$")

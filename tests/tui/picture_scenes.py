@@ -26,15 +26,25 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 
 from podtui.api.v1 import Pod
 from podtui.client.capabilities import CLUSTER, Server
-from podtui.tui.actions import editing, imaging, own_running, restarting, trash_screen
+from podtui.tui.actions import (
+    editing,
+    imaging,
+    own_output,
+    own_running,
+    restarting,
+    transferring,
+    trash_screen,
+)
+from podtui.tui.actions.actions import leave_dialog
 from podtui.tui.actions.deleting import delete_dialog
 from podtui.tui.actions.deleting_pods import delete_pods_dialog
-from podtui.tui.actions.forwards_screen import ForwardsScreen
+from podtui.tui.actions.forwards_screen import ForwardsScreen, stop_dialog
 from podtui.tui.actions.journal_screen import JournalScreen
 from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.actions.own_values import Aim
 from podtui.tui.actions.trash_screen import TrashScreen
+from podtui.tui.agent import switch_dialog
 from podtui.tui.explain.explain_screen import ExplainScreen
 from podtui.tui.keys.aliases_screen import AliasesScreen
 from podtui.tui.keys.help_screen import HelpScreen
@@ -43,6 +53,7 @@ from podtui.tui.overview.main_screen import MainScreen
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.tree.tree_screen import TreeScreen
 from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.menu import Menu
@@ -277,6 +288,18 @@ QUESTIONS: Final = {
                            "imaging.removal_dialog", "Remove image"),
     "prune-images": dialog(lambda: imaging.prune_dialog(imaging.prunable(images())),
                            "imaging.prune_dialog", "in all"),
+    "overwrite": dialog(lambda: transferring.overwrite_dialog(Path("hosts")),
+                        "transferring.overwrite_dialog", "overwritten"),
+    "stop-forward": dialog(lambda: stop_dialog(forwards()[0]), "forwards_screen.stop_dialog",
+                           "open connection"),
+    "end-command": dialog(lambda: own_output.end_dialog("scan web-n1/nginx"),
+                          "own_output.end_dialog", "still running"),
+    "quit": dialog(
+        lambda: leave_dialog("Quit", [(Span("✖ ", "error"), Span("unsaved edit of web.yaml"))]),
+        "actions.leave_dialog", "web.yaml"),
+    "switch-folder": dialog(
+        lambda: switch_dialog("./static_pods", "./wild", pods("web", "counter")),
+        "agent.switch_dialog", "instead of"),
     "own-question": dialog(
         lambda: own_running.question(SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]),
         "own_running.question", "Run scan"),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -115,7 +115,21 @@ def _elsewhere() -> Iterator[pytest.MonkeyPatch]:
 
 
 async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) -> dict[str, str]:
-    app = make_app(scene.client(), theme=themes[0], **scene.settings)
+    async with played(scene, patch, themes[0]) as (app, pilot):
+        taken: dict[str, str] = {}
+        for theme in themes:
+            app.theme = theme
+            await stands_still(pilot)
+            taken[theme] = app.export_screenshot(title=app.title, simplify=True)
+        return taken
+
+
+@asynccontextmanager
+async def played(
+    scene: Scene, patch: pytest.MonkeyPatch, theme: str = SHOWN_IN[0]
+) -> AsyncIterator[tuple[PodtuiApp, Pilot[Any]]]:
+    """The app once it shows the scene."""
+    app = make_app(scene.client(), theme=theme, **scene.settings)
     async with app.run_test(size=scene.size) as pilot:
         await wait_for(pilot, lambda: app.model.link is not Link.STARTING, "the agent")
         await wait_for(pilot, lambda: main(app).opened, "the first screen")
@@ -128,12 +142,7 @@ async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) 
         await wait_for(pilot, lambda: scene.says in screen_text(app), scene.says)
         if scene.tab:
             assert getattr(app.screen, "_tab", "") == scene.tab
-        taken: dict[str, str] = {}
-        for theme in themes:
-            app.theme = theme
-            await stands_still(pilot)
-            taken[theme] = app.export_screenshot(title=app.title, simplify=True)
-        return taken
+        yield app, pilot
 
 
 async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:

@@ -329,3 +329,22 @@ def test_ids_of_bindings_are_their_own() -> None:
            for binding in owner.BINDINGS]  # fmt: skip
     assert all(ids)
     assert len(ids) == len(set(ids))
+
+
+async def test_events_of_several_pods_say_whose_they_are() -> None:
+    client = full_client()
+    told = (event("web", "Pulled", "the image"), event("counter", "Killing", "the container"))
+    client.change(*told)
+    async with running(client, size=(160, 60)) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "Pulled  the image" in log_text(logs.view), "the event")
+        assert "web-n1  Pulled" not in log_text(logs.view), "one pod needs no name"
+        for name in ("web", "counter"):
+            main(app).pods.table.select(f"uid-{name}")
+            await pilot.press("space")
+        await wait_for(pilot, lambda: "2 pods" in str(logs.border_title), "both logs")
+        await wait_for(pilot, lambda: "web-n1  Pulled  the image" in log_text(logs.view), "web's")
+        await wait_for(
+            pilot, lambda: "counter-n1  Killing  the container" in log_text(logs.view), "the other"
+        )

@@ -295,18 +295,26 @@ async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path
 
 
 @pytest.mark.compares("asks")
-async def test_a_restart_asks_only_where_something_is_lost(tmp_path: Path) -> None:
+async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
     over = pod("batch", status("job", ended(0)), phase="Succeeded")
     async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
         table = app.screen_stack[0].pods.table
         table.select("uid-web")
         await pilot.press("r")
+        assert "stopped (up to 30 s) and start again" in says(await asked(app, pilot))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+        assert client.restarted == []
+        await pilot.press("r")
+        await asked(app, pilot)
+        await pilot.press("y")
         await told(app, pilot, "Restarting: web-n1")
         assert client.restarted == [("web-n1", "")]
         table.select("uid-batch")
         await pilot.press("r")
         dialog = await asked(app, pilot)
         assert dialog.buttons.options[1].words == "Restart batch-n1"
+        assert "are lost" in says(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 
@@ -372,6 +380,8 @@ async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path)
                        pod="api-n1", uid="uid-api"),
         )  # fmt: skip
         await pilot.press("r")
+        await asked(app, pilot)
+        await pilot.press("y")
         await told(app, pilot, "Restarting: web-n1")
         await pilot.press("J")
         await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
@@ -484,6 +494,8 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
             "● 127.0.0.1:4321", "web-n1", "8080", "1", "3", "2Ki", "4Ki", "▲ nothing listens",
         ]  # fmt: skip
         await pilot.press("x")
+        await asked(app, pilot)
+        await pilot.press("y")
         await wait_for(pilot, lambda: not len(screen.table.set), "it is gone")
         assert made.closed
 

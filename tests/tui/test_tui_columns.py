@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.geometry import Size
 
 from podtui.tui.overview.rows import EVENT_COLUMNS
+from podtui.tui.pods.pod_rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
 from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_lines import (
     cell_text,
     changed_cells,
@@ -127,3 +134,39 @@ def test_an_event_names_its_pod_before_its_message_is_shown_in_full(
     found = fit(EVENT_COLUMNS, natural, natural, available, shown=shown)
     assert sum(f.width for f in found) + 2 * (len(found) - 1) == available
     assert {EVENT_COLUMNS[f.index].key: f.width for f in found} == widths
+
+
+KEYS = [column.key for column in POD_COLUMNS]
+
+
+@given(
+    chosen=st.sets(st.sampled_from(KEYS)),
+    wide=st.booleans(),
+    sort=st.integers(0, len(POD_COLUMNS) - 1),
+    widths=st.lists(st.integers(1, 60), min_size=len(KEYS), max_size=len(KEYS)),
+    available=st.integers(1, 300),
+)
+def test_a_ticked_column_outlasts_every_unticked_one(
+    chosen: set[str], wide: bool, sort: int, widths: list[int], available: int
+) -> None:
+    choice = ColumnChoice(tuple(key for key in KEYS if key in chosen), wide=wide)
+    table = Table(POD_COLUMNS, sort=KEYS[sort])
+    table.choice = choice
+    table.set.natural, table.set.short = widths, widths
+    with patch.object(Table, "size", Size(available + 2, 10)):
+        table._fit()
+    shown = {KEYS[place.index] for place in table._fitted}
+    if not chosen <= shown:
+        # The name stays whatever happens.
+        assert shown <= {*chosen, "name"}
+
+
+def test_a_column_that_the_user_added_outlasts_those_of_the_first_view() -> None:
+    natural = [12] * len(POD_COLUMNS)
+    choice = ColumnChoice().toggled("labels", POD_COLUMNS)
+    ticked = choice.ticked(POD_COLUMNS)
+    assert ticked
+    for available in range(40, 200):
+        found = fit(POD_COLUMNS, natural, natural, available,
+                    shown=choice.shown(POD_COLUMNS), ticked=ticked)  # fmt: skip
+        assert {"name", "labels"} <= {KEYS[place.index] for place in found}

@@ -82,7 +82,7 @@ async def test_status_and_header() -> None:
 
 async def test_before_the_agent_answers() -> None:
     client = FakeClient()
-    app = make_app(client, check_agent=lambda: "")
+    app = make_app(client)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "waiting for the agent" in "\n".join(table_text(app))
@@ -398,7 +398,7 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         main(app).pods.table.select("uid-web")
-        await pilot.press("r")
+        await pilot.press("r", "escape")
         await pilot.pause(0.1)
         assert client.retried == []
         main(app).pods.table.select("uid-too-big")

@@ -215,6 +215,9 @@ async def test_to_leave_the_output_ends_the_program(tmp_path: Path) -> None:
         process = Path(f"/proc/{int(screen.pane.view.buffer[0])}")
         assert process.exists()  # noqa: ASYNC240
         await pilot.press("q")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        assert process.exists()  # noqa: ASYNC240
+        await pilot.press("y")
         await wait_for(pilot, lambda: not process.exists(), "the end of it")
 
 

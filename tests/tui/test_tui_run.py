@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from podtui.agent.control import AgentProcess
+from podtui.settings import resolve
+from podtui.tui.agent import shortened
 from podtui.tui.late_client import LateClient
-from podtui.tui.run import shortened, start_error, theme_folders, theme_for_terminal
+from podtui.tui.run import theme_folders, theme_for_terminal
 
 
 def test_the_screen_starts_without_the_network_library_and_without_other_rooms() -> None:
@@ -31,13 +34,18 @@ def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_agent_that_ended_is_asked_for_its_last_words(tmp_path: Path) -> None:
-    log = tmp_path / "agent.log"
+    settings = resolve({"rootDir": str(tmp_path)}, {}).settings
+    log = settings.agent_log_path
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as agent:
         agent.wait(timeout=20)
-        assert start_error(agent, log) == f"it ended with status 3; see {log}"
+        process = AgentProcess(settings, [], agent)
+        assert process.problem == f"it ended with status 3; see {log}"
+        assert process.crashed
         log.write_text("one\ndisk is full\n")
-        assert start_error(agent, log).endswith("disk is full")
-    assert start_error(None, log) == ""
+        assert process.problem.endswith("disk is full")
+    found = AgentProcess(settings, [])
+    assert found.problem == ""
+    assert not found.crashed
 
 
 async def test_the_late_client_is_a_client(tmp_path: Path) -> None:

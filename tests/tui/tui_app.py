@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,11 +29,11 @@ async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str
 
 def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
     settings.setdefault("theme", "podtui-dark")
+    settings.setdefault("now", now)
+    settings.setdefault("asked_path", Path.cwd() / "static_pods")
     return PodtuiApp(
         full_client() if client is None else client,
         theme_dirs=[THEMES],
-        folder="./static_pods",
-        now=now,
         **settings,
     )
 

@@ -39,6 +39,7 @@ class KubeletConfig:
     strict: bool = False
     simulated: bool = False
     root_dir: str = ""
+    static_pod_path: str = ""
     """Where the kubelet keeps ``logs/pods``; empty for nowhere (tests)."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""

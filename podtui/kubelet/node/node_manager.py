@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from podtui.api.names import WOULD_EVICT
+from podtui.api.names import STATIC_POD_PATH, WOULD_EVICT
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
@@ -266,6 +266,8 @@ class NodeManager:
             found[ENGINE_LACKS] = "; ".join(lacking)
         if self._config.simulated:
             found[SIMULATED] = "true"
+        if self._config.static_pod_path:
+            found[STATIC_POD_PATH] = self._config.static_pod_path
         if self._would_evict:
             found[WOULD_EVICT] = self._would_evict
         return found

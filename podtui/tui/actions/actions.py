@@ -6,7 +6,7 @@ Each deed is a coroutine that asks, does, and tells; the app runs it as a worker
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,8 @@ from msgspec import Struct, field
 from textual.screen import Screen
 
 from podtui.errors import PodtuiError
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Actions(Struct):
         return self.app.client
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.app.now(), UTC)
+        return datetime.fromtimestamp(self.app.clock(), UTC)
 
     def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
         """Do it beside everything else; what goes wrong is told. One deed at a time asks its
@@ -97,7 +99,7 @@ class Actions(Struct):
 
         from podtui.tui.actions.journal_rows import Deed
 
-        self.deeds.append(Deed(self.app.now(), what, shlex.join(words), ", ".join(pods)))
+        self.deeds.append(Deed(self.app.clock(), what, shlex.join(words), ", ".join(pods)))
 
     def kubectl(self, verb: str, *words: str) -> list[str]:
         """A line for kubectl, with the context of the cluster that one looks at, whichever is in
@@ -120,3 +122,28 @@ class Actions(Struct):
     async def ask(self, dialog: Screen[str]) -> str:
         """The answer to a dialog."""
         return await self.app.push_screen_wait(dialog)
+
+    async def confirm(self, dialog: Screen[str]) -> bool:
+        """Ask before something ends or is lost; whether the user agrees. Every such action calls
+        this first."""
+        return await self.ask(dialog) != CANCEL
+
+    @property
+    def ended_by_leaving(self) -> list[Line]:
+        """What ends or is lost with the screen, a line each."""
+        found = [
+            f"port-forward {one.address} → {one.forward.remote_port}"
+            for one in self.forwards
+            if not one.failed
+        ]
+        found += [f"pull of {name}" for name in self.pulls]
+        found += [f"command {name}" for name in self.app.own.running]
+        found += [f"unsaved edit of {path.name}" for path in self.drafts]
+        return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in found]
+
+
+def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
+    """``verb`` is the way out; ``lost`` what ends with the screen."""
+    return confirmation(
+        f"{verb}?", [*lost, (), (Span("This ends with the screen.", "muted"),)], verb
+    )

@@ -15,14 +15,14 @@ from podtui.tui.actions.manifest_file import ManifestFileError, Rewrite
 from podtui.tui.actions.plan_lines import plan_lines
 from podtui.tui.actions.trash import Trashed, bring_back, throw_away
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
 
 
 async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> bool:
     """Ask, then move the files to the trash; whether it was done. Raises `ManifestFileError`."""
     plans = await _plans(actions, manifests)
-    if await actions.ask(delete_dialog(manifests, plans)) == CANCEL:
+    if not await actions.confirm(delete_dialog(manifests, plans)):
         return False
     thrown: list[Trashed] = []
     try:

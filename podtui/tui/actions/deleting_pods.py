@@ -9,7 +9,7 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
@@ -17,7 +17,7 @@ from podtui.tui.widgets.sanitize import clean
 async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
     """Ask, then delete them one after the other; whether it was done. What the server refuses is
     told pod by pod."""
-    if await actions.ask(delete_pods_dialog(pods)) == CANCEL:
+    if not await actions.confirm(delete_pods_dialog(pods)):
         return False
     failed: list[str] = []
     done: list[Pod] = []

@@ -14,7 +14,8 @@ from podtui.tui.model import Changes
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span, wrap
-from podtui.tui.widgets.format import size
+from podtui.tui.widgets.dialogs import Dialog, confirmation
+from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
@@ -52,6 +53,14 @@ def forward_row(number: int, kept: KeptForward) -> Row:
     values = (kept.address, label, *map(float, figures), problem)
     return Row(f"forward:{number}", cells, sort, values, search=f"{kept.address} {label}",
                fault=bool(problem))  # fmt: skip
+
+
+def stop_dialog(kept: KeptForward) -> Dialog:
+    what = f"{kept.address} → {pod_label(kept.pod)}:{kept.forward.remote_port}"
+    cut = kept.forward.connections
+    ends = f"{plural(cut, 'open connection')} end." if cut != 1 else "1 open connection ends."
+    lines = [(Span("✖ ", "error"), Span(what, "name")), (Span(ends, "muted"),)]
+    return confirmation("Stop the port-forward?", lines, "Stop")
 
 
 class ForwardsScreen(ListScreen):
@@ -112,10 +121,18 @@ class ForwardsScreen(ListScreen):
 
     def action_stop(self) -> None:
         kept = self._chosen()
-        if kept is not None:
+        if kept is None:
+            return
+
+        async def stop() -> None:
+            if not kept.failed and not await self.actions.confirm(stop_dialog(kept)):
+                return
             kept.stop()
-            self.actions.forwards.remove(kept)
+            if kept in self.actions.forwards:
+                self.actions.forwards.remove(kept)
             self.ask()
+
+        self.actions.start("Stop", stop, writes=False)
 
     def action_copy_address(self) -> None:
         kept = self._chosen()

@@ -12,7 +12,7 @@ from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
 from podtui.tui.actions.actions import Actions
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Ask, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
 from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 
@@ -57,7 +57,7 @@ async def remove_image(actions: Actions, image: NodeImage) -> bool:
         text = f"{name} is used by {', '.join(image.usedBy)}"
         actions.tell(text, title="Not removed", severity="warning")
         return False
-    if await actions.ask(removal_dialog(image)) == CANCEL:
+    if not await actions.confirm(removal_dialog(image)):
         return False
     await actions.client.remove_image(image.id)
     _note(actions, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
@@ -72,7 +72,7 @@ async def prune_images(actions: Actions, images: Sequence[NodeImage]) -> bool:
     if not found:
         actions.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
         return False
-    if await actions.ask(prune_dialog(found)) == CANCEL:
+    if not await actions.confirm(prune_dialog(found)):
         return False
     pruned = await actions.client.prune_images()
     _note(actions, "prune images", "POST", "/prune")

@@ -31,7 +31,8 @@ class OwnDeeds:
         self._app = app
         self._commands: dict[str, OwnCommand] = {}
         self._lines: dict[str, str] = {}
-        self._running: list[str] = []
+        self.running: list[str] = []
+        """The commands that run behind the screen."""
 
     def use(self, chosen: Chosen) -> None:
         """Put others in force."""
@@ -164,7 +165,7 @@ class OwnDeeds:
         found = aims(command, self._here())
 
         async def deed() -> None:
-            done = await run_on(self._app, command, found, self._running)
+            done = await run_on(self._app, command, found, self.running)
             if done and isinstance(screen, ActingScreen):
                 screen.clear_marks()
 
@@ -172,7 +173,7 @@ class OwnDeeds:
 
     def farewell(self) -> str:
         """What leaving ends; empty for nothing."""
-        return f"podtui: ended what still ran: {', '.join(self._running)}" if self._running else ""
+        return f"podtui: ended what still ran: {', '.join(self.running)}" if self.running else ""
 
 
 def _binding(

@@ -17,6 +17,7 @@ from podtui.tui.logs.log_commands import LogCommands
 from podtui.tui.logs.log_tags import RULE
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean, literal, shell_line
 
@@ -90,6 +91,7 @@ class OutputScreen(BackScreen):
         self._command = command
         self._aims = tuple(aims)
         label = self._aims[0].label if len(self._aims) == 1 else f"{len(self._aims)} in turn"
+        self._name = clean(f"{command.name} {self._aims[0].label}".strip())
         self.pane = OutputPane(command, label)
 
     def compose(self) -> ComposeResult:
@@ -106,7 +108,27 @@ class OutputScreen(BackScreen):
         )  # fmt: skip
         self.run_worker(self._run, name=self._command.name, group="own")
 
+    def action_back(self) -> None:
+        if self._name not in self.podtui.own.running:
+            super().action_back()
+            return
+        actions = self.podtui.actions
+
+        async def leave() -> None:
+            if await actions.confirm(end_dialog(self._name)):
+                super(OutputScreen, self).action_back()
+
+        actions.start("Leave", leave, writes=False)
+
     async def _run(self) -> None:
+        running = self.podtui.own.running
+        running.append(self._name)
+        try:
+            await self._run_all()
+        finally:
+            running.remove(self._name)
+
+    async def _run_all(self) -> None:
         said: list[str] = []
         for aim in self._aims:
             if len(self._aims) > 1:
@@ -130,6 +152,11 @@ class OutputScreen(BackScreen):
             return str(error)
         pane.take(splitter.finish())
         return outcome.words
+
+
+def end_dialog(name: str) -> Dialog:
+    line = (Span("✖ ", "error"), Span(name, "name"), Span(" is still running."))
+    return confirmation("End the command?", [line], "End it")
 
 
 def _summary(said: Sequence[str]) -> str:

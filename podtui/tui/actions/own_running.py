@@ -12,7 +12,7 @@ from podtui.tui.actions.own_process import run_program
 from podtui.tui.actions.own_values import Aim
 from podtui.tui.actions.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean, shell_line
 
@@ -35,7 +35,7 @@ async def run_on(
         if way is None:
             return False
         chosen = [way]
-    if command.confirm and await actions.ask(question(command, chosen)) == CANCEL:
+    if command.confirm and not await actions.confirm(question(command, chosen)):
         return False
     for aim in chosen:
         actions.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))

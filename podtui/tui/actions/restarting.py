@@ -11,15 +11,14 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean
 
 
 async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
-    """Restart pods; asks where that ends more than one pod, or loses what a pod has. Whether it
-    was done."""
-    if needs_asking(pods) and await actions.ask(restart_dialog(pods)) == CANCEL:
+    """Ask, then restart pods; whether it was done."""
+    if not await actions.confirm(restart_dialog(pods)):
         return False
     failed: list[str] = []
     done: list[Pod] = []
@@ -67,10 +66,6 @@ def starts_over(pod: Pod) -> bool:
     )
 
 
-def needs_asking(pods: Sequence[Pod]) -> bool:
-    return len(pods) > 1 or any(map(starts_over, pods))
-
-
 def restart_dialog(pods: Sequence[Pod]) -> Dialog:
     lines: list[Line] = [
         (Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))) for pod in pods
@@ -98,7 +93,7 @@ async def choose_container(
     ``names`` are those to choose from, else the regular ones and the sidecars."""
     found = list(names) or container_names(pod)
     if len(found) == 1:
-        if ask and await actions.ask(container_dialog(pod, found[0], verb)) == CANCEL:
+        if ask and not await actions.confirm(container_dialog(pod, found[0], verb)):
             return ""
         return found[0]
     lines = [container_line(pod, name) for name in found]

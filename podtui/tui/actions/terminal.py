@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shlex
 import signal
+import sys
+import termios
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +18,7 @@ from textual.app import SuspendNotSupported
 from podtui.errors import PodtuiError
 
 if TYPE_CHECKING:
-    from textual.app import App
+    from podtui.tui.app import PodtuiApp
 
 EDITORS = ("PODTUI_EDITOR", "EDITOR")
 FALLBACK = "vi"
@@ -28,7 +31,7 @@ class ProgramFailed(PodtuiError):
 
 
 @contextmanager
-def lent_terminal(app: App[None]) -> Generator[None]:
+def lent_terminal(app: PodtuiApp) -> Generator[None]:
     """The terminal as it was before the app; watches and timers go on, and nothing is drawn.
 
     Textual's own `App.suspend` expects that nothing happens meanwhile: what would be drawn is held
@@ -46,8 +49,24 @@ def lent_terminal(app: App[None]) -> Generator[None]:
         try:
             yield
         finally:
-            # Told of an exception, it would leave the terminal as it is.
-            lent.__exit__(None, None, None)
+            # An app that a signal ends has restored the terminal, and must not take it back.
+            if not app.is_leaving:
+                # Told of an exception, it would leave the terminal as it is.
+                lent.__exit__(None, None, None)
+
+
+def discard_output_of_closed_terminal() -> None:
+    """Send the output to nowhere where its terminal is gone: each write to it would fail."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is None:
+            continue
+        try:
+            termios.tcgetattr(stream.fileno())
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
 
 
 def editor_words(environment: Mapping[str, str]) -> list[str]:
@@ -64,11 +83,11 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
 
 
 async def run_in_terminal(
-    app: App[None], words: Sequence[str], environment: Mapping[str, str] | None = None
+    app: PodtuiApp, words: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> None:
     """Run a program in the terminal until it ends; ``environment`` is added to ours. No shell is
     asked. ctrl+c is the program's alone. Raises `ProgramFailed`."""
-    with lent_terminal(app), _interrupts_are_its_own():
+    with lent_terminal(app), _keys_signal_only_the_program(app):
         try:
             process = await asyncio.create_subprocess_exec(
                 *words, env={**os.environ, **(environment or {})}
@@ -110,11 +129,13 @@ def why_not_run(program: str, error: OSError | ValueError) -> str:
 
 
 @contextmanager
-def _interrupts_are_its_own() -> Generator[None]:
-    """The terminal sends ctrl+c to us as well: it must not end us while another program has it."""
+def _keys_signal_only_the_program(app: PodtuiApp) -> Generator[None]:
+    """Keep the app when ctrl+c or ctrl+\\ is typed: the terminal sends their signals to us, too."""
     # A function, since a signal that we ignored would be ignored by the program, too.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    app.ignored_signals = frozenset({signal.SIGINT, signal.SIGQUIT})
     try:
         yield
     finally:
+        app.ignored_signals = frozenset()
         signal.signal(signal.SIGINT, before)

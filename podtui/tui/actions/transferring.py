@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
@@ -12,7 +14,7 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.restarting import choose_container
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
 from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 
@@ -56,6 +58,27 @@ def transfer_problem(text: str) -> str:
     return ""
 
 
+def replaced_by(transfer: Transfer) -> Path | None:
+    """The local file, or folder with files, that a copy writes over; None where there is none.
+    Blocks."""
+    if not transfer.out:
+        return None
+    name = PurePosixPath(transfer.remote).name
+    inside = transfer.local / name if name and transfer.local.is_dir() else transfer.local
+    if inside.is_dir():
+        return inside if any(inside.iterdir()) else None
+    return inside if os.path.lexists(inside) else None
+
+
+def overwrite_dialog(path: Path) -> Dialog:
+    what = "Files in this folder that have the same names" if path.is_dir() else "This file"
+    lines: list[Line] = [
+        (Span("✖ ", "error"), Span(clean(str(path)), "name")),
+        (Span(f"{what} will be overwritten.", "muted"),),
+    ]
+    return confirmation(f"Overwrite {clean(path.name)}?", lines, "Overwrite")
+
+
 async def transfer_files(actions: Actions, pod: Pod) -> None:
     """Ask from where to where, then copy. Raises `PodtuiError`."""
     container = await choose_container(actions, pod, "Copy files of", ask=False)
@@ -69,8 +92,11 @@ async def transfer_files(actions: Actions, pod: Pod) -> None:
     text = await actions.app.push_screen_wait(Ask(title, lines, text=":/", check=transfer_problem))
     if text is None:
         return
-    actions.asked()
     wanted = parse_transfer(text)
+    lost = await asyncio.to_thread(replaced_by, wanted)
+    if lost is not None and not await actions.confirm(overwrite_dialog(lost)):
+        return
+    actions.asked()
     meta = pod.metadata
     where = f"{meta.namespace}/{meta.name}:{wanted.remote}"
     pair = [where, str(wanted.local)] if wanted.out else [str(wanted.local), where]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from textual.dom import DOMNode
-from textual.events import Event, Key
+from textual.events import Event, Key, MouseDown
 from textual.message_pump import MessagePump
 from textual.widgets import Input
 
@@ -18,6 +18,9 @@ from podtui.tui.widgets.notices import Notices
 
 PROMPTING: Final = frozenset({"command", "filter", "search", "find"})
 """Actions that open a line to type in."""
+OPENERS: Final = frozenset("/:")
+"""Characters after which users type text."""
+TEXT_ENDS: Final = frozenset({"enter", "escape"})
 MOST_SECONDS: Final = 2.0
 """For one widget: one that is being taken off the screen may never answer."""
 Action = tuple[str, str, tuple[object, ...]]
@@ -29,8 +32,11 @@ class InTurn(Notices):
     def __init__(self) -> None:
         super().__init__()
         self._due: deque[tuple[Action, DOMNode]] = deque()
+        self._ignoring_text = False
 
     async def on_event(self, event: Event) -> None:
+        if isinstance(event, MouseDown):
+            self._ignoring_text = False
         if isinstance(event, Key) and not event.is_forwarded and await self._in_turn(event):
             return
         await super().on_event(event)
@@ -43,8 +49,13 @@ class InTurn(Notices):
         entry = self.focused if isinstance(self.focused, Input) else None
         if entry is not None and event.is_printable:
             return False
+        if self._is_ignored_text(event):
+            return True
         found = self.screen.active_bindings.get(event.key)
         if found is None or not found.enabled:
+            if entry is None and event.character in OPENERS:
+                self._ignore_text(event.character)
+                return True
             return False
         if entry is None:
             opens = found.binding.action in PROMPTING
@@ -55,6 +66,21 @@ class InTurn(Notices):
         await settled(node for node in entry.ancestors_with_self if node is not self)
         await self._run_due()
         return done
+
+    def _ignore_text(self, opener: str | None) -> None:
+        """Let no letter run as a key until the line that the user types ends."""
+        self._ignoring_text = True
+        self.notify(
+            f"{opener} does nothing here. What you type is ignored until Enter or Esc.",
+            severity="warning",
+            markup=False,
+        )
+
+    def _is_ignored_text(self, event: Key) -> bool:
+        if not self._ignoring_text:
+            return False
+        self._ignoring_text = event.is_printable or event.key == "backspace"
+        return self._ignoring_text or event.key in TEXT_ENDS
 
     def do_soon(self, action: Action, owner: DOMNode) -> None:
         """Run an action once what asks for it is handled, and before the next key is."""

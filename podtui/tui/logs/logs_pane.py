@@ -253,9 +253,12 @@ class LogsPane(LogCommands):
         if not self._targets or turn == self._events_turn or now - self._events_at < EVENTS_EVERY:
             return
         self._events_at, self._events_turn = now, turn
+        several = len({target.key for target in self._targets}) > 1
         for pod in self._pods:
+            # Events have no source before their text: of several pods, name the one they are about.
+            whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
             for tag, stamp, text in self._events.take(self._model.events_of(pod)):
-                self._merger.take_event(tag, stamp, text)
+                self._merger.take_event(tag, stamp, whose + text)
                 self._wake()
 
     # --- what is said

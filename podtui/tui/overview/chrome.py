@@ -173,20 +173,25 @@ def is_simulated(node: Node | None) -> bool:
     )
 
 
-def status_line(model: Model, target: str, folder: str, width: int, *, simulated: bool) -> Line:
-    """Node, engine, agent and folder. Where room is short the words before them go, then the
-    beginning of the folder."""
+def status_line(
+    model: Model, target: str, folder: str, width: int, *, simulated: bool, other: str = ""
+) -> Line:
+    """Node, engine, agent and the agent's folder. Where room is short the words before them go,
+    then the beginning of the folder. ``other`` is the folder that was asked for where the agent
+    watches another one."""
     if model.server.is_cluster:
         from podtui.tui.overview.cluster_chrome import cluster_status
 
         return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)
+    asked = Span(f"  ▲ not {clean(other)}", "warning") if other else Span("")
+    width -= width_of(asked.text)
     line = _status(model, folder, width, labels=True, simulated=fake)
     if line_width(line) > width:
         line = _status(model, folder, width, labels=False, simulated=fake)
     if target and line_width(line) + 3 + width_of(target) <= width:
         line = (*line, Span(" · ", "muted"), Span(target, "muted"))
-    return line
+    return (*line, asked) if other else line
 
 
 def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: bool) -> Line:

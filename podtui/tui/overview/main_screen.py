@@ -99,7 +99,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def compose(self) -> ComposeResult:
         app = self.podtui
         yield Bar(id="header")
-        self.pods = PodsPane(app.model, app.folder, id="pods")
+        self.pods = PodsPane(app.model, lambda: app.folder, id="pods")
         self.events = EventsPane(app.model, id="events")
         self.logs = LogsPane(app.model, app.client, id="logs")
         self.node = NodePane(app.model, id="node")
@@ -169,7 +169,10 @@ class MainScreen(ActingScreen, PromptedScreen):
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
         note = (Span(f" hidden: {names} ", "muted"),) if names else ()
         room = width - line_width(note)
-        line = status_line(app.model, app.client.target, app.folder, room, simulated=app.simulated)
+        line = status_line(
+            app.model, app.client.target, app.folder, room,
+            simulated=app.simulated, other=app.other_folder,
+        )  # fmt: skip
         self.query_one("#status", Bar).show(line, note)
 
     # --- panes
@@ -194,6 +197,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         pane = next((w for w in event.widget.ancestors_with_self if isinstance(w, Pane)), None)
         if pane is not None and pane.id is not None and pane.id != self.active:
             self.body.show_view(self.body.view.go(pane.id))
+            self.refresh_bindings()
 
     def _pane(self, name: str) -> Pane:
         return self.body.pane(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -69,7 +69,7 @@ class PodsPane(TablePane):
     number = 1
     name_ = "Pods"
 
-    def __init__(self, model: Model, folder: str, *, id: str) -> None:
+    def __init__(self, model: Model, folder: Callable[[], str], *, id: str) -> None:
         super().__init__(id=id)
         self._model = model
         self._folder = folder
@@ -246,7 +246,7 @@ class PodsPane(TablePane):
         if self._model.server.is_cluster:
             where = clean(self._model.namespace or "")
             return ((Span(f"No pods in {where}." if where else "No pods.", "soft"),),)
-        folder = self._folder or "the static-pod folder"
+        folder = self._folder() or "the static-pod folder"
         return (
             (Span("No pods yet.", "soft"),),
             (),

@@ -51,6 +51,11 @@ class PromptedScreen(LiveScreen):
         """The view is another, worth coming back to."""
         raise NotImplementedError
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "filter" and self.is_mounted:
+            return self.active == "logs" or self.active_table is not None
+        return super().check_action(action, parameters)
+
     # --- asking
 
     def action_filter(self) -> None:

@@ -31,6 +31,13 @@ class Bar(Toned):
         super().__init__(id=id)
         self.left: Line = ()
         self.right: Line = ()
+        self.notice: Line = ()
+
+    def warn(self, notice: Line) -> None:
+        """Show ``notice`` at the right end before everything else; empty for none."""
+        if notice != self.notice:
+            self.notice = notice
+            self.refresh()
 
     def show(self, left: Line, right: Line = ()) -> None:
         """Equal lines cost nothing."""
@@ -44,6 +51,10 @@ class Bar(Toned):
         left = Strip(self.segments(self.left, base))
         right = Strip(self.segments(self.right, base))
         room = width - left.cell_length
+        if self.notice:
+            notice = Strip(self.segments(self.notice, base))
+            room = max(0, width - notice.cell_length)
+            return Strip.join([left.crop_extend(0, room, base), notice]).crop_extend(0, width, base)
         if right.cell_length > room:
             return left.crop_extend(0, width, base)
         return Strip.join([left.extend_cell_length(width - right.cell_length, base), right])

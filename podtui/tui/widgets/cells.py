@@ -141,19 +141,29 @@ def fit(
     *,
     shown: Sequence[int] | None = None,
     wanted: Collection[int] = (),
+    ticked: Collection[int] = (),
 ) -> tuple[Fitted, ...]:
     """Which columns a table of ``available`` cells shows, and how wide.
 
     ``natural`` and ``short`` are the widths that the cells of each column want. Long cells give way
     first, then flexible columns down to their minimum, then whole columns by rank. Only those of
-    ``shown`` are looked at; those of ``wanted`` are the last to go.
+    ``shown`` are looked at. Columns that nobody ticked go before those of ``ticked``, which the
+    user added; those of ``wanted`` and the first by rank are the last to go.
     """
     kept = list(range(len(columns)) if shown is None else shown)
-    rank = {i: columns[i].rank + 1000 * (i in wanted) for i in kept}
+    added = {i for i in kept if i in ticked and columns[i].shown is not Shown.ALWAYS}
+    first = max(kept, key=lambda i: columns[i].rank, default=0)
+    rank = {
+        i: columns[i].rank + 1000 * (i in wanted or i == first) + 500 * (i in added) for i in kept
+    }
     wide = {i: _clamp(columns[i], max(natural[i], columns[i].room)) for i in kept}
     tight = {i: _clamp(columns[i], short[i]) for i in kept}
     least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
-    extra = [i for i in kept if columns[i].shown is not Shown.ALWAYS and i not in wanted]
+    extra = [
+        i
+        for i in kept
+        if columns[i].shown is not Shown.ALWAYS and i not in wanted and i not in added
+    ]
     while extra and _total(tight, kept) > available:
         # Before anything that is always there is cut.
         extra.remove(least_ranked := min(extra, key=lambda i: rank[i]))

@@ -32,6 +32,12 @@ class ColumnChoice(Struct, frozen=True):
             return column.shown is Shown.ALWAYS
         return first or column.key in self.chosen
 
+    def ticked(self, columns: Sequence[Column]) -> frozenset[int] | None:
+        """Places of the columns that the user ticked, None where nobody chose."""
+        if self.chosen is None:
+            return None
+        return frozenset(n for n, column in enumerate(columns) if column.key in self.chosen)
+
     def toggled(self, key: str, columns: Sequence[Column]) -> ColumnChoice:
         """With one column ticked or not."""
         shown = [columns[index].key for index in self.shown(columns)]

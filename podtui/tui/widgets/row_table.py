@@ -250,13 +250,15 @@ class RowTable(Toned, ScrollView, can_focus=True):
         """Give columns their widths; whether any has another now."""
         chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
         width = self.size.width
+        ticked = self.choice.ticked(self.columns)
         self._fitted = fit(
             self.columns,
             self.set.natural,
             self.set.short,
             max(1, width - 2),
             shown=self.shown_columns(),
-            wanted=(self.set.sort, chosen),
+            wanted=[n for n in (self.set.sort, chosen) if ticked is None or n in ticked],
+            ticked=ticked or (),
         )
         return self.drawn.lay_out(self._fitted, max(0, width - 2))
 

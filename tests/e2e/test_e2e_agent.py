@@ -1,0 +1,104 @@
+"""An agent that is killed under the screen, and one that watches another folder: in tmux."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tmux_harness import Machine, wait_until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(180),
+    pytest.mark.parametrize("machine", ["memory"], indirect=True),
+]
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: app, image: "busybox:1.36", command: ["sleep", "3600"]}]
+"""
+
+
+def agent_pid(machine: Machine) -> int:
+    found = json.loads((machine.root / "podtui.lock").read_text() or "{}")
+    return int(found.get("pid", 0))
+
+
+def start_agent(machine: Machine) -> None:
+    """By a screen that is left again."""
+    machine.screen(80, 24)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.terminal.keys("q")
+    machine.terminal.see("podtui stop")
+    machine.terminal.kill()
+
+
+def test_a_killed_agent_of_this_screen_is_restarted(machine: Machine) -> None:
+    machine.write("web.yaml", POD.replace("NAME", "web"))
+    machine.screen(100, 30)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    killed = agent_pid(machine)
+    os.kill(killed, signal.SIGKILL)
+    machine.terminal.see(r"STALE since \d\d:\d\d:\d\d")
+    machine.terminal.see_no(r"STALE")
+    assert agent_pid(machine) != killed
+
+
+def test_a_key_restarts_a_killed_agent_as_it_was(machine: Machine) -> None:
+    machine.write("web.yaml", POD.replace("NAME", "web"))
+    start_agent(machine)
+    machine.screen(100, 30)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    killed = agent_pid(machine)
+    os.kill(killed, signal.SIGKILL)
+    machine.terminal.see(r"STALE since \d\d:\d\d:\d\d \(\d+s ago\).*\^t restarts the agent")
+    first = machine.terminal.screen()
+    machine.terminal.see(r"STALE since .*\([3-9]s ago\)")
+    age = [line for line in first.splitlines() if "web-n1" in line]
+    now = [line for line in machine.terminal.screen().splitlines() if "web-n1" in line]
+    assert age == now, "ages stand still"
+    machine.terminal.keys("C-t")
+    machine.terminal.see_no(r"STALE")
+    assert agent_pid(machine) != killed
+
+
+def test_an_agent_that_was_stopped_stays_stopped(machine: Machine) -> None:
+    machine.write("web.yaml", POD.replace("NAME", "web"))
+    machine.screen(100, 30)
+    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.run("stop")
+    machine.terminal.see(r"STALE since .*\([5-9]s ago\)")
+    assert agent_pid(machine) == 0
+
+
+def test_the_agent_is_switched_to_another_folder(machine: Machine, tmp_path: Path) -> None:
+    machine.write("web.yaml", POD.replace("NAME", "web"))
+    start_agent(machine)
+    wild = tmp_path / "wild"
+    wild.mkdir()
+    (wild / "cat.yaml").write_text(POD.replace("NAME", "cat"))
+    terminal = machine.terminal
+    machine.screen(120, 30, str(wild), cwd=tmp_path)
+    terminal.see(r"Switch the agent to another folder\?")
+    shown = terminal.see(r"watches ./wild instead of ./static_pods")
+    assert "web-n1  ends (up to 1 s)" in shown
+    terminal.keys("Escape")
+    terminal.see(r"folder ./static_pods  ▲ not ./wild")
+    terminal.see(r"web-n1\s+1/1\s+● Running")
+    terminal.keys("C-t")
+    terminal.see(r"Switch the agent to another folder\?")
+    terminal.keys("y")
+    terminal.see(r"cat-n1\s+1/1\s+● Running")
+    terminal.see_no(r"web-n1\s+1/1")
+    terminal.see_no(r"▲ not")
+    terminal.see(r"folder ./wild")
+    wait_until(lambda: agent_pid(machine), "the agent's record")
+    assert json.loads((machine.root / "podtui.lock").read_text())["staticPodPath"] == str(wild)
+    assert (machine.folder / "web.yaml").exists()
