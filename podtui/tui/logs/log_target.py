@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.pods import container_names, container_statuses
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.logs.log_tags import SOURCES
@@ -117,11 +118,6 @@ def _at(moment: str | None, word: str = "at") -> str:
     return f", {word} {shown[:8]}" if shown else ""
 
 
-def container_names(pod: Pod) -> list[str]:
-    """Init containers first, as they run."""
-    return [c.name for c in (*pod.spec.initContainers, *pod.spec.containers)]
-
-
 def default_container(pod: Pod) -> str:
     """The container that somebody who looks most likely wants: the one in trouble, the init
     container at work, else the first."""
@@ -138,10 +134,7 @@ def default_container(pod: Pod) -> str:
 
 
 def container_status(pod: Pod, container: str) -> ContainerStatus | None:
-    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
-        if status.name == container:
-            return status
-    return None
+    return next((one for one in container_statuses(pod) if one.name == container), None)
 
 
 def instance(pod: Pod, container: str) -> str:

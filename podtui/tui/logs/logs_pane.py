@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, cast
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
 from podtui.tui.logs.ansi import plain_text
@@ -24,7 +25,6 @@ from podtui.tui.logs.log_target import (
     TAIL,
     WHOLE,
     LogTarget,
-    container_names,
     container_status,
     default_container,
     source_names,
