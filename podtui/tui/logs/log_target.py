@@ -33,16 +33,16 @@ class Range(Struct, frozen=True):
 
 GLANCE: Final = Range("", tail=TAIL)
 WHOLE: Final = Range("")
-# By the key that asks for it.
-RANGES: Final = {
-    "0": Range(f"last {TAIL:,}", tail=TAIL),
-    "1": Range("from the start", from_start=True),
-    "2": Range("1m", since=60),
-    "3": Range("5m", since=300),
-    "4": Range("15m", since=900),
-    "5": Range("30m", since=1800),
-    "6": Range("1h", since=3600),
-}
+# 1 to 6 of the picker are k9s' keys for the same ranges.
+RANGES: Final = (
+    Range("from the start", from_start=True),
+    Range("last 1m", since=60),
+    Range("last 5m", since=300),
+    Range("last 15m", since=900),
+    Range("last 30m", since=1800),
+    Range("last 1h", since=3600),
+    Range(f"last {TAIL:,} lines", tail=TAIL),
+)
 
 
 class LogTarget(Struct, frozen=True):
