@@ -216,7 +216,8 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
         await pilot.press("y")
         await wait_for(pilot, lambda: app.screen is not first, "the second question")
         second = await asked(app, pilot)
-        assert [option.id for option in second.buttons.options] == ["cancel", "edit", "overwrite"]
+        options = [option.id for option in second.buttons.options]
+        assert options == ["cancel", "edit", "discard", "overwrite"]
         assert path.read_bytes() == b"theirs"
         await pilot.press("o")
         await told(app, pilot, "web.yaml applied")

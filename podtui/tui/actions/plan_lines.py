@@ -55,19 +55,18 @@ def _limited(lines: list[Line], what: str) -> Iterator[Line]:
 
 def _diagnostic(diagnostic: Diagnostic) -> Line:
     error = diagnostic.severity is Severity.ERROR
-    place = ""
-    if diagnostic.line is not None:
-        column = f":{diagnostic.column}" if diagnostic.column is not None else ""
-        place = f"line {diagnostic.line}{column}  "
-    field = clean(diagnostic.field)
-    where = f"{field}: " if field and field not in diagnostic.message else ""
     spans = [
         Span("  ✗ " if error else "  ▲ ", "error" if error else "warning"),
-        Span(place, "key"),
-        Span(where + clean(diagnostic.message)),
+        Span(clean(diagnostic.message)),
     ]
     if diagnostic.fix:
         spans.append(Span(f" → {clean(diagnostic.fix)}", "good"))
+    if diagnostic.line is not None:
+        column = f":{diagnostic.column}" if diagnostic.column is not None else ""
+        spans.append(Span(f"  line {diagnostic.line}{column}", "key"))
+    field = clean(diagnostic.field)
+    if field and field not in diagnostic.message:
+        spans.append(Span(f"  {field}", "muted"))
     return tuple(spans)
 
 

@@ -124,11 +124,11 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
     """What is wrong with a file, and what podtui does about it; or what its pod waits for."""
     waits = diagnose_waiting(manifest, node)
     if waits is not None:
-        return (Span(f"{place_of(manifest)} ", "key"), Span(clean(waits.title)), *_cure(waits))
+        return (Span(f"{clean(waits.title)} "), Span(place_of(manifest), "key"), *_cure(waits))
     state = manifest.status.message
     return (
-        Span(place_of(manifest) + " ", "key"),
-        Span(manifest_message(manifest)),
+        Span(f"{manifest_message(manifest)}  "),
+        Span(place_of(manifest), "key"),
         Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
     )
 
