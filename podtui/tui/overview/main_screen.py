@@ -289,12 +289,12 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def on_body_arranged(self) -> None:
         self._chrome()
-        self._remember()
+        self.remember_soon()
 
     def on_table_arranged(self) -> None:
-        self._remember()
+        self.remember_soon()
 
-    def _remember(self) -> None:
+    def remember_soon(self) -> None:
         if self._remembering is not None:
             self._remembering.stop()
         self._remembering = self.set_timer(REMEMBER, self._write_down)
@@ -306,7 +306,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     @property
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
-        return memory_of(self.body.view, tables)
+        found = memory_of(self.body.view, tables)
+        theme, over = self.podtui.theme_choice
+        return replace(found, theme=theme, theme_over=over)
 
     # --- the chosen row
 
