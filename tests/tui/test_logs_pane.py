@@ -121,7 +121,9 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
         await pilot.press("F")
         assert logs._prompt.input.value == ""
-        await pilot.press(*"zzz", "escape")
+        await pilot.press(*"zzz")
+        assert "0 matches" in str(logs.border_subtitle)
+        await pilot.press("escape")
         assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
         await pilot.press("n")
         assert "2 of 2" in str(logs.border_subtitle)

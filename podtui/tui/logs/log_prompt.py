@@ -68,6 +68,11 @@ class LogPrompt(Horizontal):
         yield self._sign
         yield self.input
 
+    @property
+    def filters(self) -> bool:
+        """Whether a filter is being typed: then the lower border says what is wrong with it."""
+        return self.display and self._asked is Asked.FILTER
+
     def ask(self, asked: Asked, before: str) -> None:
         """Open an empty line; ``before`` is in force until something is typed, ↑ recalls it."""
         self._asked, self._before = asked, before

@@ -301,7 +301,7 @@ class LogsPane(LogCommands):
 
     def show_note(self) -> None:
         """The state of the view, in the lower border; what narrows what is seen comes first."""
-        if self._prompt.display or not self.is_mounted:
+        if self._prompt.filters or not self.is_mounted:
             return
         self.set_note(" · ".join(self._notes()) if self._targets else "")
 

@@ -1,7 +1,8 @@
 """The node's books as lines: a bar for each resource, then the pods' shares, then who was refused.
 
 In a bar every pod's share has its own shade, the chosen pod's the strongest; ``┃`` is at what is
-used. The header's gauges mean the same. Neighbouring shares differ by character too, for screens without colours.
+used. The header's gauges mean the same. Neighbouring shares differ by character too, for screens
+without colours.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from podtui.tui.node.node_gauges import TITLES, Gauge, Rejection
 from podtui.tui.overview.chrome import level
-from podtui.tui.widgets.cells import Line, Span, sized, width_of, wrap
+from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 
 ROOMY = 16
@@ -43,7 +44,9 @@ def node_lines(
         lines.append(())
     if roomy and gauges:
         lines += _shares(gauges, width, chosen)
-        lines.append(_legend())
+    legend = _legend()
+    if gauges and (roomy or (len(lines) < height and line_width(legend) <= width)):
+        lines.append(legend)
     return lines
 
 
