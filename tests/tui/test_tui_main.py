@@ -247,7 +247,7 @@ async def test_why_a_pod_does_not_run() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         for key, words in (
-            ("uid-crash-loop", "app fails: its program ends with exit code 1.  X tells more"),
+            ("uid-crash-loop", "app fails: its program ends with exit code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
             ("uid-too-big", "rejected It asks for 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),

@@ -88,7 +88,7 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
     """Glyph, tone and words."""
     match plan.outcome:
         case Outcome.UNCHANGED:
-            return "=", "muted", "goes on as it is: nothing that counts changes."
+            return "=", "muted", "keeps running: no effective change."
         case Outcome.NEW:
             return "+", "good", "is new." if plan.rejection else "is new and starts."
         case Outcome.REPLACED:
@@ -98,7 +98,11 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
                 f"is replaced: {_ends(plan, 'the old one')}, then a new one starts.",
             )
         case Outcome.REMOVED:
-            return "−", "error", f"is removed: {_ends(plan, 'it')}, and nothing of it is left."
+            return (
+                "−",
+                "error",
+                f"is removed: {_ends(plan, 'it')}, then its containers are removed.",
+            )
         case Outcome.IN_PLACE if plan.restarts:
             names = ", ".join(map(clean, plan.restarts))
             verb = "restarts" if len(plan.restarts) == 1 else "restart"
@@ -178,7 +182,7 @@ def outcome_words(plan: Plan) -> str:
         Outcome.REPLACED: "is replaced",
         Outcome.REMOVED: "is removed",
         Outcome.IN_PLACE: "changes in place",
-        Outcome.UNCHANGED: "goes on as it is",
+        Outcome.UNCHANGED: "keeps running",
     }
     pods = ", ".join(f"{clean(pod.name)} {said[pod.outcome]}" for pod in plan.pods)
     objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)

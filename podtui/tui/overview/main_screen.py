@@ -75,13 +75,13 @@ class MainScreen(ActingScreen, PromptedScreen):
         Binding("backslash", "hide", "Hide pane", show=False, id="main.hide",
                 tooltip="Hide the pane with the keyboard; its number shows it again"),
         Binding("minus", "last_view", "Last view", show=False, id="main.last-view",
-                tooltip="Where one was before, and back"),
+                tooltip="The last view, and back"),
         Binding("alt+left", "view(-1)", "View before", show=False, id="main.view-before",
                 tooltip="Back to earlier views"),
         Binding("alt+right", "view(1)", "View after", show=False, id="main.view-after",
-                tooltip="Forth again to later views"),
+                tooltip="Forward to later views"),
         Binding("escape", "back", "Back", show=False, id="main.back"),
-        Binding("ctrl+r", "refresh_all", "Draw anew", show=False, id="main.refresh"),
+        Binding("ctrl+r", "refresh_all", "Redraw", show=False, id="main.refresh"),
     ]  # fmt: skip
     DEFAULT_CSS = "MainScreen { layout: vertical; background: $background; }"
     AUTO_FOCUS = "#pods-table"

@@ -47,7 +47,7 @@ WHY_LINES = 2
 LOW = 8
 MOST_ON_TOP = 3
 """Wrong files above the pods; the rest stand below them."""
-MORE: Final = (Span("  X ", "hint-key"), Span("tells all", "muted"))
+MORE: Final = (Span("  X", "hint-key"), Span(": details", "muted"))
 """Behind an explanation that is too long for its rows."""
 
 

@@ -90,7 +90,7 @@ def _cause(pod: Pod, said: Diagnosis) -> Line:
 def _cure(said: Diagnosis) -> Line:
     if said.fixes:
         return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
-    return (Span("  X ", "hint-key"), Span("tells more", "muted"))
+    return (Span("  X", "hint-key"), Span(": details", "muted"))
 
 
 def _endings(pod: Pod, now: float) -> Line:

@@ -124,7 +124,7 @@ def _evidence(view: WhyView, width: int, room: Room) -> list[Line]:
     for one in said[-room.lines :]:
         logs += wrap((Span("│ ", "muted"), Span(clean(one.text), "soft")), width, indent=2)
     if lines:
-        lines = [(Span("What was seen", "heading"),), *lines]
+        lines = [(Span("Evidence", "heading"),), *lines]
     if view.log_problem and view.said.wants_log:
         logs = wrap((Span(f"  {clean(view.log_problem)}", "muted"),), width, indent=2)
     if logs:

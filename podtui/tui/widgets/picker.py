@@ -49,7 +49,7 @@ class Picker(ModalScreen[int | None]):
 
     def compose(self) -> ComposeResult:
         self.view.border_title = literal(f" {self._title} ")
-        self.view.border_subtitle = " enter takes · esc cancels "
+        self.view.border_subtitle = " enter selects · esc cancels "
         yield self.view
 
     def on_mount(self) -> None:
