@@ -52,7 +52,7 @@ class Viewer:
 
 def _open_podtui(shown: Pane) -> None:
     shown.until(r"pod-0000")
-    shown.press("3", "+", "1")
+    shown.press("3", "+", "R", "1")
     shown.until(r"number=0 ")
     shown.press("G")
 

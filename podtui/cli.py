@@ -305,6 +305,13 @@ def _no_agent(settings: Settings) -> AgentUnavailable:
 def _screen(namespace: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal; 'podtui status' and 'podtui agent' do not")
+    term = os.environ.get("TERM", "")
+    if term in ("dumb", "unknown"):
+        raise UsageError(
+            f"this terminal (TERM={term}) cannot show the screen; 'podtui status' and 'podtui why'"
+            " print their answers, 'podtui agent' runs the pods without a screen, and 'podtui web'"
+            " shows the screen in a browser"
+        )
     if not sys.stderr.isatty():
         # Textual paints on the standard error: `podtui 2>errors` would show nothing.
         cast("Any", sys).__stderr__ = sys.__stdout__

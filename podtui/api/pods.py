@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podtui.api.v1 import Container, Pod
+from podtui.api.v1 import Container, ContainerStatus, Pod
 
 
 def full_name(pod: Pod) -> str:
@@ -52,3 +52,23 @@ def all_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
         yield f"spec.containers{{{container.name}}}", container
     for container in ephemeral_containers(pod):
         yield f"spec.ephemeralContainers{{{container.name}}}", container
+
+
+def container_names(pod: Pod) -> list[str]:
+    """Every container in the order of the manifest: init (sidecars among them), regular, ephemeral.
+
+    Lists for users follow it. A kubelet sorts ``containerStatuses`` by name.
+    """
+    return [container.name for _, container in all_containers(pod)]
+
+
+def container_statuses(pod: Pod) -> list[ContainerStatus]:
+    """Every container status, in the order of the manifest."""
+    status = pod.status
+    found = (
+        *status.initContainerStatuses,
+        *status.containerStatuses,
+        *status.ephemeralContainerStatuses,
+    )
+    places = {name: place for place, name in enumerate(container_names(pod))}
+    return sorted(found, key=lambda one: places.get(one.name, len(places)))

@@ -151,6 +151,8 @@ class PodtuiApp(InTurn):
         self.actions = Actions(self, readonly=readonly)
         self.own = OwnDeeds(self)
         self.memory = memory or MemoryFile(None)
+        self.theme_choice = (self.memory.memory.theme, self.memory.memory.theme_over)
+        """The theme that the user chose here, and that of the settings at that time."""
         self.clock = now
         self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
         self._agent = agent
@@ -522,7 +524,7 @@ class PodtuiApp(InTurn):
     def action_next_theme(self) -> None:
         if self._ours:
             place = self._ours.index(self.theme) if self.theme in self._ours else -1
-            self.theme = self._ours[(place + 1) % len(self._ours)]
+            self.choose_theme(self._ours[(place + 1) % len(self._ours)])
             self.notify(self.theme, title="Theme", timeout=2, markup=False)
 
     def action_save_screenshot(self) -> None:
@@ -538,10 +540,19 @@ class PodtuiApp(InTurn):
 
         self.push_screen(AliasesScreen(self.commands))
 
+    def choose_theme(self, name: str) -> None:
+        """Change the colours, and remember it for the next start."""
+        self.theme = name
+        if self.preferred.remembers_theme:
+            self.theme_choice = (name, self.preferred.theme)
+            main = self.screen_stack[0]
+            if isinstance(main, MainScreen) and main.opened:
+                main.remember_soon()
+
     def action_theme(self, name: str) -> None:
         """Change the colours to a theme's."""
         if name in self.available_themes:
-            self.theme = name
+            self.choose_theme(name)
         else:
             known = ", ".join(self._ours)
             self.notify(f"There is no theme {name!r}; there are {known}", severity="warning",
@@ -664,7 +675,7 @@ class PodtuiApp(InTurn):
             yield SystemCommand(
                 f"Theme {unmarked(name)}",
                 "Change the colours",
-                lambda name=name: setattr(self, "theme", name),
+                lambda name=name: self.choose_theme(name),
             )
         main = self.screen_stack[0]
         if isinstance(main, MainScreen):

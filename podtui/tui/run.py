@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from podtui.kubeconfig import Target
     from podtui.tui.agent import Agent
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.looks.preferences import Preferences
     from podtui.tui.overview.screen_memory import MemoryFile
 
 SWITCH_SECONDS = 0.001
@@ -43,23 +44,23 @@ def run_tui(
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
-    theme = forced or settings.theme or few or None
     from podtui.tui.app import PodtuiApp
     from podtui.tui.looks.preferences import preferences_of
     from podtui.tui.looks.preferred import PreferencesFile
 
+    preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
         LateClient(settings.socket_path),
-        theme=theme,
+        theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
         asked_path=settings.staticPodPath,
         asks_to_switch=resolved.origins["staticPodPath"] == "command line",
         readonly=settings.readOnly,
         agent=agent,
-        memory=remembered(os.environ),
+        memory=memory,
         on_painted=settle,
-        preferences=preferences_of(resolved, theme=forced),
+        preferences=preferences,
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
         ),
@@ -85,13 +86,14 @@ def run_cluster(
     from podtui.tui.looks.preferences import preferences_of
     from podtui.tui.looks.preferred import PreferencesFile
 
+    preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
         LateClient(target=target.cluster.server, make=make),
-        theme=forced or settings.theme or few or None,
+        theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         readonly=settings.readOnly,
-        memory=remembered(os.environ),
-        preferences=preferences_of(resolved, theme=forced),
+        memory=memory,
+        preferences=preferences,
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
         ),
@@ -163,6 +165,13 @@ def remembered(environ: Mapping[str, str]) -> MemoryFile:
     file = MemoryFile(default_root_dir(environ) / "screen.json")
     file.read()
     return file
+
+
+def theme_of(preferences: Preferences, memory: MemoryFile) -> str:
+    """The theme to begin with: one given for this run, else the user's last choice."""
+    if preferences.theme_is_fixed:
+        return preferences.theme
+    return memory.memory.theme_for(preferences.theme)
 
 
 def theme_folders() -> list[Path]:

@@ -160,6 +160,22 @@ def test_a_folder_of_a_flag_or_a_setting_is_waited_for(
     assert not any((home / name).exists() for name in ("later", "mine", ".config"))
 
 
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_show_the_screen_is_refused(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    term: str,
+) -> None:
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", term)
+    assert main([str(home)]) == 2
+    said = capsys.readouterr().err
+    assert f"TERM={term}" in said
+    assert "podtui status" in said
+
+
 def test_a_bad_setting_is_status_2(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "--node-name", "no spaces please"]) == 2
     assert "nodeName" in capsys.readouterr().err

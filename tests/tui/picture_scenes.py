@@ -255,6 +255,7 @@ OVER_SCREENS: Final = {
                         asked_by="imaging._ask_name"),
     "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
                             asked_by="restarting.choose_container"),
+    "log-range": key(Picker, "last 15m", "3", "R", size=SMALL, asked_by="logs_pane.action_range"),
     "choose-context": Scene(shows=Picker, says="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
                             asked_by="app._ask_context"),

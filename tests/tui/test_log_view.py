@@ -283,3 +283,55 @@ async def test_no_cell_of_a_wrapped_line_is_under_the_scroll_bar() -> None:
         assert all(row.cell_length == view.scrollable_content_region.width for row in rows)
         assert view.scrollable_content_region.width == 29
         assert "".join(row.text[3:] for row in rows).strip() == text.decode()
+
+
+async def test_find_goes_to_the_first_match_while_one_types_and_back_on_cancel() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(20_000))
+        view.begin_find()
+        view.search("line 1[0-9]{3}$")
+        view.seek()
+        while view.lines.progress < 1:
+            await pilot.pause()
+            view._frame()
+        assert not view.follow
+        assert (view.match_number, view.match_count) == (1, 1000)
+        assert view.current == 1000
+        view.search("line 77")
+        view.seek()
+        while view.lines.progress < 1:
+            await pilot.pause()
+            view._frame()
+        assert view.current == 77
+        view.search("")
+        view.end_find()
+        assert view.follow
+
+        view.go_to(500)
+        view.begin_find()
+        for pattern, place in (("line 5[0-9]{2}$", 500), ("line 88$", 88), ("none", 500)):
+            view.search(pattern)
+            view.seek()
+            while view.lines.progress < 1:
+                await pilot.pause()
+                view._frame()
+            assert pattern == "none" or view.current == place
+        view.end_find()
+        assert view.current == 500
+        assert not view.follow
+
+
+async def test_a_find_leaves_alone_who_goes_elsewhere_before_it_is_done() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(50_000))
+        view.begin_find()
+        view.search("line")
+        view.seek()
+        view.go_to(30_000)
+        view._move(1)
+        while view.lines.progress < 1:
+            await pilot.pause()
+            view._frame()
+        assert view.current == 30_001

@@ -13,6 +13,7 @@ from podtui.tui.logs import log_commands
 from podtui.tui.logs.log_export import Export
 from podtui.tui.logs.log_view import LogView
 from podtui.tui.logs.logs_pane import LogsPane
+from podtui.tui.pods.pod_screen import PodScreen
 
 
 def log_text(view: LogView) -> str:
@@ -80,8 +81,8 @@ async def test_log_keys() -> None:
         await pilot.press("left_square_bracket", "p")
         await wait_for(pilot, lambda: client.queries[-1][1].previous, "the log before")
         assert "previous" in str(logs.border_title)
-        for key, tail, since in (("0", 5000, None), ("3", None, 300), ("1", None, None)):
-            await pilot.press(key)
+        for key, tail, since in (("7", 5000, None), ("3", None, 300), ("1", None, None)):
+            await pilot.press("R", key)
             await wait_for(
                 pilot,
                 lambda tail=tail, since=since: (
@@ -92,6 +93,17 @@ async def test_log_keys() -> None:
             )
         assert not logs.view.follow
         assert "from the start" in str(logs.border_title)
+        await pilot.press("R", "escape")
+        assert "from the start" in str(logs.border_title)
+        # Digits choose a pane here as everywhere.
+        for digit, pane in (("2", "events"), ("3", "logs"), ("4", "node"), ("1", "pods")):
+            await pilot.press(digit)
+            assert main(app).active == pane
+        await pilot.press("d", "4")
+        assert isinstance(app.screen, PodScreen)
+        await wait_for(pilot, lambda: app.focused is not None, "the log")
+        await pilot.press("3")
+        assert app.screen._tab == "events"
 
 
 @pytest.mark.compares("logs-search", "logs-levels")
@@ -106,11 +118,24 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         assert app.focused is logs.view
         await pilot.press("F", *"orders", "enter")
         await wait_for(pilot, lambda: logs.view.match_count == 2, "matches")
-        assert "/get · 2 of 2 matches" in str(logs.border_subtitle)
+        assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
+        await pilot.press("F")
+        assert logs._prompt.input.value == ""
+        await pilot.press(*"zzz")
+        assert "0 matches" in str(logs.border_subtitle)
+        await pilot.press("escape")
+        assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
         await pilot.press("n")
-        assert "1 of 2" in str(logs.border_subtitle)
+        assert "2 of 2" in str(logs.border_subtitle)
         await pilot.press("escape")
         assert not logs.view.searching
+        assert "listening" not in log_text(logs.view)
+        await pilot.press("slash")
+        assert logs._prompt.input.value == ""
+        assert "listening" not in log_text(logs.view)
+        await pilot.press("up")
+        assert logs._prompt.input.value == "get"
+        await pilot.press("escape")
         assert "listening" not in log_text(logs.view)
         await pilot.press("escape")
         await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
@@ -120,7 +145,7 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
         await pilot.press("slash", *"-C x a", "enter")
         assert any("-C wants a number" in n.message for n in app._notifications)
-        await pilot.press("slash", *["backspace"] * 6, "enter", "L", "L", "L")
+        await pilot.press("slash", "enter", "L", "L", "L")
         await wait_for(pilot, lambda: "retrying" not in log_text(logs.view), "the level")
         assert "slow upstream" in log_text(logs.view)
         await pilot.press("escape")
@@ -156,7 +181,7 @@ async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")
-        await pilot.press("l", "1")
+        await pilot.press("l", "R", "1")
         await wait_for(pilot, lambda: "listening" in log_text(logs.view), "the log")
         await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "all of it")
         await pilot.press("E", "g", "m", "j", "j", "m", "G", "k")

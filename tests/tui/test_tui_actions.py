@@ -112,7 +112,7 @@ async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[
         dialog = await asked(app, pilot)
         assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
         assert "image  a:1 → a:2  (line 9)" in says(dialog)
-        assert dialog.buttons.options[0].words == "Cancel"
+        assert dialog.buttons.options[0].words == "Keep draft"
         assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
         await pilot.press("y")
         await told(app, pilot, "web.yaml applied: web-n1 is replaced")
@@ -127,13 +127,40 @@ async def test_a_cancelled_text_is_there_for_the_next_time(
         await pilot.press("e")
         await asked(app, pilot)
         await pilot.press("enter")
-        await told(app, pilot, "your text is kept")
+        await told(app, pilot, "e reopens your draft")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
         await pilot.press("e")
         await asked(app, pilot)
         assert opened == [b"mine"]
+
+
+@pytest.mark.parametrize(
+    ("usable", "keys"), [(True, ("d",)), (False, ("d",)), (False, ("l", "l", "enter"))]
+)
+async def test_a_draft_is_discarded_by_a_choice(
+    tmp_path: Path,
+    typing: list[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    usable: bool,
+    keys: tuple[str, ...],
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = structs.replace(plan(), usable=usable)
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert "Discard draft" in [option.words for option in dialog.buttons.options]
+        await pilot.press(*keys)
+        await told(app, pilot, "Draft discarded")
+        assert not app.actions.drafts
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        opened: list[bytes] = []
+        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+        await pilot.press("e")
+        await wait_for(pilot, lambda: opened, "the editor")
+        assert opened == [WEB]
 
 
 async def test_a_text_outlives_an_editor_that_cannot_be_run(
@@ -144,7 +171,7 @@ async def test_a_text_outlives_an_editor_that_cannot_be_run(
         await pilot.press("e")
         await asked(app, pilot)
         await pilot.press("enter")
-        await told(app, pilot, "your text is kept")
+        await told(app, pilot, "e reopens your draft")
 
         def fail(file: Path) -> None:
             raise ProgramFailed("nano: there is no such program here")
@@ -189,7 +216,8 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
         await pilot.press("y")
         await wait_for(pilot, lambda: app.screen is not first, "the second question")
         second = await asked(app, pilot)
-        assert [option.id for option in second.buttons.options] == ["cancel", "edit", "overwrite"]
+        options = [option.id for option in second.buttons.options]
+        assert options == ["cancel", "edit", "discard", "overwrite"]
         assert path.read_bytes() == b"theirs"
         await pilot.press("o")
         await told(app, pilot, "web.yaml applied")
@@ -204,7 +232,7 @@ async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
         client.answer_plan = structs.replace(plan(), usable=False)
         await pilot.press("e")
         dialog = await asked(app, pilot)
-        assert [option.id for option in dialog.buttons.options] == ["edit", "cancel"]
+        assert [option.id for option in dialog.buttons.options] == ["edit", "cancel", "discard"]
         await pilot.press("enter")
         await told(app, pilot, "Nothing was changed")
         assert (tmp_path / "web.yaml").read_bytes() == WEB

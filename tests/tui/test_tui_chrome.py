@@ -3,17 +3,21 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec import structs
 from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.model import Model
+from podtui.tui.node.node_gauges import gauges
+from podtui.tui.node.node_lines import node_lines
 from podtui.tui.overview.chrome import Amounts, Detail, header, meters
 from podtui.tui.overview.totals import Totals
 from podtui.tui.pods.pod_rows import asked, pod_row
 from podtui.tui.pods.pod_status import Family
 from podtui.tui.pods.usage import Usage
 from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.format import percent
 
 GI = 1 << 30
 CPU = Amounts("cpu", 410, 650, 3800)
@@ -27,14 +31,14 @@ def text(line: Line) -> str:
 @pytest.mark.parametrize(
     ("detail", "wanted"),
     [
-        (Detail.TINY, " cpu 11%  mem 25% "),
-        (Detail.SHORT, " cpu ▋····· 11%  mem █▌···· 25% "),
-        (Detail.PERCENT, " cpu ▋┃···· 11% ┃17%  mem █▌···┃ 25% ┃88% "),
+        (Detail.TINY, " cpu ┃11%  mem ┃25% "),
+        (Detail.SHORT, " cpu █17% ┃11%  mem █88% ┃25% "),
+        (Detail.PERCENT, " cpu ┃░░░░░ █17% ┃11%  mem █┃███░ █88% ┃25% "),
         (
             Detail.LONG,
             (
-                " cpu █▎┃········· 0.41 of 3.8 ┃0.65 requested "
-                " mem ███·······┃· 2Gi of 8Gi ┃7Gi requested "
+                " cpu █┃░░░░░░░░░░ requested 0.65 ┃used 0.41 of 3.8 "
+                " mem ███┃██████░░ requested 7Gi ┃used 2Gi of 8Gi "
             ),
         ),
     ],
@@ -46,8 +50,21 @@ def test_meters(detail: Detail, wanted: str) -> None:
 def test_a_node_that_promised_more_than_it_has_and_is_not_measured() -> None:
     over = Amounts("cpu", None, 9000, 4000)
     assert text(meters((over,), Detail.TINY)) == ""
-    assert "·····┃" in text(meters((over,), Detail.PERCENT))
-    assert "? ┃225%" in text(meters((over,), Detail.PERCENT))
+    assert "██████ █225% ┃?" in text(meters((over,), Detail.PERCENT))
+
+
+def test_the_gauges_of_header_and_node_pane_say_the_same() -> None:
+    found = gauges(node(), [], {}, Usage(410, 2 * GI))
+    for gauge, name in zip(found, ("cpu", "memory"), strict=False):
+        gauge = structs.replace(gauge, requested=gauge.allocatable // 3)
+        head = Amounts(name, gauge.used, gauge.requested, gauge.allocatable)
+        line = text(meters((head,), Detail.PERCENT))
+        pane = text(node_lines([gauge], [], width=76, height=8)[0])
+        requested = percent(gauge.requested, gauge.allocatable)
+        used = percent(gauge.used or 0, gauge.allocatable)
+        assert f"█{requested} ┃{used}" in line
+        assert requested in pane.partition(" █ ")[2].partition("┃")[0]
+        assert used in pane.partition(" █ ")[2].partition("┃")[2]
 
 
 def scene() -> tuple[Model, Totals]:

@@ -6,11 +6,14 @@ from collections import Counter
 
 import pytest
 from textual.binding import Binding, BindingsMap
+from tui_app import running, wait_for
 
 from podtui.tui.keys.key_lines import KeyLine, help_lines, matching
 from podtui.tui.keys.key_map import read_key_map
 from podtui.tui.keys.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
 from podtui.tui.keys.key_registry import Scope, known_bindings, scopes
+from podtui.tui.widgets.cells import width_of
+from podtui.tui.widgets.tones import LinesView
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.describe": ("d",), "main.find": ("slash", "f")}),
@@ -182,7 +185,7 @@ def test_the_list_is_grouped_and_other_screens_come_last() -> None:
 
 
 def test_ids_are_shown_on_demand_and_nothing_is_wider_than_the_screen() -> None:
-    for width in (40, 60, 100):
+    for width in (26, 32, 40, 60, 100):
         shown = texts(width, ids=True)
         assert all(len(line) <= width for line in shown)
         assert sum("main.logs" in line for line in shown) == 1
@@ -205,3 +208,20 @@ def test_ids_are_shown_on_demand_and_nothing_is_wider_than_the_screen() -> None:
 )
 def test_the_list_is_searched_by_word_key_and_id(wanted: str, found: list[str]) -> None:
     assert [line.id for line in matching(LINES, wanted)] == found
+
+
+async def test_help_and_commands_are_whole_in_forty_columns() -> None:
+    async with running(size=(40, 20)) as (app, pilot):
+        for key, words in (
+            ("question_mark", "Go to the log of the pod"),
+            ("ctrl+a", "Leave the screen"),
+        ):
+            await pilot.press(key)
+            await wait_for(pilot, lambda: len(app.screen_stack) == 2, "the list")
+            view = app.screen.query_one(LinesView)
+            await wait_for(pilot, lambda view=view: view.lines, "lines")
+            width = view.scrollable_content_region.width
+            rows = ["".join(span.text for span in line) for line in view.lines]
+            assert max(map(width_of, rows)) <= width
+            assert words in " ".join(row.strip() for row in rows)
+            await pilot.press("escape")

@@ -9,6 +9,7 @@ from tui_scene import (
     ended,
     event,
     full_client,
+    manifest,
     node,
     pod,
     status,
@@ -20,6 +21,7 @@ from podtui.api.v1 import Pod
 from podtui.client.protocol import Synced
 from podtui.tui.keys.help_screen import HelpScreen
 from podtui.tui.logs.log_view import LogView
+from podtui.tui.overview.pods_pane import MOST_ON_TOP
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
@@ -245,11 +247,11 @@ async def test_why_a_pod_does_not_run() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         for key, words in (
-            ("uid-crash-loop", "app fails: its program ends with exit code 1.  X tells more"),
+            ("uid-crash-loop", "app fails: its program ends with exit code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
             ("uid-too-big", "rejected It asks for 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
-            ("manifest:hello.yaml", "hello.yaml:9:7 spec.containers[0].imago: unknown field"),
+            ("manifest:hello.yaml", 'unknown field "imago" → image'),
         ):
             assert screen.pods.table.select(key)
             await pilot.pause()
@@ -511,3 +513,47 @@ async def test_two_hundred_changes_are_published_together() -> None:
             client.change(pod(f"b{n}", status()))
         await wait_for(pilot, lambda: len(screen.pods.table.set) == 201, "all of them")
         assert published <= 3
+
+
+async def test_wrong_files_never_push_pods_out_of_view() -> None:
+    client = full_client()
+    for n in range(60):
+        client.change(broken(f"bad-{n:02}.yaml"))
+    async with running(client, size=(80, 24)) as (app, pilot):
+        screen = main(app)
+        pane, table = screen.pods, screen.pods.table
+        await wait_for(pilot, lambda: "61 files need a look" in str(pane.border_subtitle), "all")
+        await wait_for(pilot, lambda: table.set.rows["uid-web"], "the pods")
+        on_top = min(MOST_ON_TOP, table.size.height // 3)
+        assert f"{61 - on_top} below the pods" in str(pane.border_subtitle)
+        kinds = ["file" if key.startswith("manifest:") else "pod" for key in table.set.order]
+        assert kinds[: on_top + 9] == ["file"] * on_top + ["pod"] * 9
+        assert kinds[on_top + 9 :] == ["file"] * (62 - on_top)
+        assert table.set.order[0] == "manifest:bad-00.yaml"
+        assert table.cursor_key == "uid-batch"
+        assert any("batch-n1" in line for line in table_text(app))
+        # One that is corrected makes room for the next.
+        client.change(manifest("bad-00.yaml"))
+        await wait_for(pilot, lambda: table.set.order[0] == "manifest:bad-01.yaml", "the next")
+        assert [key.startswith("manifest:") for key in table.set.order[: on_top + 1]] == [
+            *[True] * on_top, False,
+        ]  # fmt: skip
+
+
+async def test_the_cursor_is_on_the_first_row_until_a_key_or_the_mouse_moves_it() -> None:
+    client = FakeClient()
+    client.fill((), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        table = main(app).pods.table
+        for n in range(200, 0, -1):
+            client.change(pod(f"p{n:03}", status()))
+            if n % 50 == 0:
+                await wait_for(pilot, lambda n=n: f"uid-p{n:03}" in table.set.rows, "the pods")
+        await wait_for(pilot, lambda: len(table.set) == 200, "all pods")
+        assert table.cursor_key == "uid-p001"
+        assert "p001-n1" in table_text(app)[1]
+        # Any key is about the row under the cursor: then it stays.
+        await pilot.press("c")
+        client.change(pod("p000", status()))
+        await wait_for(pilot, lambda: len(table.set) == 201, "one more")
+        assert table.cursor_key == "uid-p001"

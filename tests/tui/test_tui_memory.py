@@ -4,7 +4,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from tui_app import running
 
+from podtui.tui.looks.preferences import Preferences
 from podtui.tui.overview.arrangement import View
 from podtui.tui.overview.screen_memory import (
     MAX_BYTES,
@@ -14,7 +16,7 @@ from podtui.tui.overview.screen_memory import (
     memory_of,
     recalled_view,
 )
-from podtui.tui.run import remembered
+from podtui.tui.run import remembered, theme_of
 
 MEMORY = ScreenMemory(
     {"wide": 0.4},
@@ -23,6 +25,8 @@ MEMORY = ScreenMemory(
     "node",
     True,
     {"pods": TableMemory("cpu", True, ("name", "cpu"), True)},
+    "podtui-light",
+    "podtui-dark",
 )
 
 
@@ -111,3 +115,38 @@ def test_the_memory_lies_in_the_users_state_directory(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     MemoryFile(tmp_path / "podtui" / "screen.json").write(MEMORY)
     assert remembered(environ).memory == MEMORY
+
+
+@pytest.mark.parametrize(
+    ("preferences", "theme"),
+    [
+        (Preferences(), ""),
+        (Preferences(theme="podtui-dark"), "podtui-light"),
+        (Preferences(theme="contrast"), "contrast"),
+        (Preferences(theme="podtui-dark", theme_is_fixed=True), "podtui-dark"),
+    ],
+)
+def test_the_theme_chosen_last_goes_first(preferences: Preferences, theme: str) -> None:
+    file = MemoryFile(None)
+    file.memory = MEMORY
+    assert theme_of(preferences, file) == theme
+    assert theme_of(Preferences(theme="contrast"), MemoryFile(None)) == "contrast"
+
+
+async def test_a_theme_chosen_by_a_key_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    settings = Preferences(theme="podtui-dark")
+    async with running(memory=MemoryFile(path), preferences=settings) as (app, pilot):
+        await pilot.press("T")
+        chosen = app.theme
+        assert chosen != "podtui-dark"
+        await pilot.press("q")
+    again = MemoryFile(path)
+    again.read()
+    assert theme_of(settings, again) == chosen
+    # One given for a single run leaves the choice alone.
+    once = Preferences(theme="podtui-dark", theme_is_fixed=True)
+    async with running(memory=again, preferences=once) as (app, pilot):
+        await pilot.press("T", "T", "q")
+    again.read()
+    assert theme_of(settings, again) == chosen

@@ -159,8 +159,8 @@ async def test_a_cause_goes_before_its_cure_and_says_where_it_is_cut() -> None:
             return " ".join(map(text_of, pods.why.lines)).split("  ")
 
         assert explained(17)[1:] == [" X a cure of several words"]
-        assert explained(22) == [" ".join(["cause"] * 22), " X tells all"]
-        assert explained(30)[0].endswith(" cause c…")
+        assert explained(22) == [" ".join(["cause"] * 22), " X: details"]
+        assert explained(30)[0].endswith(" ca…")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
@@ -176,7 +176,7 @@ async def test_a_click_on_the_explanation_opens_why(size: tuple[int, int]) -> No
 async def test_the_way_back_and_the_menu_are_named_at_80_columns() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         main(app).pods.table.select("uid-crash-loop")
-        assert bar_text(app, "hints").startswith(" X Why ")
+        await wait_for(pilot, lambda: bar_text(app, "hints").startswith(" X Why "), "the hints")
         assert " m Menu " in bar_text(app, "hints")
         await pilot.press("X")
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the why screen")

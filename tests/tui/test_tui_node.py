@@ -109,5 +109,5 @@ def test_lines_fit_and_name_each_resource() -> None:
             assert any(line.startswith(title) for line in shown)
         assert any("too-big-n1" in line for line in shown)
     roomy = "\n".join(text(line) for line in node_lines(FOUND, refused, width=84, height=30))
-    assert "capacity 4 · reserved 0.2 · free 3.15 · used 11%" in roomy
+    assert "capacity 4 · reserved 0.2 · free 3.15" in roomy
     assert "0.65 of 3.8" in roomy

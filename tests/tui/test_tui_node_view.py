@@ -170,7 +170,7 @@ def test_the_overview_says_all_of_each_resource(width: int, height: int) -> None
     assert "cpu 4 3.8 0.65 17% - 0.41 11%" in said
     assert "memory 8Gi 7.5Gi 800Mi 10% 512Mi 7% 2.2Gi 30%" in said
     assert "pods 110 110 7 6% - -" in said
-    assert "✖ 1 pod was rejected: 5 tells what is lacking" in said
+    assert "✖ 1 pod was rejected 5: details" in said
     assert "Engine docker 20.10.24" in said
 
 

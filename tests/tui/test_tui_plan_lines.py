@@ -53,11 +53,11 @@ def test_a_replaced_pod_says_why_and_where() -> None:
 @pytest.mark.parametrize(
     ("of", "first"),
     [
-        (pod(Outcome.UNCHANGED), "= web goes on as it is: nothing that counts changes."),
+        (pod(Outcome.UNCHANGED), "= web keeps running: no effective change."),
         (pod(Outcome.NEW), "+ web is new and starts."),
         (
             pod(Outcome.REMOVED, grace=0),
-            "− web is removed: it is ended at once, and nothing of it is left.",
+            "− web is removed: it is ended at once, then its containers are removed.",
         ),
         (pod(Outcome.IN_PLACE), "~ web goes on (fixed UID); nothing restarts now."),
         (pod(Outcome.IN_PLACE, restarts=("a", "b")), "↻ web goes on (fixed UID); a, b restart."),
@@ -89,9 +89,9 @@ def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None
                       diagnostics=(hint, wrong)))  # fmt: skip
     assert said == [
         "✗ This text cannot be used; the version before it would keep running.",
-        '  ✗ line 9:7  spec.containers[0].imago: unknown field "imago" → image',
+        '  ✗ unknown field "imago" → image  line 9:7  spec.containers[0].imago',
         "",
-        "= web goes on as it is: nothing that counts changes.",
+        "= web keeps running: no effective change.",
         "",
         "  ▲ hm",
     ]

@@ -13,15 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tui_scene import pod, status
+from tui_app import main, running, wait_for
+from tui_scene import ended, full_client, pod, status
 
-from podtui.api.v1 import Container, ContainerPort, Pod
+from podtui.api.pods import container_names, container_statuses
+from podtui.api.v1 import Container, ContainerPort, EphemeralContainer, Pod
 from podtui.client.talking import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.actions.ports import Ports, offered, parse_ports, ports_problem
 from podtui.tui.actions.raw_terminal import DETACH, KeysToLeave, Talked, talk
+from podtui.tui.actions.restarting import restartable_names
 from podtui.tui.actions.shells import running_names
 from podtui.tui.actions.transferring import Transfer, parse_transfer, transfer_problem
+from podtui.tui.overview.rows import pod_key
+from podtui.tui.widgets.picker import Picker
 
 
 class Echo:
@@ -223,6 +228,62 @@ def test_a_transfer_has_two_sides(text: str, transfer: Transfer) -> None:
 )
 def test_what_is_no_transfer_is_refused_in_words(text: str) -> None:
     assert transfer_problem(text)
+
+
+def ordered_pod() -> Pod:
+    """Statuses are sorted by name, as a kubelet reports them; the manifest has another order."""
+    base = pod("web", status("api"), status("zeta"), containers=("zeta", "api"),
+               init=(status("setup", ended(0)), status("mesh")))  # fmt: skip
+    setup, mesh = base.spec.initContainers
+    debugger = EphemeralContainer(name="debugger-1", image="busybox:1.36")
+    spec = structs.replace(
+        base.spec,
+        initContainers=(setup, structs.replace(mesh, restartPolicy="Always")),
+        ephemeralContainers=(debugger,),
+    )
+    told = structs.replace(
+        base.status,
+        initContainerStatuses=base.status.initContainerStatuses[::-1],
+        ephemeralContainerStatuses=(status("debugger-1"),),
+    )
+    return structs.replace(base, spec=spec, status=told)
+
+
+def test_containers_are_listed_in_the_order_of_the_manifest() -> None:
+    found = ordered_pod()
+    assert container_names(found) == ["setup", "mesh", "zeta", "api", "debugger-1"]
+    assert [one.name for one in container_statuses(found)] == container_names(found)
+    assert running_names(found) == ["mesh", "zeta", "api", "debugger-1"]
+    assert restartable_names(found) == ["mesh", "zeta", "api"]
+
+
+async def test_every_picker_lists_containers_in_the_order_of_the_manifest() -> None:
+    client = full_client()
+    client.change(found := ordered_pod())
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: main(app).pods.table.select(pod_key(found)), "the pod")
+        for key, names in (
+            ("s", running_names(found)),
+            ("a", running_names(found)),
+            ("D", ["mesh", "zeta", "api"]),
+            ("t", restartable_names(found)),
+            ("ctrl+k", restartable_names(found)),
+        ):
+            await pilot.press(key)
+            await wait_for(pilot, lambda: isinstance(app.screen, Picker), f"the picker of {key}")
+            assert isinstance(app.screen, Picker)
+            lines = ["".join(span.text for span in line) for line in app.screen._items]
+            assert [line.split()[0] for line in lines] == names
+            assert names[app.screen.place] == "zeta"
+            await pilot.press("escape")
+        await pilot.press("l")
+        for name in ("api", "debugger-1", "setup", "mesh", "zeta"):
+            await pilot.press("right_square_bracket")
+            await wait_for(
+                pilot,
+                lambda name=name: f"› {name}" in str(main(app).logs.border_title),
+                f"the log of {name}",
+            )
 
 
 def test_only_containers_that_run_can_be_talked_with() -> None:

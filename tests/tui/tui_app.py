@@ -49,7 +49,7 @@ async def running(
             pilot,
             lambda: (
                 app.model.link is Link.CONNECTED
-                and len(main(app).pods.table.set.rows) >= len(app.model.pods)
+                and app.model.pods.keys() <= main(app).pods.table.set.rows.keys()
             ),
             "the pods are shown",
         )

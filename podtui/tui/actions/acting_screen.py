@@ -38,7 +38,7 @@ class ActingScreen(LiveScreen):
         Binding("u", "undo", "Undo", show=False, id="act.undo",
                 tooltip="Undo the last delete or fix"),
         Binding("r", "restart", "Restart", id="act.restart",
-                tooltip="Run the pod anew; a rejected one is admitted again"),
+                tooltip="Restart the pod; admit a rejected one again"),
         Binding("s", "shell", "Shell", id="act.shell",
                 tooltip="A shell in a container, in this terminal"),
         Binding("a", "attach", "Attach", show=False, id="act.attach",
@@ -56,7 +56,7 @@ class ActingScreen(LiveScreen):
         Binding("J", "journal", "Journal", show=False, id="act.journal",
                 tooltip="What was done, as docker and shell lines to copy"),
         Binding("ctrl+k", "restart_container", "Restart container", show=False,
-                id="act.restart-container", tooltip="Run one of its containers anew"),
+                id="act.restart-container", tooltip="Restart one of its containers"),
     ]  # fmt: skip
 
     @property

@@ -65,7 +65,7 @@ def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) ->
     lines += [
         (),
         (Span("A pod lives as long as its file: deleting its record would not end it.", "muted"),),
-        (Span("u brings the last deleted files back; the new pods begin anew.", "muted"),),
+        (Span("u brings the last deleted files back; restored pods start fresh.", "muted"),),
     ]
     what = _files(manifests) if ended != len(manifests) else _pods(plans)
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")

@@ -28,8 +28,10 @@ from podtui.why import diff_texts
 APPLY: Final = "apply"
 AGAIN: Final = "edit"
 OVERWRITE: Final = "overwrite"
+DISCARD: Final = "discard"
 _EDIT: Final = Option(AGAIN, "Edit again", "e")
-_CANCEL: Final = Option(CANCEL, "Cancel", "n")
+_KEEP: Final = Option(CANCEL, "Keep draft", "n")
+_DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
 async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None) -> None:
@@ -43,7 +45,7 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
     draft = actions.drafts.get(path)
     if draft is not None and draft.base == base:
         text = draft.text
-        actions.tell("Your text that was not applied is opened again.", title=path.name)
+        actions.tell("Reopened your unsaved draft.", title=path.name)
     while True:
         text = await _edited(actions, path.name, text or b"")
         if text == base:
@@ -71,8 +73,12 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
                 words = [*editor_words(os.environ), str(path)]
                 actions.did("create" if base is None else "edit", words, *pods)
                 return
+        if answer == DISCARD:
+            del actions.drafts[path]
+            actions.tell("Draft discarded; nothing was changed.", title=path.name)
+            return
         if answer != AGAIN:
-            actions.tell("Nothing was changed; your text is kept for the next e.", title=path.name)
+            actions.tell("Nothing was changed; e reopens your draft.", title=path.name)
             return
 
 
@@ -157,15 +163,18 @@ def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
     title = f"Plan for {clean(name)}"
     if plan is None:
         lines: list[Line] = [(Span(f"▲ There is no plan: {clean(problem)}", "warning"),)]
-        return Dialog(title, lines, (_CANCEL, _EDIT, Option(APPLY, "Save anyway", "y", True)))
+        save = Option(APPLY, "Save anyway", "y", True)
+        return Dialog(title, lines, (_KEEP, _EDIT, _DISCARD, save))
     lines = plan_lines(plan)
     if not plan.usable:
-        return Dialog(title, lines, (_EDIT, _CANCEL))
+        return Dialog(title, lines, (_EDIT, _KEEP, _DISCARD))
     if does_nothing(plan):
-        return Dialog(title, lines, (Option(APPLY, "Save", "y"), _EDIT, _CANCEL))
+        return Dialog(title, lines, (Option(APPLY, "Save", "y"), _EDIT, _KEEP, _DISCARD))
     danger = is_disruptive([plan])
     apply = Option(APPLY, _verb(plan), "y", danger)
-    options: Sequence[Option] = (_CANCEL, _EDIT, apply) if danger else (apply, _EDIT, _CANCEL)
+    options: Sequence[Option] = (
+        (_KEEP, _EDIT, _DISCARD, apply) if danger else (apply, _EDIT, _KEEP, _DISCARD)
+    )
     return Dialog(title, lines, options)
 
 
@@ -182,5 +191,5 @@ def _changed_dialog(name: str, problem: str) -> Dialog:
         (Span("▲ ", "warning"), Span(f"{clean(problem)}.")),
         (Span("What is there now would be lost if your text were written over it.", "muted"),),
     ]
-    options = (_CANCEL, _EDIT, Option(OVERWRITE, "Overwrite", "o", True))
+    options = (_KEEP, _EDIT, _DISCARD, Option(OVERWRITE, "Overwrite", "o", True))
     return Dialog(f"{clean(name)} has changed", lines, options)

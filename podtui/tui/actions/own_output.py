@@ -61,7 +61,7 @@ class OutputPane(LogCommands):
         self.show_note()
 
     def show_note(self) -> None:
-        if not self._prompt.display and self.is_mounted:
+        if not self._prompt.filters and self.is_mounted:
             self.set_note(" · ".join([clean(self._state), *self.narrowing()]))
 
     def take(self, lines: Sequence[bytes]) -> None:

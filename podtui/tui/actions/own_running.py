@@ -55,7 +55,8 @@ async def _choose(app: PodtuiApp, command: OwnCommand, ways: Sequence[Aim]) -> A
         (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
         for way in ways
     ]
-    place = await app.push_screen_wait(Picker(f"{command.name}: on which?", lines))
+    start = next((place for place, way in enumerate(ways) if way.likely), 0)
+    place = await app.push_screen_wait(Picker(f"{command.name}: on which?", lines, start=start))
     return None if place is None else ways[place]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from podtui.api.expansion import expand
-from podtui.api.pods import all_containers
-from podtui.api.v1 import ContainerStatus, Pod
+from podtui.api.pods import all_containers, container_names, container_statuses
+from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
 from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.logs.log_target import default_container
@@ -42,6 +42,8 @@ class Aim:
     values: Mapping[str, str]
     pod: str = ""
     """The pod's name, for the journal."""
+    likely: bool = False
+    """Preselected where the user chooses."""
 
     def words(self, command: OwnCommand) -> list[str]:
         """The command line."""
@@ -66,8 +68,8 @@ class Here:
 
 
 def aims(command: OwnCommand, here: Here) -> tuple[tuple[Aim, ...], ...]:
-    """For each thing that is chosen the ways to run the command on it, the likeliest first: more
-    than one where somebody has to choose a container. Raises `NotOffered`."""
+    """For each thing that is chosen the ways to run the command on it: more than one where the
+    user has to choose a container, in the order of the manifest. Raises `NotOffered`."""
     if command.subject in ("always", "node"):
         label = here.common.get("NODE", "") if command.subject == "node" else ""
         found = ((Aim(clean(label), here.common),),)
@@ -120,36 +122,28 @@ def _of_pod(command: OwnCommand, pod: Pod, here: Here) -> tuple[Aim, ...]:
     }
     if command.subject == "pod":
         return (Aim(pod_label(pod), values, meta.name),)
-    names = [container.name for _, container in all_containers(pod)]
+    names = container_names(pod)
     likely = here.container or default_container(pod)
     if here.container or len(here.pods) > 1:
         names = [name for name in names if name == likely] or names[:1]
-    ways = [_of_container(pod, name, values) for name in names]
+    ways = [_of_container(pod, name, values, likely=name == likely) for name in names]
     if command.subject == "image":
         # Each image once: who asks for one does not care whose it is.
         ways = list({way.values["IMAGE"]: way for way in reversed(ways)}.values())[::-1]
-        ways = [Aim(clean(way.values["IMAGE"]), way.values, meta.name) for way in ways]
+        ways = [replace(way, label=clean(way.values["IMAGE"])) for way in ways]
     if not ways:
         raise NotOffered(f"{pod_label(pod)} has no container")
-    return tuple(sorted(ways, key=lambda way: way.values["CONTAINER"] != likely))
+    return tuple(ways)
 
 
-def _of_container(pod: Pod, name: str, values: Mapping[str, str]) -> Aim:
+def _of_container(pod: Pod, name: str, values: Mapping[str, str], *, likely: bool) -> Aim:
     image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
-    status = next((one for one in _statuses(pod) if one.name == name), None)
+    status = next((one for one in container_statuses(pod) if one.name == name), None)
     identity = status.containerID if status is not None else ""
     more = {
         "CONTAINER": name,
         "CONTAINER_ID": (identity or "").rpartition("//")[2],
         "IMAGE": image,
     }
-    return Aim(f"{clean(name)} of {pod_label(pod)}", {**values, **more}, pod.metadata.name)
-
-
-def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
-    status = pod.status
-    return (
-        *status.containerStatuses,
-        *status.initContainerStatuses,
-        *status.ephemeralContainerStatuses,
-    )
+    label = f"{clean(name)} of {pod_label(pod)}"
+    return Aim(label, {**values, **more}, pod.metadata.name, likely)

@@ -55,19 +55,18 @@ def _limited(lines: list[Line], what: str) -> Iterator[Line]:
 
 def _diagnostic(diagnostic: Diagnostic) -> Line:
     error = diagnostic.severity is Severity.ERROR
-    place = ""
-    if diagnostic.line is not None:
-        column = f":{diagnostic.column}" if diagnostic.column is not None else ""
-        place = f"line {diagnostic.line}{column}  "
-    field = clean(diagnostic.field)
-    where = f"{field}: " if field and field not in diagnostic.message else ""
     spans = [
         Span("  ✗ " if error else "  ▲ ", "error" if error else "warning"),
-        Span(place, "key"),
-        Span(where + clean(diagnostic.message)),
+        Span(clean(diagnostic.message)),
     ]
     if diagnostic.fix:
         spans.append(Span(f" → {clean(diagnostic.fix)}", "good"))
+    if diagnostic.line is not None:
+        column = f":{diagnostic.column}" if diagnostic.column is not None else ""
+        spans.append(Span(f"  line {diagnostic.line}{column}", "key"))
+    field = clean(diagnostic.field)
+    if field and field not in diagnostic.message:
+        spans.append(Span(f"  {field}", "muted"))
     return tuple(spans)
 
 
@@ -89,7 +88,7 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
     """Glyph, tone and words."""
     match plan.outcome:
         case Outcome.UNCHANGED:
-            return "=", "muted", "goes on as it is: nothing that counts changes."
+            return "=", "muted", "keeps running: no effective change."
         case Outcome.NEW:
             return "+", "good", "is new." if plan.rejection else "is new and starts."
         case Outcome.REPLACED:
@@ -99,7 +98,11 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
                 f"is replaced: {_ends(plan, 'the old one')}, then a new one starts.",
             )
         case Outcome.REMOVED:
-            return "−", "error", f"is removed: {_ends(plan, 'it')}, and nothing of it is left."
+            return (
+                "−",
+                "error",
+                f"is removed: {_ends(plan, 'it')}, then its containers are removed.",
+            )
         case Outcome.IN_PLACE if plan.restarts:
             names = ", ".join(map(clean, plan.restarts))
             verb = "restarts" if len(plan.restarts) == 1 else "restart"
@@ -179,7 +182,7 @@ def outcome_words(plan: Plan) -> str:
         Outcome.REPLACED: "is replaced",
         Outcome.REMOVED: "is removed",
         Outcome.IN_PLACE: "changes in place",
-        Outcome.UNCHANGED: "goes on as it is",
+        Outcome.UNCHANGED: "keeps running",
     }
     pods = ", ".join(f"{clean(pod.name)} {said[pod.outcome]}" for pod in plan.pods)
     objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 
@@ -22,7 +23,7 @@ def offered(pod: Pod) -> list[tuple[str, int]]:
     """Name, which may be empty, and number of the TCP ports that a pod's containers declare."""
     return [
         (port.name, port.containerPort)
-        for container in (*pod.spec.containers, *pod.spec.initContainers)
+        for _, container in all_containers(pod)
         for port in container.ports
         if (port.protocol or "TCP") == "TCP"
     ]

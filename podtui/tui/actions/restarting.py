@@ -89,21 +89,25 @@ def _words(pod: Pod) -> str:
 async def choose_container(
     actions: Actions, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
 ) -> str:
-    """One container of a pod, empty where none is wanted; ``ask`` also where there is but one.
-    ``names`` are those to choose from, else the regular ones and the sidecars."""
-    found = list(names) or container_names(pod)
+    """Ask for one container of a pod; empty where the user cancels. ``ask`` also where there is
+    but one. ``names`` are those to choose from, else the sidecars and the regular containers. The
+    first regular container is preselected, as kubectl would take it."""
+    found = list(names) or restartable_names(pod)
     if len(found) == 1:
         if ask and not await actions.confirm(container_dialog(pod, found[0], verb)):
             return ""
         return found[0]
     lines = [container_line(pod, name) for name in found]
-    place = await actions.app.push_screen_wait(Picker(f"{verb} a container", lines))
+    regular = {one.name for one in pod.spec.containers}
+    start = next((place for place, name in enumerate(found) if name in regular), 0)
+    place = await actions.app.push_screen_wait(Picker(f"{verb} a container", lines, start=start))
     return "" if place is None else found[place]
 
 
-def container_names(pod: Pod) -> list[str]:
+def restartable_names(pod: Pod) -> list[str]:
+    """Sidecars and regular containers, in the order of the manifest."""
     sidecars = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
-    return [*(one.name for one in pod.spec.containers), *sidecars]
+    return [*sidecars, *(one.name for one in pod.spec.containers)]
 
 
 def container_line(pod: Pod, name: str) -> Line:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from podtui.api.pods import all_containers
+from podtui.api.pods import all_containers, container_statuses
 from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod
 from podtui.client.talking import AttachQuery, ExecQuery
 from podtui.tui.actions.actions import Actions
@@ -26,14 +26,8 @@ _NO_SHELL: Final = (126, 127)
 
 
 def running_names(pod: Pod) -> list[str]:
-    """Containers that run, the regular ones first."""
-    status = pod.status
-    every = (
-        *status.containerStatuses,
-        *status.initContainerStatuses,
-        *status.ephemeralContainerStatuses,
-    )
-    return [one.name for one in every if one.state.running is not None]
+    """Running containers, in the order of the manifest."""
+    return [one.name for one in container_statuses(pod) if one.state.running is not None]
 
 
 async def _choose(actions: Actions, pod: Pod, verb: str) -> str:

@@ -32,7 +32,7 @@ def trash_row(one: Trashed) -> Row:
 class TrashScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "restore", "Bring back", id="trash.restore",
-                tooltip="Move the file back to where it was; its pod starts anew"),
+                tooltip="Move the file back to where it was; its pod starts fresh"),
     ]  # fmt: skip
     COLUMNS: ClassVar[Sequence[Column]] = TRASH_COLUMNS
     SORT = "age"

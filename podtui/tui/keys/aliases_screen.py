@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from podtui.tui.keys.commands import Command
-from podtui.tui.widgets.cells import Line, Span, sized
+from podtui.tui.keys.key_lines import NARROW
+from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.tones import LinesView
 
 
@@ -31,7 +32,7 @@ class AliasesScreen(ModalScreen[None]):
 
     def __init__(self, commands: Sequence[Command]) -> None:
         super().__init__()
-        self._lines = command_lines(commands)
+        self._commands = tuple(commands)
 
     def compose(self) -> ComposeResult:
         view = LinesView(id="aliases")
@@ -39,19 +40,23 @@ class AliasesScreen(ModalScreen[None]):
         view.border_subtitle = " : begins one · esc closes "
         yield view
 
-    def on_mount(self) -> None:
+    def on_resize(self) -> None:
         view = self.query_one(LinesView)
-        view.styles.height = len(self._lines) + 2
-        view.show(self._lines)
+        width = min(76, int(self.size.width * 0.9)) - 5
+        lines = command_lines(self._commands, width)
+        view.styles.height = len(lines) + 2
+        view.show(lines)
 
 
-def command_lines(commands: Sequence[Command]) -> list[Line]:
-    """A line for each: how it is typed, its short names, what it does."""
-    return [
-        (
-            Span(sized(f":{command.name} {command.argument}", 17) + " ", "hint-key"),
-            Span(sized(" ".join(command.aliases), 13), "key"),
-            Span(command.words),
-        )
-        for command in commands
-    ]
+def command_lines(commands: Sequence[Command], width: int) -> list[Line]:
+    """How each command is typed, its short names, what it does; on two lines where it is narrow."""
+    lines: list[Line] = []
+    for command in commands:
+        typed, names = f":{command.name} {command.argument}", " ".join(command.aliases)
+        if width < NARROW:
+            lines.append((Span(f"{typed} ", "hint-key"), Span(names, "key")))
+            lines += [(Span("  "), *row) for row in wrap((Span(command.words),), max(1, width - 2))]
+        else:
+            head = (Span(sized(typed, 17) + " ", "hint-key"), Span(sized(names, 13), "key"))
+            lines.append((*head, Span(command.words)))
+    return lines

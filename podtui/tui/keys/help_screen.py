@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from podtui.tui.keys.key_lines import KeyLine, help_lines, matching
+from podtui.tui.keys.key_lines import NARROW, KeyLine, help_lines, matching
 from podtui.tui.widgets.tones import LinesView
 
 
@@ -35,6 +35,7 @@ class HelpScreen(ModalScreen[None]):
             border: round $pane-border-focus; background: $background; padding: 0 1;
             border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
         }
+        &.-narrow > Vertical { width: 100%; height: 100%; padding: 0; }
         LinesView { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
         Input {
             display: none; border: none; height: 1; padding: 0 1; background: $panel;
@@ -57,17 +58,18 @@ class HelpScreen(ModalScreen[None]):
             yield Input(placeholder="a word, a key, or an id", select_on_focus=False)
 
     def on_resize(self) -> None:
+        self.set_class(self.size.width < NARROW, "-narrow")
         self.call_after_refresh(self._show)
 
     def _show(self) -> None:
         view = self.query_one(LinesView)
         text = self.query_one(Input).value
         found = matching(self._lines, text)
-        width = max(40, view.scrollable_content_region.width)
+        width = max(1, view.scrollable_content_region.width)
         view.show(help_lines(found, ids=self._ids, width=width))
         self.query_one(Vertical).border_subtitle = (
             f" {len(found)} of {len(self._lines)} · esc clears " if text
-            else " / search · i ids · esc closes "
+            else " / search · i ids · esc closes " if width >= NARROW else " / search · esc "
         )  # fmt: skip
 
     def action_search(self) -> None:

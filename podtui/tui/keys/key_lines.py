@@ -18,6 +18,8 @@ from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wr
 
 KEYS: Final = 16
 """Cells for the keys of a binding; longer ones push the words on."""
+NARROW: Final = 50
+"""Below this width keys have half as many cells, and longer ones a line of their own."""
 NONE: Final = "none"
 
 
@@ -119,15 +121,21 @@ def help_lines(lines: Sequence[KeyLine], *, ids: bool, width: int) -> list[Line]
 
 def _drawn(line: KeyLine, *, ids: bool, width: int) -> list[Line]:
     keys = "  ".join(line.shown) or NONE
-    head = f"  {sized(keys, KEYS) if width_of(keys) < KEYS else keys + ' '}"
-    room = max(20, width - width_of(head))
-    rows = wrap((Span(line.words),), room)
-    drawn: list[Line] = [(Span(head, "hint-key" if line.shown else "muted"), *rows[0])]
+    tone = "hint-key" if line.shown else "muted"
+    narrow = width < NARROW
+    indent, cells = ("", KEYS // 2) if narrow else ("  ", KEYS)
+    head = f"{indent}{sized(keys, cells) if width_of(keys) < cells else keys + ' '}"
+    drawn: list[Line] = []
+    if narrow and width_of(head) > cells:
+        drawn += wrap((Span(head.rstrip(), tone),), width)
+        head = " " * cells
+    rows = wrap((Span(line.words),), max(1, width - width_of(head)))
+    drawn.append((Span(head, tone), *rows[0]))
     drawn += [(Span(" " * width_of(head)), *row) for row in rows[1:]]
     if ids:
         free = width - line_width(drawn[-1])
         if width_of(line.id) + 2 <= free:
             drawn[-1] = (*drawn[-1], Span(" " * (free - width_of(line.id))), Span(line.id, "muted"))
         else:
-            drawn.append((Span(" " * (width - width_of(line.id))), Span(line.id, "muted")))
+            drawn.append((Span(" " * max(0, width - width_of(line.id))), Span(line.id, "muted")))
     return drawn

@@ -69,6 +69,8 @@ class LogCanvas(LogDrawing):
         """Seconds since somebody pressed a key."""
         # A line and its place on the screen, to be kept until the filter has looked at all.
         self._hold: tuple[int, int] | None = None
+        self._seeking = False
+        """Whether the view goes to the first match as soon as the search finds it."""
         self._stale = False
         self._busy = False
         self._placing = False
@@ -289,4 +291,5 @@ class LogCanvas(LogDrawing):
             self._refresh_rows()
         if not self._placing and round(old_value) != round(new_value):
             self._hold = None
+            self._seeking = False
             self.follow = new_value >= self.max_scroll_y

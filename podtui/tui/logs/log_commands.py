@@ -38,7 +38,7 @@ class LogCommands(Pane):
         Binding("slash", "filter", "Filter", key_display="/", id="logs.filter",
                 tooltip="Show only lines with re, !re, -f letters; -C N lines around"),
         Binding("F", "find", "Find", id="logs.find", show=False,
-                tooltip="Search without hiding lines"),
+                tooltip="Go to the first match, without hiding lines"),
         Binding("n", "match(1)", "Next match", show=False, id="logs.next",
                 tooltip="The next line that was found"),
         Binding("N", "match(-1)", "Match before", show=False, id="logs.before",
@@ -124,6 +124,7 @@ class LogCommands(Pane):
         self._prompt.ask(Asked.FILTER, self.view.wanted.filter.text)
 
     def action_find(self) -> None:
+        self.view.begin_find()
         self._prompt.ask(Asked.SEARCH, self._search)
 
     def on_log_prompt_changed(self, message: LogPrompt.Changed) -> None:
@@ -132,17 +133,20 @@ class LogCommands(Pane):
 
     def on_log_prompt_done(self, message: LogPrompt.Done) -> None:
         message.stop()
-        error = self._apply(message.asked, message.text)
-        if error and not message.cancelled:
-            self.notify(error, severity="error", title="Filter", markup=False)
+        if message.asked is Asked.SEARCH and message.cancelled:
+            self.search(message.text)
+            self.view.end_find()
+        else:
+            error = self._apply(message.asked, message.text)
+            if error and not message.cancelled:
+                self.notify(error, severity="error", title="Filter", markup=False)
         self.screen.set_focus(self.view)
-        if message.asked is Asked.SEARCH and not message.cancelled:
-            self.view.previous_match()
 
     def _apply(self, asked: Asked, text: str) -> str:
         """What is wrong with it, or empty."""
         if asked is Asked.SEARCH:
             self.search(text)
+            self.view.seek()
             return ""
         try:
             self.view.ask(filter=parse_log_filter(text))
@@ -151,6 +155,12 @@ class LogCommands(Pane):
             return str(error)
         self.show_note()
         return ""
+
+    def find(self, pattern: str) -> None:
+        """Search, and go to the first match."""
+        self.view.begin_find()
+        self.search(pattern)
+        self.view.seek()
 
     def search(self, pattern: str) -> None:
         """Mark what matches; empty ends it."""

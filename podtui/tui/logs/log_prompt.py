@@ -11,12 +11,15 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from podtui.tui.overview.view_history import Typed
+from podtui.tui.widgets.sanitize import clean
+
 
 class Asked(Enum):
-    """The value is what is said where nothing is typed yet."""
+    """The value is the hint in an empty line."""
 
     FILTER = "show lines with re, without !re, -f letters; -C 3 shows lines around"
-    SEARCH = "go to lines with re; n and N to the next and the one before"
+    SEARCH = "go to the first line with re; n and N go on"
 
 
 class LogPrompt(Horizontal):
@@ -24,7 +27,11 @@ class LogPrompt(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Leave it as it was"),
-    ]
+        Binding("up", "history(-1)", "Earlier", show=False, id="log-prompt.earlier",
+                tooltip="Recall what was typed before"),
+        Binding("down", "history(1)", "Later", show=False, id="log-prompt.later",
+                tooltip="Recall what was typed after"),
+    ]  # fmt: skip
     DEFAULT_CSS = """
     LogPrompt {
         height: 1; width: 1fr; display: none; dock: bottom;
@@ -53,6 +60,7 @@ class LogPrompt(Horizontal):
         super().__init__(id=id)
         self._asked = Asked.FILTER
         self._before = ""
+        self._typed = {asked: Typed() for asked in Asked}
         self._sign = Static()
         self.input = Input(select_on_focus=False)
 
@@ -60,14 +68,19 @@ class LogPrompt(Horizontal):
         yield self._sign
         yield self.input
 
-    def ask(self, asked: Asked, text: str) -> None:
-        """Open with a text to begin with."""
-        self._asked, self._before = asked, text
+    @property
+    def filters(self) -> bool:
+        """Whether a filter is being typed: then the lower border says what is wrong with it."""
+        return self.display and self._asked is Asked.FILTER
+
+    def ask(self, asked: Asked, before: str) -> None:
+        """Open an empty line; ``before`` is in force until something is typed, ↑ recalls it."""
+        self._asked, self._before = asked, before
+        self._typed[asked].add(before)
         self._sign.update("filter" if asked is Asked.FILTER else "find")
-        self.input.placeholder = asked.value
+        self.input.placeholder = f"↑ {clean(before)} · enter clears it" if before else asked.value
         with self.prevent(Input.Changed):
-            self.input.value = text
-        self.input.cursor_position = len(text)
+            self.input.value = ""
         self.display = True
         # At once, not when there is time for it: keys that follow fast are for it.
         self.screen.set_focus(self.input)
@@ -79,10 +92,15 @@ class LogPrompt(Horizontal):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        self._typed[self._asked].add(event.value)
         self._close(event.value, cancelled=False)
 
     def action_cancel(self) -> None:
         self._close(self._before, cancelled=True)
+
+    def action_history(self, step: int) -> None:
+        self.input.value = self._typed[self._asked].step(step, self.input.value)
+        self.input.cursor_position = len(self.input.value)
 
     def _close(self, text: str, *, cancelled: bool) -> None:
         self.display = False

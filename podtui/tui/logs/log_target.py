@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.pods import container_names, container_statuses
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.logs.log_tags import SOURCES
@@ -33,16 +34,16 @@ class Range(Struct, frozen=True):
 
 GLANCE: Final = Range("", tail=TAIL)
 WHOLE: Final = Range("")
-# By the key that asks for it.
-RANGES: Final = {
-    "0": Range(f"last {TAIL:,}", tail=TAIL),
-    "1": Range("from the start", from_start=True),
-    "2": Range("1m", since=60),
-    "3": Range("5m", since=300),
-    "4": Range("15m", since=900),
-    "5": Range("30m", since=1800),
-    "6": Range("1h", since=3600),
-}
+# 1 to 6 of the picker are k9s' keys for the same ranges.
+RANGES: Final = (
+    Range("from the start", from_start=True),
+    Range("last 1m", since=60),
+    Range("last 5m", since=300),
+    Range("last 15m", since=900),
+    Range("last 30m", since=1800),
+    Range("last 1h", since=3600),
+    Range(f"last {TAIL:,} lines", tail=TAIL),
+)
 
 
 class LogTarget(Struct, frozen=True):
@@ -118,11 +119,6 @@ def _at(moment: str | None, word: str = "at") -> str:
     return f", {word} {shown[:8]}" if shown else ""
 
 
-def container_names(pod: Pod) -> list[str]:
-    """Init containers first, as they run."""
-    return [c.name for c in (*pod.spec.initContainers, *pod.spec.containers)]
-
-
 def default_container(pod: Pod) -> str:
     """The container that somebody who looks most likely wants: the one in trouble, the init
     container at work, else the first."""
@@ -139,10 +135,7 @@ def default_container(pod: Pod) -> str:
 
 
 def container_status(pod: Pod, container: str) -> ContainerStatus | None:
-    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
-        if status.name == container:
-            return status
-    return None
+    return next((one for one in container_statuses(pod) if one.name == container), None)
 
 
 def instance(pod: Pod, container: str) -> str:

@@ -16,6 +16,9 @@ from podtui.tui.logs.log_tags import is_log
 class LogView(LogCanvas):
     """Lines as the API sends them: an RFC 3339 time stamp, a space, the text."""
 
+    _origin: tuple[tuple[int, int] | None, int | None] = (None, None)
+    """Where a search began: the line at the top, None while following, and that of the cursor."""
+
     # --- filter and search
 
     def ask(
@@ -60,6 +63,55 @@ class LogView(LogCanvas):
         self._refresh(y for y, marks in self._marked().items() if before.get(y) != marks)
         self.post_message(self.SearchChanged(self))
 
+    def begin_find(self) -> None:
+        """Remember where a search begins: `seek` looks from here, `end_find` comes back."""
+        self._origin = self._top(), None if self.follow else self.current
+
+    def seek(self) -> None:
+        """Go to the first match at or below the line where the search began, or of the whole log
+        where it was followed; as soon as it is found, unless the user goes elsewhere first.
+        Without a search, go back."""
+        self._seeking = self.searching
+        if self.searching:
+            self._take_match()
+        else:
+            self.end_find()
+
+    def end_find(self) -> None:
+        """Go back to where the search began."""
+        self._seeking = False
+        top, cursor = self._origin
+        self._cursor = cursor
+        if top is None:
+            self.follow = True
+        else:
+            self._place(self._row_of(max(top[0], self.lines.buffer.first)) + top[1])
+        found = self.lines.found
+        if found is not None and cursor is not None and cursor in found:
+            self.match_number = found.rank(cursor) + 1
+            self.post_message(self.SearchChanged(self))
+        self.refresh()
+
+    def _take_match(self) -> None:
+        found = self.lines.found
+        if not self._seeking or found is None:
+            return
+        if found.count:
+            cursor = self._origin[1]
+            begin = self.lines.buffer.first if cursor is None else cursor
+            rank = found.rank(max(begin, self.lines.buffer.first)) % found.count
+            if found.at(rank) != self._cursor or self.match_number != rank + 1:
+                self._strip.cache_clear()
+                self.go_to(found.at(rank))
+                self.match_count, self.match_number = found.count, rank + 1
+                self.post_message(self.SearchChanged(self))
+        # The newest lines are searched first: one further up may be the first of all.
+        self._seeking = self.lines.progress < 1
+
+    def _count_matches(self) -> None:
+        super()._count_matches()
+        self._take_match()
+
     def _marked(self) -> dict[int, tuple[Spans, bool]]:
         """What is marked in the rows of the screen, and whether as the current match."""
         found: dict[int, tuple[Spans, bool]] = {}
@@ -85,6 +137,7 @@ class LogView(LogCanvas):
         self._go(forward=False)
 
     def _go(self, *, forward: bool) -> None:
+        self._seeking = False
         # Without a search the lines that passed the filter are what one looks for.
         lines = self.lines.found or self.lines.rows.shown
         here = self.current
@@ -121,6 +174,7 @@ class LogView(LogCanvas):
         if here is None:
             return
         self._hold = None
+        self._seeking = False
         top, height = round(self.scroll_y), self.size.height
         first, last = self._row_of(here), self._last_row(here)
         # A line that goes on beyond the view is gone through row by row.
@@ -152,6 +206,7 @@ class LogView(LogCanvas):
             return
         at = self._line_at(round(self.scroll_y) + event.y)
         if at is not None:
+            self._seeking = False
             self.follow = False
             self._cursor = at[0]
             self.refresh()

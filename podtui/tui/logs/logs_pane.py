@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, cast
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
 from podtui.tui.logs.ansi import plain_text
@@ -24,7 +25,6 @@ from podtui.tui.logs.log_target import (
     TAIL,
     WHOLE,
     LogTarget,
-    container_names,
     container_status,
     default_container,
     source_names,
@@ -33,6 +33,7 @@ from podtui.tui.logs.log_target import (
 from podtui.tui.logs.log_time import split_lines
 from podtui.tui.model import Link, Model
 from podtui.tui.overview.rows import pod_key, pod_label
+from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
@@ -57,11 +58,8 @@ class LogsPane(LogCommands):
                 tooltip="The logs of all containers, merged"),
         Binding("p", "toggle_previous", "Previous", id="logs.previous",
                 tooltip="The log of the container before its last restart"),
-        *(
-            Binding(key, f"range('{key}')", asked.words, show=False, id=f"logs.range-{key}",
-                    tooltip=f"Of the past: {asked.words}")
-            for key, asked in RANGES.items()
-        ),
+        Binding("R", "range", "Range", id="logs.range",
+                tooltip="How much of the log to show: from the start, the last 5m, …"),
     ]  # fmt: skip
     DEFAULT_CSS = "LogsPane > LogView { height: 1fr; background: $background; padding: 0 1; }"
     number = 3
@@ -306,7 +304,7 @@ class LogsPane(LogCommands):
 
     def show_note(self) -> None:
         """The state of the view, in the lower border; what narrows what is seen comes first."""
-        if self._prompt.display or not self.is_mounted:
+        if self._prompt.filters or not self.is_mounted:
             return
         self.set_note(" · ".join(self._notes()) if self._targets else "")
 
@@ -364,9 +362,19 @@ class LogsPane(LogCommands):
         self._everything = not self._everything
         self._retarget()
 
-    def action_range(self, key: str) -> None:
-        self._range = RANGES[key]
-        self._retarget()
-        self.view.follow = not self._range.from_start
-        if self._range.from_start:
-            self.view.action_scroll_home()
+    def action_range(self) -> None:
+        """Ask how much of the log to show."""
+        from podtui.tui.widgets.picker import Picker
+
+        def take(place: int | None) -> None:
+            if place is None:
+                return
+            self._range = RANGES[place]
+            self._retarget()
+            self.view.follow = not self._range.from_start
+            if self._range.from_start:
+                self.view.action_scroll_home()
+
+        lines = [(Span(range.words, "name"),) for range in RANGES]
+        start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
+        cast("Any", self).app.push_screen(Picker("Show of the log", lines, start=start), take)

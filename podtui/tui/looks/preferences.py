@@ -4,10 +4,13 @@ notifications."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, field
 
 from podtui.settings import Resolved
+
+_FOR_THIS_RUN: Final = ("command line", "PODTUI_THEME")
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
@@ -15,6 +18,8 @@ class Preferences(Struct, frozen=True, kw_only=True):
     ``own_places`` the parts of ``commands`` and ``hotkeys``, by their names in the settings."""
 
     theme: str = ""
+    theme_is_fixed: bool = False
+    """Whether the theme was given for this run, so that a choice by a key is not remembered."""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     commands: tuple[object, ...] = ()
@@ -27,10 +32,11 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
 
 def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferences:
-    """``theme`` goes before the one of the settings."""
+    """``theme`` goes before the one of the settings, and is fixed."""
     settings = resolved.settings
     return Preferences(
         theme=settings.theme if theme is None else theme,
+        theme_is_fixed=theme is not None or resolved.origins.get("theme") in _FOR_THIS_RUN,
         keys=settings.keys,
         places={
             name.removeprefix("keys."): place

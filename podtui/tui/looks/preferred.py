@@ -115,6 +115,15 @@ class Preferred:
                 self._warn("Theme", f"There is no theme {preferences.theme!r}.")
 
     @property
+    def theme(self) -> str:
+        """The theme of the settings."""
+        return self._now.theme
+
+    @property
+    def remembers_theme(self) -> bool:
+        return not self._now.theme_is_fixed
+
+    @property
     def keymap(self) -> Mapping[str, str]:
         """The user's own keys, as far as they can be used."""
         return self._keys.keys

@@ -1,7 +1,8 @@
 """The node's books as lines: a bar for each resource, then the pods' shares, then who was refused.
 
-In a bar every pod's share has its own shade, the chosen pod's the strongest; ``┃`` marks what is
-really used. Neighbouring shares differ by character too, for screens without colours.
+In a bar every pod's share has its own shade, the chosen pod's the strongest; ``┃`` is at what is
+used. The header's gauges mean the same. Neighbouring shares differ by character too, for screens
+without colours.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from podtui.tui.node.node_gauges import TITLES, Gauge, Rejection
-from podtui.tui.widgets.cells import Line, Span, sized, width_of, wrap
+from podtui.tui.overview.chrome import level
+from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 
 ROOMY = 16
@@ -42,7 +44,9 @@ def node_lines(
         lines.append(())
     if roomy and gauges:
         lines += _shares(gauges, width, chosen)
-        lines.append(_legend())
+    legend = _legend()
+    if gauges and (roomy or (len(lines) < height and line_width(legend) <= width)):
+        lines.append(legend)
     return lines
 
 
@@ -58,27 +62,30 @@ def _legend() -> Line:
 def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
     whole = gauge.allocatable
     asked = f"{gauge.text(gauge.requested)} of {gauge.text(whole)}"
-    share = percent(gauge.requested, whole)
-    used = f"used {gauge.text(gauge.used)}" if gauge.used is not None else ""
-    texts = [Span(f" {asked:<15}"), Span(f"{share:>5}", _level(gauge.requested, whole))]
-    if used:
-        texts.append(Span(f"  {used:<11}", "soft"))
-    room = 34
+    texts = [
+        Span(f" █ {asked:<15}"),
+        Span(f"{percent(gauge.requested, whole):>4}", level(gauge.requested, whole)),
+    ]
+    room = 40
     if width - _LABEL - room < 10:
-        texts, room = texts[:2], 21
+        room = 22
+    elif gauge.used is not None:
+        texts += [
+            Span(f"  ┃ {gauge.text(gauge.used):<8}"),
+            Span(f"{percent(gauge.used, whole):>4}", level(gauge.used, whole)),
+        ]
+    if width - _LABEL - room >= 40:
+        # Words where the bar stays long enough.
+        texts[0] = Span(f" █ requested {asked:<15}")
+        if len(texts) > 2 and gauge.used is not None:
+            texts[2] = Span(f"  ┃ used {gauge.text(gauge.used):<8}")
+        room += 15
     cells = max(6, min(60, width - _LABEL - room))
     return (
         Span(f"{TITLES[gauge.resource]:<{_LABEL}}", "key"),
         *bar(gauge, cells, chosen),
         *texts,
     )
-
-
-def _level(part: int, whole: int) -> str:
-    """k9s' thresholds: 70 % and 90 %."""
-    if whole <= 0 or part < 0.7 * whole:
-        return "good"
-    return "warning" if part < 0.9 * whole else "error"
 
 
 def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
@@ -136,8 +143,6 @@ def _figures(gauge: Gauge, width: int) -> Line:
     parts.append(f"free {gauge.text(max(0, gauge.allocatable - gauge.requested))}")
     if gauge.limits:
         parts.append(f"limits {gauge.text(gauge.limits)}")
-    if gauge.used is not None:
-        parts.append(f"used {percent(gauge.used, gauge.allocatable)}")
     text = " · ".join(parts)
     return (
         Span(" " * _LABEL),

@@ -31,8 +31,8 @@ def overview_lines(
     if rejected:
         words = "1 pod was rejected" if rejected == 1 else f"{rejected} pods were rejected"
         rest = [
-            (Span(f"✖ {words}: ", "error"), Span("5", "hint-key"),
-             Span(" tells what is lacking", "muted")),
+            (Span(f"✖ {words}  ", "error"), Span("5", "hint-key"),
+             Span(": details", "muted")),
             (),
         ]  # fmt: skip
     rest += [*condition_lines(node, now, width), (), *machine_lines(node, width)]

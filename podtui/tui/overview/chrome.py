@@ -29,12 +29,10 @@ WORDS: Final = {
     Family.TERMINATING: "terminating",
     Family.COMPLETED: "completed",
 }
-_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 
 
 def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
-    """(left, right): node and pods by state; cpu and memory as far as there is room to tell: what
-    is used, what is requested, and of how much."""
+    """(left, right): node and pods by state; cpu and memory as far as there is room."""
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node, use = model.node, model.node_use
     if model.server.is_cluster:
@@ -81,14 +79,15 @@ def _states(counts: Mapping[Family, int], *, words: bool) -> Line:
 
 
 class Detail(Enum):
-    """How much a meter says besides its bar."""
+    """How much a gauge says. It means the same as in the node's pane: filled is what is requested,
+    ``┃`` is at what is used, both of what is allocatable."""
 
     TINY = auto()
-    """Percent in use, without a bar."""
+    """Percent used."""
     SHORT = auto()
-    """Percent in use."""
+    """Percent requested and used."""
     PERCENT = auto()
-    """And percent requested."""
+    """With a bar."""
     LONG = auto()
     """Amounts, and of how much."""
 
@@ -123,43 +122,52 @@ def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[
 
 
 def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
-    """A bar of what is used for each, with a mark where what is requested ends."""
+    """A gauge for each resource."""
     spans: list[Span] = []
     for found in amounts:
-        plain = detail in (Detail.TINY, Detail.SHORT)
-        if found.used is None and plain:
+        if found.used is None and detail is Detail.TINY:
             continue
-        share = (found.used or 0) / found.allocatable
-        tone = "good" if share < 0.7 else "warning" if share < 0.9 else "error"
-        cells = {Detail.TINY: 0, Detail.LONG: 12}.get(detail, 6)
-        bar = meter(share, cells)
         spans.append(Span(f" {'cpu' if found.name == 'cpu' else 'mem'} ", "muted"))
-        if plain:
-            spans.append(Span(bar, tone))
-        else:
-            mark = min(cells - 1, round(cells * found.requested / found.allocatable))
-            spans += [Span(bar[:mark], tone), Span("┃", "key"), Span(bar[mark + 1 :], tone)]
-        spans.append(Span(_words(found, detail) + " ", tone if detail is Detail.TINY else ""))
+        cells = {Detail.LONG: 12, Detail.PERCENT: 6}.get(detail, 0)
+        if cells:
+            spans += [*_gauge(found, cells), Span(" ")]
+        spans += [*_figures(found, detail), Span(" ")]
     return tuple(spans)
 
 
-def _words(found: Amounts, detail: Detail) -> str:
-    used = "?" if found.used is None else percent(found.used, found.allocatable)
+def _gauge(found: Amounts, cells: int) -> Line:
+    filled = min(cells, round(cells * found.requested / found.allocatable))
+    text = "█" * filled + "░" * (cells - filled)
+    if found.used is None:
+        return (Span(text[:filled], "bar-one"), Span(text[filled:], "bar-free"))
+    at = min(cells - 1, int(cells * found.used / found.allocatable))
+    end = max(filled, at + 1)
+    before = (Span(text[: min(at, filled)], "bar-one"), Span(text[filled:at], "bar-free"))
+    after = (Span(text[at + 1 : filled], "bar-one"), Span(text[end:], "bar-free"))
+    return tuple(span for span in (*before, Span("┃", "bar-used"), *after) if span.text)
+
+
+def _figures(found: Amounts, detail: Detail) -> Line:
+    whole = found.allocatable
+    asked_tone, tone = level(found.requested, whole), level(found.used or 0, whole)
+    if detail is Detail.LONG:
+        used = "?" if found.used is None else found.text(found.used)
+        return (
+            Span(f"requested {found.text(found.requested)}", asked_tone),
+            Span(f" ┃used {used}", tone),
+            Span(f" of {found.text(whole)}", "muted"),
+        )
+    used = Span("┃" + ("?" if found.used is None else percent(found.used, whole)), tone)
     if detail is Detail.TINY:
-        return used
-    if detail is Detail.SHORT:
-        return f"{used:>4}"
-    if detail is Detail.PERCENT:
-        return f"{used:>4} ┃{percent(found.requested, found.allocatable)}"
-    amount = "?" if found.used is None else found.text(found.used)
-    return f" {amount} of {found.text(found.allocatable)} ┃{found.text(found.requested)} requested"
+        return (used,)
+    return (Span(f"█{percent(found.requested, whole)} ", asked_tone), used)
 
 
-def meter(share: float, cells: int) -> str:
-    """A bar in eighths of a cell."""
-    eighths = max(0, min(cells * 8, round(share * cells * 8)))
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(cells, "·")[:cells]
+def level(part: int, whole: int) -> str:
+    """The tone of a share, by k9s' thresholds: 70 % and 90 %."""
+    if whole <= 0 or part < 0.7 * whole:
+        return "good"
+    return "warning" if part < 0.9 * whole else "error"
 
 
 def is_simulated(node: Node | None) -> bool:

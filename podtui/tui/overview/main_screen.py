@@ -75,13 +75,13 @@ class MainScreen(ActingScreen, PromptedScreen):
         Binding("backslash", "hide", "Hide pane", show=False, id="main.hide",
                 tooltip="Hide the pane with the keyboard; its number shows it again"),
         Binding("minus", "last_view", "Last view", show=False, id="main.last-view",
-                tooltip="Where one was before, and back"),
+                tooltip="The last view, and back"),
         Binding("alt+left", "view(-1)", "View before", show=False, id="main.view-before",
                 tooltip="Back to earlier views"),
         Binding("alt+right", "view(1)", "View after", show=False, id="main.view-after",
-                tooltip="Forth again to later views"),
+                tooltip="Forward to later views"),
         Binding("escape", "back", "Back", show=False, id="main.back"),
-        Binding("ctrl+r", "refresh_all", "Draw anew", show=False, id="main.refresh"),
+        Binding("ctrl+r", "refresh_all", "Redraw", show=False, id="main.refresh"),
     ]  # fmt: skip
     DEFAULT_CSS = "MainScreen { layout: vertical; background: $background; }"
     AUTO_FOCUS = "#pods-table"
@@ -293,12 +293,12 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def on_body_arranged(self) -> None:
         self._chrome()
-        self._remember()
+        self.remember_soon()
 
     def on_table_arranged(self) -> None:
-        self._remember()
+        self.remember_soon()
 
-    def _remember(self) -> None:
+    def remember_soon(self) -> None:
         if self._remembering is not None:
             self._remembering.stop()
         self._remembering = self.set_timer(REMEMBER, self._write_down)
@@ -310,7 +310,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     @property
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
-        return memory_of(self.body.view, tables)
+        found = memory_of(self.body.view, tables)
+        theme, over = self.podtui.theme_choice
+        return replace(found, theme=theme, theme_over=over)
 
     # --- the chosen row
 

@@ -11,7 +11,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.model import Changes, Model
 from podtui.tui.overview.pulls import pull_line, pull_of
@@ -23,6 +23,7 @@ from podtui.tui.pods.pod_rows import (
     POD_COLUMNS,
     Asked,
     asked,
+    is_wrong,
     manifest_row,
     measured_row,
     pod_row,
@@ -31,6 +32,7 @@ from podtui.tui.pods.usage import Usage
 from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.natural import natural_key
 from podtui.tui.widgets.pane import EmptyText, refused_text, waiting_text
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 WHY_LINES = 2
 """Rows that the explanation takes where the pane is not low."""
 LOW = 8
-MORE: Final = (Span("  X ", "hint-key"), Span("tells all", "muted"))
+MOST_ON_TOP = 3
+"""Wrong files above the pods; the rest stand below them."""
+MORE: Final = (Span("  X", "hint-key"), Span(": details", "muted"))
 """Behind an explanation that is too long for its rows."""
 
 
@@ -78,6 +82,8 @@ class PodsPane(TablePane):
         self.totals = Totals()
         self._waiting = Waiting(model)
         self._asked: dict[str, Asked] = {}
+        self._on_top: frozenset[str] = frozenset()
+        """Names of the wrong files above the pods."""
         self._explained: tuple[Line, int, int] = ((), 0, 0)
         self.why = LinesView(id="why")
         self.why.can_focus = False
@@ -89,7 +95,12 @@ class PodsPane(TablePane):
     def on_resize(self) -> None:
         self.set_class(self.size.height < LOW, "-low")
         self.explain()
-        self.call_after_refresh(self.recount)
+        self.call_after_refresh(self._resized)
+
+    def _resized(self) -> None:
+        rows = map(self._file_row, self._place_files())
+        self.table.change([row for row in rows if row is not None])
+        self.recount()
 
     # --- what is chosen
 
@@ -134,10 +145,11 @@ class PodsPane(TablePane):
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
                 changed.append(self._row(pod, namespaced, now))
-        for name in changes.manifests | self._waiting.look(changes):
-            manifest = model.manifests.get(name)
-            waits_for = self._waiting.reason_of(name)
-            row = manifest_row(manifest, waits_for) if manifest is not None else None
+        names = changes.manifests | self._waiting.look(changes)
+        if changes.manifests:
+            names |= self._place_files()
+        for name in names:
+            row = self._file_row(name)
             if row is None:
                 removed.append(MANIFEST_KEY + name)
             else:
@@ -157,6 +169,21 @@ class PodsPane(TablePane):
         self._asked[row.key] = ask
         self.totals.put(pod, row, ask)
         return row
+
+    def _file_row(self, name: str) -> Row | None:
+        manifest = self._model.manifests.get(name)
+        if manifest is None:
+            return None
+        return manifest_row(manifest, self._waiting.reason_of(name), on_top=name in self._on_top)
+
+    def _place_files(self) -> frozenset[str]:
+        """Choose the wrong files that stand above the pods, no more than leaves most rows to pods;
+        return those that change their places."""
+        wrong = (name for name, one in self._model.manifests.items() if is_wrong(one))
+        room = min(MOST_ON_TOP, self.table.size.height // 3)
+        chosen = frozenset(sorted(wrong, key=natural_key)[:room])
+        moved, self._on_top = chosen ^ self._on_top, chosen
+        return moved
 
     def _use(self, pod: Pod) -> Usage | None:
         return self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
@@ -221,11 +248,13 @@ class PodsPane(TablePane):
         text = f"· {total:,}" if shown == total else f"· {shown:,} of {total:,}"
         marked = len(table.marked)
         self.set_detail(text + self.filter_words + (f" · ◆ {marked:,} marked" if marked else ""))
-        states = [m.status.state for m in self._model.manifests.values()]
-        wrong = sum(s in _WRONG for s in states)
+        wrong = sum(map(is_wrong, self._model.manifests.values()))
         notes: list[str] = []
         if wrong:
-            notes.append(f"▲ {wrong} {'file needs' if wrong == 1 else 'files need'} a look")
+            below = wrong - len(self._on_top)
+            where = f", {below:,} below the pods" if below and self._model.pods else ""
+            verb = "file needs" if wrong == 1 else "files need"
+            notes.append(f"▲ {wrong:,} {verb} a look{where}")
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
             notes.append(f"{plural(table.left_out, 'column')} more in a wider pane")
         self.set_note(" · ".join(notes))
@@ -257,9 +286,6 @@ class PodsPane(TablePane):
 
     def action_sort(self, key: str) -> None:
         self.table.sort_by(key)
-
-
-_WRONG = frozenset({ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE})
 
 
 def _cut(row: Sequence[Span], room: int) -> Line:

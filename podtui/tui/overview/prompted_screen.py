@@ -116,8 +116,7 @@ class PromptedScreen(LiveScreen):
             self.filter_table(message.text)
             self.went()
         elif message.purpose is Purpose.SEARCH:
-            self.logs.search(message.text)
-            self.logs.action_match(-1)
+            self.logs.find(message.text)
         else:
             self.podtui.run_command(message.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from podtui.api.local import Manifest, Severity
+from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event, Pod
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown
 from podtui.tui.widgets.format import epoch
@@ -48,16 +48,20 @@ def place_of(manifest: Manifest) -> str:
     return name
 
 
+def diagnostic_text(diagnostic: Diagnostic) -> str:
+    """The cause, then what to write instead, then the field."""
+    fix = f" → {diagnostic.fix}" if diagnostic.fix else ""
+    field = diagnostic.field if diagnostic.field not in diagnostic.message else ""
+    return clean(f"{diagnostic.message}{fix}" + (f" · {field}" if field else ""))
+
+
 def manifest_message(manifest: Manifest) -> str:
-    """The first thing to say about it, with what to write instead."""
+    """The first diagnostic, errors before warnings, and how many more there are."""
     found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
     if not found:
         return clean(manifest.status.message)
-    first = found[0]
-    where = f"{first.field}: " if first.field and first.field not in first.message else ""
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    fix = f" → {first.fix}" if first.fix else ""
-    return clean(f"{where}{first.message}{fix}{more}")
+    return diagnostic_text(found[0]) + more
 
 
 def event_key(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""What the screen remembers from one time to the next: sizes, what is hidden, sorting, columns.
+"""What the screen remembers between runs: sizes, hidden panes, sorting, columns, the theme.
 
 A small JSON file in the user's state directory. One that cannot be read is left alone until there
 is something to remember, and told of once.
@@ -30,7 +30,8 @@ class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``shares`` by split, ``tables`` by pane."""
+    """``shares`` by split, ``tables`` by pane. ``theme`` was chosen by a key or a command while the
+    settings said ``theme_over``: it holds until they say something else."""
 
     shares: dict[str, float] = {}
     hidden: tuple[str, ...] = ()
@@ -38,6 +39,12 @@ class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     lower: str = "logs"
     zoomed: bool = False
     tables: dict[str, TableMemory] = {}
+    theme: str = ""
+    theme_over: str = ""
+
+    def theme_for(self, settings_theme: str) -> str:
+        """The theme that the user chose last, here or in the settings."""
+        return self.theme if self.theme and self.theme_over == settings_theme else settings_theme
 
 
 def recalled_view(memory: ScreenMemory) -> View:

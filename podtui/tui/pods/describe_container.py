@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from podtui.api.pods import is_sidecar
+from podtui.api.pods import container_statuses, is_sidecar
 from podtui.api.printing import ending
 from podtui.api.v1 import (
     Container,
@@ -35,13 +35,7 @@ def container_lines(
     pod: Pod, containers: Sequence[Container | EphemeralContainer], now: float
 ) -> list[Line]:
     """A block for each of ``containers``, a blank line between two."""
-    status = pod.status
-    every = (
-        *status.initContainerStatuses,
-        *status.containerStatuses,
-        *status.ephemeralContainerStatuses,
-    )
-    statuses = {one.name: one for one in every}
+    statuses = {one.name: one for one in container_statuses(pod)}
     lines: list[Line] = []
     for container in containers:
         if lines:

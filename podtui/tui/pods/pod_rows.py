@@ -62,6 +62,7 @@ _NEVER: Final = -1.0
 _KEYS: Final = tuple(column.key for column in POD_COLUMNS)
 _PLACES: Final = {key: place for place, key in enumerate(_KEYS)}
 _BLANK: Final = Cell("-", "muted")
+_WRONG: Final = frozenset({ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE})
 _MANIFEST_WORDS: Final = {
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
@@ -246,9 +247,15 @@ def _ports(pod: Pod) -> str:
     return ",".join(found)
 
 
-def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
+def is_wrong(manifest: Manifest) -> bool:
+    """Whether the file gives no pod, or another than it says, until somebody corrects it."""
+    return manifest.status.state in _WRONG
+
+
+def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True) -> Row | None:
     """A row in the table of pods for a file that gives no pod as it stands, or not yet: then
-    ``waits_for`` says why. None for the rest."""
+    ``waits_for`` says why, and it stands among the pods. None for the rest. A wrong file is above
+    the pods, or below them where not ``on_top``."""
     state = manifest.status.state
     accepted = state is ManifestState.ACCEPTED
     if accepted and not waits_for:
@@ -266,7 +273,7 @@ def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
         MANIFEST_KEY + manifest.metadata.name,
         *_in_columns(fields),
         search=f"{place} {word[2:]} {message}",
-        pin=2 if ignored else 0,
+        pin=1 if accepted else 3 if ignored else 0 if on_top else 2,
         tail=Span(message, "muted" if tone == "muted" else ""),
         tail_from=STATUS + 1,
         fault=not ignored and not accepted,

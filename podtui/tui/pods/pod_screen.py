@@ -309,8 +309,7 @@ class PodScreen(ActingScreen, BackScreen):
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         self._searched()
         if self._tab == "logs":
-            self.logs.search(message.text)
-            self.logs.action_match(-1)
+            self.logs.find(message.text)
         else:
             self.query_one(f"#{self._tab}", TextView).search(message.text)
             self.action_match(1)

@@ -70,7 +70,7 @@ def probe_lines(
     """Lines of at most ``width`` cells, and at which each probe begins. ``answers`` are of runs by
     hand; ``elapsed`` is how many seconds old the reports are."""
     if not reports:
-        return _none(pod), {}
+        return [row for line in _none(pod) for row in wrap(line, width, indent=1)], {}
     lines: list[Line] = []
     places: dict[Key, int] = {}
     for report in reports:

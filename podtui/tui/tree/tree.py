@@ -87,7 +87,7 @@ def node_item(name: str, node: Node | None, pods: int, faults: int) -> Item:
         c.type == "Ready" and c.status == "True" for c in node.status.conditions
     )
     state = "● Ready" if ready else "✖ NotReady" if node is not None else ""
-    wrong = f" · {faults:,} not well" if faults else ""
+    wrong = f" · {faults:,} unhealthy" if faults else ""
     return Item(
         key=node_key(name),
         parent="",

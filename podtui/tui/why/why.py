@@ -95,7 +95,7 @@ def _cause(pod: Pod, said: Diagnosis) -> Line:
 def _cure(said: Diagnosis) -> Line:
     if said.fixes:
         return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
-    return (Span("  X ", "hint-key"), Span("tells more", "muted"))
+    return (Span("  X", "hint-key"), Span(": details", "muted"))
 
 
 def _endings(pod: Pod, now: float) -> Line:
@@ -129,11 +129,11 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
     """What is wrong with a file, and what podtui does about it; or what its pod waits for."""
     waits = diagnose_waiting(manifest, node)
     if waits is not None:
-        return (Span(f"{place_of(manifest)} ", "key"), Span(clean(waits.title)), *_cure(waits))
+        return (Span(f"{clean(waits.title)} "), Span(place_of(manifest), "key"), *_cure(waits))
     state = manifest.status.message
     return (
-        Span(place_of(manifest) + " ", "key"),
-        Span(manifest_message(manifest)),
+        Span(f"{manifest_message(manifest)}  "),
+        Span(place_of(manifest), "key"),
         Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
     )
 

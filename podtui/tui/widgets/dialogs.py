@@ -236,7 +236,7 @@ class Ask(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         box = Vertical(self.view, self.input, self.wrong)
         box.border_title = literal(f" {self._title} ")
-        box.border_subtitle = " enter goes on · esc cancels "
+        box.border_subtitle = " enter continues · esc cancels "
         yield box
 
     def on_mount(self) -> None:

@@ -20,7 +20,7 @@ INDENT = 4
 
 class Picker(ModalScreen[int | None]):
     """Gives back the place of the choice, None where nothing is wanted. Long lines are wrapped; a
-    digit takes one of the first nine at once."""
+    digit takes one of the first nine at once. The cursor begins at ``start``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *moves("picker"),
@@ -38,18 +38,18 @@ class Picker(ModalScreen[int | None]):
     }
     """
 
-    def __init__(self, title: str, items: Sequence[Line]) -> None:
+    def __init__(self, title: str, items: Sequence[Line], *, start: int = 0) -> None:
         super().__init__()
         self._title = title
         self._items = tuple(items)
         self._rows: list[int] = []
         """Which item each drawn line belongs to."""
-        self.place = 0
+        self.place = start
         self.view = LinesView(id="picker")
 
     def compose(self) -> ComposeResult:
         self.view.border_title = literal(f" {self._title} ")
-        self.view.border_subtitle = " enter takes · esc cancels "
+        self.view.border_subtitle = " enter selects · esc cancels "
         yield self.view
 
     def on_mount(self) -> None:

@@ -179,6 +179,10 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self._point(self.set.order[position])
         self._show_cursor()
 
+    def on_key(self) -> None:
+        # Whatever the key does, it is about the row under the cursor.
+        self._touched = True
+
     def select(self, key: str) -> bool:
         """Put the cursor on the row of ``key``; False where it is not shown."""
         if key not in self.set.index:
@@ -194,17 +198,14 @@ class RowTable(Toned, ScrollView, can_focus=True):
             self.post_message(self.CursorMoved(self, key))
 
     def _settle(self) -> None:
-        """Find the cursor's row again after rows moved; its neighbour where it is gone."""
+        """Find the cursor's row again after rows moved; its neighbour where it is gone. Until a
+        key or the mouse says otherwise, the cursor is on the first row."""
         at_top = self._follow_top and self._position == 0
-        position = None if at_top else self.set.index.get(self.cursor_key)
-        if position is not None and not self._touched:
-            row = self.set.at(position)
-            if row is not None and row.pin != self._home_pin:
-                position = None
-        if position is None or self._gone:
+        position = self.set.index.get(self.cursor_key) if self._touched and not at_top else None
+        if self._touched and (position is None or self._gone):
             position = self._successor(position)
         if position is None:
-            position = self._home() if not self._touched else self._position
+            position = self._position if self._touched else self._home()
             position = 0 if at_top else max(0, min(position, len(self.set) - 1))
             self._point(self.set.order[position] if len(self.set) else "")
         if position != self._position:

@@ -23,7 +23,7 @@ class TablePane(Pane):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+z", "faults", "Faults", show=False, id="table.faults",
-                tooltip="Only what is not as it should be"),
+                tooltip="Only unhealthy"),
         Binding("W", "columns", "Columns", show=False, id="table.columns",
                 tooltip="Choose the columns"),
         Binding("ctrl+s", "save", "Save", show=False, id="table.save",
