@@ -14,9 +14,9 @@ from podtui.manifest.document import (
     Document,
     Place,
     Problem,
-    quoted,
     within,
 )
+from podtui.manifest.foreign import kind_advice, unsupported_kind
 from podtui.manifest.objects import OBJECT_KINDS
 
 _MOST_DOCUMENTS: Final = 200
@@ -111,9 +111,9 @@ def _not_read(document: Document) -> Problem:
     if kind == "Pod":
         message = "the first Pod of a file is run, and this is a further one"
         return _remark(message, place, _OWN_FILE)
-    what = f"the kind {quoted(kind, 60)}" if kind else "an object without a kind"
-    message = f"{what} is not read; podtui reads a Pod, and ConfigMaps and Secrets for it"
-    return _remark(message, place)
+    if not kind:
+        return _remark("an object without a kind; ignored", place)
+    return _remark(f"{unsupported_kind(kind)}; ignored", place, kind_advice(kind, ()))
 
 
 def _remark(message: str, place: Place | None, fix: str = "") -> Problem:

@@ -7,6 +7,7 @@ other rules about values are validation's, not this module's.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from podtui.api import v1
@@ -15,6 +16,7 @@ from podtui.api.nearest import closest
 from podtui.api.quantity import canonical
 from podtui.api.shape import Form, Shape, empty, fields, required_names
 from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
+from podtui.manifest.foreign import foreign_list, foreign_object, kind_advice, plain_text
 from podtui.manifest.scalars import number_text
 from podtui.manifest.unknown import unknown_field
 
@@ -30,15 +32,6 @@ _LONG: Final = frozenset(
 )
 _NOTHING: Final = object()
 _READ: Final = ("Pod", "ConfigMap", "Secret", "List")
-_TEMPLATES: Final = {
-    **dict.fromkeys(
-        "Deployment ReplicaSet StatefulSet DaemonSet Job ReplicationController".split(),
-        "spec.template",
-    ),
-    "CronJob": "spec.jobTemplate.spec.template",
-    "PodTemplate": "template",
-}
-"""Where the kinds that make pods have the pod that they make."""
 
 
 def found_text(value: object, *, discreet: bool = False) -> str:
@@ -219,18 +212,7 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: boo
 
 
 def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
-    fix = ""
-    if isinstance(found, str):
-        template = _TEMPLATES.get(found, "")
-        guess = closest(found, known, 0.8)
-        if template:
-            fix = f"podtui runs pods: make a Pod of the metadata and spec under {template}"
-        elif found == "PodList":
-            fix = "put each pod into a file of its own"
-        elif guess:
-            fix = f"write kind: {guess}"
-        else:
-            fix = "podtui runs pods alone: take this file out of the folder"
+    fix = kind_advice(found, known) if isinstance(found, str) else ""
     return _unsupported("kind", found, known, fix)
 
 
@@ -257,13 +239,19 @@ def decode(
     if tree is None:
         message = f"the file holds no object; a {name} is expected"
         return None, [Problem(code="EmptyManifest", message=message, place=(1, 1))]
+    if not strict and struct is v1.Pod and isinstance(tree, list | str):
+        items = cast("list[Any] | str", tree)
+        return None, [plain_text() if isinstance(items, str) else foreign_list(items)]
     if not isinstance(tree, dict):
         message = f"found {found_text(tree)}, but a {name} is expected"
         return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
     tree = cast("dict[str, Any]", tree)
+    foreign = foreign_object(tree) if struct is v1.Pod else None
+    if foreign is not None and not strict:
+        return None, [foreign]
     problems = _kind_problems(tree, name, "v1", strict=strict)
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
-        return None, problems
+        return None, _advised(problems, foreign)
     if struct is v1.Pod and (status := tree.get("status")):
         message = "the kubelet writes the status; what the file says of it is ignored"
         problems.append(
@@ -272,6 +260,7 @@ def decode(
                 message=message,
                 path=("status",),
                 fix="remove it" if isinstance(status, dict) else "",
+                remove=(("status",),) if isinstance(status, dict) else (),
                 severity=Severity.WARNING,
                 at_key=True,
             )
@@ -297,4 +286,14 @@ def decode(
                 at_key=True,
             )
         problems.append(problem)
-    return clean, problems
+    return clean, _advised(problems, foreign)
+
+
+def _advised(problems: list[Problem], foreign: Problem | None) -> list[Problem]:
+    """The problems with what to do about a file that is no Pod, in place of what each would have a
+    Pod look like."""
+    if foreign is None or not problems:
+        return problems
+    advice = f"{foreign.message}; {foreign.fix}"
+    first, *rest = problems
+    return [replace(first, fix=advice), *(replace(problem, fix="") for problem in rest)]

@@ -9,6 +9,7 @@ import msgspec
 
 from podtui.api import v1
 from podtui.api.local import Severity
+from podtui.manifest.cluster_copy import as_copy
 from podtui.manifest.decode import decode
 from podtui.manifest.defaults import apply_defaults
 from podtui.manifest.document import Document, Path, Problem, printable
@@ -36,6 +37,11 @@ class PodReading:
 
 def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     """Decode, default, identify and validate one document (reference §1.3–1.5)."""
+    reading = _read_pod(document, path=path, node_name=node_name, strict=strict)
+    return replace(reading, problems=tuple(as_copy(reading.problems, document, strict=strict)))
+
+
+def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     problems = list(document.problems)
     tree, found = decode(document, strict=strict)
     problems += found

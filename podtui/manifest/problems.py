@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.nearest import closest
-from podtui.api.places import field_path
+from podtui.api.places import field_path, field_text
 from podtui.manifest.document import (
     Document,
     Path,
@@ -104,6 +104,7 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
                 column=column,
                 field=printable(path_text(problem.path), 300),
                 fix=problem.fix,
+                remove=tuple(map(field_text, problem.remove)),
             )
         ] = None
     ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))
