@@ -145,7 +145,7 @@ def _is_default_toleration(toleration: Tree) -> bool:
 
 
 def _is_token_mount(mount: Tree, tokens: Iterable[str]) -> bool:
-    return mount.get("mountPath") == _TOKEN_PATH and mount.get("name") in tokens
+    return mount.get("mountPath") == _TOKEN_PATH and str(mount.get("name")) in tokens
 
 
 def _of_map(path: Path, found: Tree, added: list[str]) -> Iterator[Path]:

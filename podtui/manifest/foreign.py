@@ -117,7 +117,7 @@ def unsupported_kind(kind: str) -> str:
 def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
     group = str(tree.get("apiVersion") or "").partition("/")[0]
     path: Path = ("kind",)
-    if kind in ("Kustomization", "Component") and group in ("", "kustomize.config.k8s.io"):
+    if kind == "Kustomization" or group == "kustomize.config.k8s.io":
         return _problem("this is a kustomization, not a Pod", _KUSTOMIZE, path)
     if kind == "Config" and {"clusters", "contexts", "users"} & tree.keys():
         return _problem(

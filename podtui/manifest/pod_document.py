@@ -17,7 +17,7 @@ from podtui.manifest.identity import identify
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.problems import fresh, validation_problems
 from podtui.manifest.unscheduled import unscheduled_fields
-from podtui.manifest.vain import vain_fields
+from podtui.manifest.vain import missing_ports, vain_fields
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
 from podtui.manifest.validation.errors import INVALID
 
@@ -65,8 +65,8 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
     # The node's name is not the manifest's doing, whatever it looks like (case 2).
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
-    problems += validation_problems(errors, document, problems)
-    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name)]
+    problems += validation_problems(errors, document, problems, strict=strict)
+    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name), *missing_ports(pod)]
     problems += fresh(vain, problems)
     return _with_references(pod, problems, document, strict=strict)
 

@@ -59,12 +59,10 @@ def _diagnostic(diagnostic: Diagnostic) -> Line:
     if diagnostic.line is not None:
         column = f":{diagnostic.column}" if diagnostic.column is not None else ""
         place = f"line {diagnostic.line}{column}  "
-    field = clean(diagnostic.field)
-    where = f"{field}: " if field and field not in diagnostic.message else ""
     spans = [
         Span("  ✗ " if error else "  ▲ ", "error" if error else "warning"),
         Span(place, "key"),
-        Span(where + clean(diagnostic.message)),
+        Span(clean(diagnostic.text)),
     ]
     if diagnostic.fix:
         spans.append(Span(f" → {clean(diagnostic.fix)}", "good"))

@@ -54,10 +54,9 @@ def manifest_message(manifest: Manifest) -> str:
     if not found:
         return clean(manifest.status.message)
     first = found[0]
-    where = f"{first.field}: " if first.field and first.field not in first.message else ""
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     fix = f" → {first.fix}" if first.fix else ""
-    return clean(f"{where}{first.message}{fix}{more}")
+    return clean(f"{first.text}{fix}{more}")
 
 
 def event_key(event: Event) -> str:
