@@ -180,9 +180,7 @@ def render_json(results: Sequence[FileCheck]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n"
 
 
-def render_text(
-    results: Sequence[FileCheck], color: bool = False, *, strict: bool = False
-) -> str:
+def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bool = False) -> str:
     """A line per finding, ``file:line:column: severity: message (field)``, with the source line, a
     caret and the fix below it; a line for each file without findings; a summary. ``strict`` puts
     the field before the message, as the kubelet does."""

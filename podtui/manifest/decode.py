@@ -178,7 +178,10 @@ class _Walker:
         for key, element in value.items():
             field = known.get(key)
             if field is None:
-                self.problems.append(unknown_field(key, path, known, in_pod=self.in_pod))
+                written = self.document.values
+                self.problems.append(
+                    unknown_field(key, path, known, written=written, in_pod=self.in_pod)
+                )
             elif element is not None:
                 found = self.value(element, field.shape, (*path, key))
                 if found is not _NOTHING:

@@ -29,6 +29,7 @@ _NOUNS: Final[dict[str | int, str]] = {
     "targetContainerName": "container",
 }
 """What the fields refer to that name something else of the pod."""
+_PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -44,6 +45,8 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
         return f'did you mean "{printable(guess)}"?' if guess else ""
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
         written = value_at(document.value, path)
+        if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
+            return f"replace the placeholder {printable(placeholder[0])}; envsubst can do it"
         name = _rfc1123(written) if isinstance(written, str) else ""
         return f'a name that would do: "{name}"' if name else ""
     if error.type == "FieldValueDuplicate":
