@@ -192,8 +192,8 @@ def _copy(added: tuple[Path, ...], document: Document, severity: Severity) -> Pr
     places = [place for path in added if (place := document.place(path, at_key=True))]
     return Problem(
         code=CODE,
-        message="this is a copy of a Pod in a cluster (kubectl get -o yaml), with fields that the"
-        f" cluster added: {named}",
+        message="this is a copy of a Pod in a cluster (kubectl get -o yaml); the cluster added"
+        f" {named}",
         place=min(places, default=None),
         fix=f"remove {'this field' if len(added) == 1 else f'these {len(added)} fields'}",
         severity=severity,

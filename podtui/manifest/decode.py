@@ -249,12 +249,13 @@ def decode(
         message = f"found {found_text(tree)}, but a {name} is expected"
         return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
     tree = cast("dict[str, Any]", tree)
-    foreign = foreign_object(tree) if struct is v1.Pod else None
-    if foreign is not None and not strict:
-        return None, [foreign]
+    foreign = foreign_object(tree) if struct is v1.Pod and not strict else None
+    if foreign is not None:
+        place = document.place(foreign.path, at_key=True)
+        return None, [replace(foreign, path=(), place=place)]
     problems = _kind_problems(tree, name, "v1", strict=strict)
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
-        return None, _advised(problems, foreign)
+        return None, problems
     if struct is v1.Pod and (status := tree.get("status")):
         message = "the kubelet writes the status; what the file says of it is ignored"
         problems.append(
@@ -289,14 +290,4 @@ def decode(
                 at_key=True,
             )
         problems.append(problem)
-    return clean, _advised(problems, foreign)
-
-
-def _advised(problems: list[Problem], foreign: Problem | None) -> list[Problem]:
-    """The problems with what to do about a file that is no Pod, in place of what each would have a
-    Pod look like."""
-    if foreign is None or not problems:
-        return problems
-    advice = f"{foreign.message}; {foreign.fix}"
-    first, *rest = problems
-    return [replace(first, fix=advice), *(replace(problem, fix="") for problem in rest)]
+    return clean, problems

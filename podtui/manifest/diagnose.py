@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
@@ -108,7 +108,12 @@ def _read(
 
 def _foreign_pod(document: Document, data: bytes) -> Problem | None:
     """What a file is whose only document is no object, or a Pod with placeholders in it."""
-    if document.value is not None and not isinstance(document.value, dict):
+    value: object = document.value
+    if isinstance(value, list):
+        # Text in another format may read as a list of texts, but not as one of maps.
+        maps = any(isinstance(item, dict) for item in cast("list[object]", value))
+        return None if maps else _foreign(data)
+    if value is not None and not isinstance(value, dict):
         return _foreign(data)
     return template_in_pod(document)
 

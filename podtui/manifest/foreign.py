@@ -250,7 +250,7 @@ def foreign_list(items: list[Any]) -> Problem:
 
 
 _HELM_ACTION: Final = re.compile(
-    r"\{\{[^}\n]{0,200}?(?:\.(?:Values|Release|Chart|Capabilities|Files|Template)\b"
+    r"\{\{[^{}\n]*?(?:\.(?:Values|Release|Chart|Capabilities|Files|Template)\b"
     r"|\b(?:include|nindent|toYaml|define|tpl)\b)"
 )
 _PLACEHOLDER: Final = re.compile(

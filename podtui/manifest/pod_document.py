@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -13,6 +13,7 @@ from podtui.manifest.cluster_copy import as_copy
 from podtui.manifest.decode import decode
 from podtui.manifest.defaults import apply_defaults
 from podtui.manifest.document import Document, Path, Problem, printable
+from podtui.manifest.foreign import foreign_object
 from podtui.manifest.identity import identify
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.problems import fresh, validation_problems
@@ -38,7 +39,22 @@ class PodReading:
 def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     """Decode, default, identify and validate one document (reference §1.3–1.5)."""
     reading = _read_pod(document, path=path, node_name=node_name, strict=strict)
-    return replace(reading, problems=tuple(as_copy(reading.problems, document, strict=strict)))
+    problems = as_copy(reading.problems, document, strict=strict)
+    if strict:
+        problems = _advised(problems, document)
+    return replace(reading, problems=tuple(problems))
+
+
+def _advised(problems: list[Problem], document: Document) -> list[Problem]:
+    """The problems of a file that is no Pod, with what to do about it in place of what each would
+    have a Pod look like."""
+    tree: object = document.value
+    foreign = foreign_object(cast("dict[str, Any]", tree)) if isinstance(tree, dict) else None
+    if foreign is None or not problems:
+        return problems
+    first, *rest = problems
+    advice = f"{foreign.message}; {foreign.fix}"
+    return [replace(first, fix=advice), *(replace(problem, fix="") for problem in rest)]
 
 
 def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:

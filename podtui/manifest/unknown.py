@@ -24,16 +24,18 @@ def _common(place: tuple[str, ...], path: Path) -> int:
 def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> str:
     """Where in a Pod a field of this name belongs, seen from the object at ``path``; or empty.
 
-    A place in an object that is ``written`` wins, then the one that shares most with ``path``, then
-    the one nearest to the root; its indexes are those of ``path`` as far as the two go together.
+    A place in an object around ``path`` wins, then one in an object that is ``written``, then the
+    one that shares most with ``path``, then the one nearest to the root; its indexes are those of
+    ``path`` as far as the two go together.
     """
     places = places_of_names().get(name, ())
     if not places:
         return ""
 
-    def rank(place: tuple[str, ...]) -> tuple[bool, int, int]:
+    def rank(place: tuple[str, ...]) -> tuple[bool, bool, int, int]:
         common = _common(place, path)
-        return (*path[:common], *place[common:-1]) in written, common, -len(place)
+        parent = (*path[:common], *place[common:-1])
+        return common == len(place) - 1, parent in written, common, -len(place)
 
     best = max(places, key=rank)
     shared = _common(best, path)

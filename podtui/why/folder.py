@@ -15,7 +15,7 @@ _NAME = re.compile(r'a name that would do: "([^"]+)"')
 _ADD = re.compile(r"add (kind|apiVersion): (\S+)")
 _RENAME = re.compile(r'"([^"]+)" should be "(kind|apiVersion)"')
 _KIND = re.compile(r"write (kind|apiVersion): (\S+)")
-_QUOTE = re.compile(r'write it in quotes: "(.+)"')
+_QUOTE = "write it in quotes"
 _BARE = re.compile(r"write it without quotes: (\S+)")
 _MOVE = re.compile(r"move it to (\S+)")
 _BROKEN = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
@@ -134,8 +134,10 @@ def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
             edit = source.replace_key(path, match[1])
         else:
             edit = source.replace(path, match[1])
-    elif match := _NAME.search(fix) or _QUOTE.search(fix):
+    elif match := _NAME.search(fix):
         edit = source.replace_text(path, match[1])
+    elif fix.startswith(_QUOTE) and (found := source.scalar(path)) is not None:
+        edit = source.replace_text(path, found[1])
     elif match := _BARE.search(fix):
         edit = source.replace_raw(path, match[1])
     return (edit,) if edit is not None else ()

@@ -234,7 +234,7 @@ def test_what_is_no_map_is_no_pod(text: str, words: str) -> None:
 )
 def test_other_kinds_are_refused(kind: str, words: str) -> None:
     found = only(pod_text().replace("kind: Pod", f"kind: {kind}"))
-    assert (found.line, found.field, found.code) == (2, "kind", "NotAPod")
+    assert (found.line, found.field, found.code) == (2, "", "NotAPod")
     assert words in found.fix
     strict = read(pod_text().replace("kind: Pod", f"kind: {kind}"), strict=True).diagnostics
     assert [d.message for d in strict] == [f'Unsupported value: "{kind}": supported values: "Pod"']
