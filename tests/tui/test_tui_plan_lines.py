@@ -89,7 +89,7 @@ def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None
                       diagnostics=(hint, wrong)))  # fmt: skip
     assert said == [
         "✗ This text cannot be used; the version before it would keep running.",
-        '  ✗ line 9:7  spec.containers[0].imago: unknown field "imago" → image',
+        '  ✗ line 9:7  unknown field "imago" (spec.containers[0].imago) → image',
         "",
         "= web goes on as it is: nothing that counts changes.",
         "",

@@ -177,7 +177,7 @@ def test_manifest_rows_tell_file_line_and_column() -> None:
     assert row is not None
     assert shown(row, ("name", "ready", "status")) == ["hello.yaml:9:7", "-", "✖ InvalidManifest"]
     assert row.tail is not None
-    assert row.tail.text == 'spec.containers[0].imago: unknown field "imago" → image'
+    assert row.tail.text == 'unknown field "imago" (spec.containers[0].imago) → image'
     kept = manifest_row(broken(state=ManifestState.LAST_GOOD))
     assert kept is not None
     assert cell(kept, "status") == "▲ KeepsLastGood"
