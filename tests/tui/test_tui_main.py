@@ -249,7 +249,7 @@ async def test_why_a_pod_does_not_run() -> None:
             ("uid-no-such-image", "There is no image busybox:1.36"),
             ("uid-too-big", "rejected It asks for 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
-            ("manifest:hello.yaml", "hello.yaml:9:7 spec.containers[0].imago: unknown field"),
+            ("manifest:hello.yaml", 'hello.yaml:9:7 unknown field "imago"'),
         ):
             assert screen.pods.table.select(key)
             await pilot.pause()
