@@ -124,7 +124,7 @@ def test_a_fix_that_reveals_more_goes_on_until_nothing_is_left() -> None:
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: "/".join(path.parts[-3:-1]))
 @pytest.mark.parametrize("indent", [None, 4])
-def test_the_record_of_a_real_api_server_becomes_a_manifest(path: Path, indent: int) -> None:
+def test_the_record_of_a_real_api_server_becomes_a_manifest(path: Path, indent: int | None) -> None:
     raw = msgspec.json.decode(path.read_bytes())
     text = msgspec.json.encode(raw)
     if indent is not None:
@@ -191,7 +191,8 @@ def test_in_a_terminal_it_asks_after_the_diff(
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     assert run(tmp_path, "--fix", str(path)) == status
-    assert asked == ["Fix 19 findings in 1 file?"] or asked[0].startswith("Fix ")
+    assert len(asked) == 1
+    assert asked[0].endswith(" findings in 1 file?")
     assert path.read_text() == (FIXED if answer else BROKEN)
 
 
@@ -241,7 +242,7 @@ def test_json_is_the_check_of_what_was_written(
     assert "+kind: Pod" in said.err
 
 
-PIECES = BROKEN.splitlines(keepends=True)
+PIECES: list[str] = BROKEN.splitlines(keepends=True)
 
 
 @given(
@@ -250,7 +251,7 @@ PIECES = BROKEN.splitlines(keepends=True)
 )
 @examples(100)
 def test_fixing_never_makes_it_worse_and_ends(changes: list[tuple[int, str]], strict: bool) -> None:
-    lines = list(PIECES)
+    lines: list[str] = [*PIECES]
     for index, what in changes:
         lines[index] = {"drop": "", "twice": lines[index] * 2, "in": f"  {lines[index]}"}[what]
     text = "".join(lines).encode()
