@@ -242,7 +242,7 @@ def test_json_is_the_check_of_what_was_written(
     assert "+kind: Pod" in said.err
 
 
-PIECES: list[str] = BROKEN.splitlines(keepends=True)
+PIECES = BROKEN.splitlines(keepends=True)
 
 
 @given(
@@ -251,7 +251,7 @@ PIECES: list[str] = BROKEN.splitlines(keepends=True)
 )
 @examples(100)
 def test_fixing_never_makes_it_worse_and_ends(changes: list[tuple[int, str]], strict: bool) -> None:
-    lines: list[str] = [*PIECES]
+    lines: list[str] = [str(piece) for piece in PIECES]
     for index, what in changes:
         lines[index] = {"drop": "", "twice": lines[index] * 2, "in": f"  {lines[index]}"}[what]
     text = "".join(lines).encode()
