@@ -181,6 +181,8 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
         "paths", metavar="PATH", nargs="+", type=Path, help="a file, a folder, or - for the input"
     )
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    check.add_argument("--fix", action="store_true", help="apply mechanical fixes; asks first")
+    check.add_argument("--yes", action="store_true", help="with --fix: do not ask")
     add("doctor", _doctor, "look at engine, permissions and versions, and say what to do")
     add("config", _config, "print the settings in force and where each comes from")
     service_cli.add_to(add, _resolved)
@@ -488,9 +490,15 @@ def _down(namespace: argparse.Namespace) -> int:
 def _check(namespace: argparse.Namespace) -> int:
     from podtui.agent.check import check
 
+    if namespace.fix and [str(path) for path in namespace.paths] == ["-"]:
+        from podtui.fix_command import fix_stdin
+
+        good = fix_stdin(_settings(namespace), err=lambda text: print(text, file=sys.stderr))
+        return OK if good else FAILED
     missing = [path for path in namespace.paths if str(path) != "-" and not path.exists()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file or folder")
+    settled = not namespace.fix or _fix(namespace)
     text, errors = check(
         namespace.paths,
         _settings(namespace),
@@ -498,7 +506,22 @@ def _check(namespace: argparse.Namespace) -> int:
         color=sys.stdout.isatty(),
     )
     print(json_text(text) if namespace.output == "json" else text)
-    return FAILED if errors else OK
+    return FAILED if errors or not settled else OK
+
+
+def _fix(namespace: argparse.Namespace) -> bool:
+    """Fix files before they are checked; whether nothing is left to be written."""
+    from podtui.fix_command import fix
+
+    stream = sys.stderr if namespace.output == "json" else sys.stdout
+    return fix(
+        namespace.paths,
+        _settings(namespace),
+        yes=namespace.yes,
+        color=stream.isatty(),
+        agrees=_agrees,
+        out=lambda text: print(text, file=stream),
+    )
 
 
 def _doctor(namespace: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def check(
     if output == "json":
         text = render_json(results).decode().rstrip("\n")
     else:
-        text = render_text(results, color).rstrip("\n")
+        text = render_text(results, color, strict=settings.kubeletStrict).rstrip("\n")
     return text, any(result.errors for result in results)
 
 

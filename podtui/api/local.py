@@ -24,7 +24,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     ``line`` and ``column`` count from 1 and are None where the text has no such place. ``field`` is
     a path as the API server writes it (``spec.containers[0].image``); ``code`` one of the API's
     error types (``FieldValueInvalid`` …) or one of ours (``UnknownField``, ``DuplicatePod`` …).
-    ``fix`` says what to write instead, empty where there is nothing mechanical to say.
+    ``fix`` says what to write instead, empty where there is nothing mechanical to say; ``remove``
+    are the fields and items whose removal is the fix.
     """
 
     severity: Severity
@@ -35,6 +36,14 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     column: int | None = None
     field: str = ""
     fix: str = ""
+    remove: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The cause, then the field: ``Required value (spec.containers)``."""
+        if not self.field or self.field in self.message:
+            return self.message
+        return f"{self.message} ({self.field})"
 
 
 class ManifestState(StrEnum):

@@ -202,9 +202,10 @@ def render_json(results: Sequence[FileCheck]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(files), indent=2) + b"\n"
 
 
-def render_text(results: Sequence[FileCheck], color: bool = False) -> str:
-    """A line per finding, ``file:line:column: severity: field: message``, with the source line, a
-    caret and the fix below it; a line for each file without findings; a summary."""
+def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bool = False) -> str:
+    """A line per finding, ``file:line:column: severity: message (field)``, with the source line, a
+    caret and the fix below it; a line for each file without findings; a summary. ``strict`` puts
+    the field before the message, as the kubelet does."""
 
     def paint(text: str, style: str) -> str:
         return f"{style}{text}{_RESET}" if color and text else text
@@ -221,7 +222,7 @@ def render_text(results: Sequence[FileCheck], color: bool = False) -> str:
             else:
                 out.append(f"{path}: {paint('ok', _GREEN)}: {printable(check.message, 1000)}")
         for diagnostic in check.diagnostics:
-            out += _finding(diagnostic, check, path, paint)
+            out += _finding(diagnostic, check, path, paint, strict=strict)
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
     out.append(
@@ -234,13 +235,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _finding(diagnostic: Diagnostic, check: FileCheck, path: str, paint: Paint) -> list[str]:
+def _finding(
+    diagnostic: Diagnostic, check: FileCheck, path: str, paint: Paint, *, strict: bool
+) -> list[str]:
     error = diagnostic.severity is Severity.ERROR
     word = paint("error", _BOLD + _RED) if error else paint("warning", _BOLD + _YELLOW)
     line, column = diagnostic.line, diagnostic.column
     place = f"{path}:{line}:{column}" if line is not None else path
-    field = f"{printable(diagnostic.field, 300)}: " if diagnostic.field else ""
-    out = [f"{paint(place, _BOLD)}: {word}: {field}{printable(diagnostic.message, 1000)}"]
+    said = diagnostic.text
+    if strict and diagnostic.field:
+        said = f"{diagnostic.field}: {diagnostic.message}"
+    out = [f"{paint(place, _BOLD)}: {word}: {printable(said, 1300)}"]
     if line is not None and column is not None and 0 < line <= len(check.lines):
         text, caret = _window(check.lines[line - 1], column)
         number = str(line)

@@ -8,15 +8,16 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
+from podtui.api.nearest import closest
 from podtui.manifest.decode import found_text
 from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     Document,
     Place,
     Problem,
-    quoted,
     within,
 )
+from podtui.manifest.foreign import kind_advice, unsupported_kind
 from podtui.manifest.objects import OBJECT_KINDS
 
 _MOST_DOCUMENTS: Final = 200
@@ -43,7 +44,7 @@ def sorted_out(documents: Iterable[Document]) -> Contents:
     """
     contents = Contents()
     others: list[Document] = []
-    for document in _opened(documents, contents.problems):
+    for document in opened(documents, contents.problems):
         kind = _kind(document)
         if kind in OBJECT_KINDS:
             contents.objects.append((document, OBJECT_KINDS[kind]))
@@ -51,6 +52,10 @@ def sorted_out(documents: Iterable[Document]) -> Contents:
             contents.pod = document
         else:
             others.append(document)
+    if contents.pod is None:
+        contents.pod = next((one for one in others if closest(_kind(one), ("Pod",), 0.8)), None)
+        if contents.pod is not None:
+            others.remove(contents.pod)
     if contents.pod is None and not contents.objects:
         contents.pod = others.pop(0) if others else Document(None)
     contents.problems += (_not_read(document) for document in others)
@@ -58,7 +63,7 @@ def sorted_out(documents: Iterable[Document]) -> Contents:
     return contents
 
 
-def _opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
+def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
     """The documents, with the items of Lists in place of those."""
     count = 0
     for document in documents:
@@ -111,9 +116,9 @@ def _not_read(document: Document) -> Problem:
     if kind == "Pod":
         message = "the first Pod of a file is run, and this is a further one"
         return _remark(message, place, _OWN_FILE)
-    what = f"the kind {quoted(kind, 60)}" if kind else "an object without a kind"
-    message = f"{what} is not read; podtui reads a Pod, and ConfigMaps and Secrets for it"
-    return _remark(message, place)
+    if not kind:
+        return _remark("an object without a kind; ignored", place)
+    return _remark(f"{unsupported_kind(kind)}; ignored", place, kind_advice(kind, ()))
 
 
 def _remark(message: str, place: Place | None, fix: str = "") -> Problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
@@ -17,6 +18,7 @@ from podtui.api.nearest import closest
 from podtui.api.quantity import SYNTAX, canonical
 from podtui.api.shape import Form, Shape, empty, fields, required_names
 from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
+from podtui.manifest.foreign import foreign_list, foreign_object, kind_advice, plain_text
 from podtui.manifest.scalars import number_text
 from podtui.manifest.unknown import unknown_field
 
@@ -36,15 +38,6 @@ _LONG: Final = frozenset(
 _NOTHING: Final = object()
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 _READ: Final = ("Pod", "ConfigMap", "Secret", "List")
-_TEMPLATES: Final = {
-    **dict.fromkeys(
-        "Deployment ReplicaSet StatefulSet DaemonSet Job ReplicationController".split(),
-        "spec.template",
-    ),
-    "CronJob": "spec.jobTemplate.spec.template",
-    "PodTemplate": "template",
-}
-"""Where the kinds that make pods have the pod that they make."""
 
 
 def _time(text: str) -> str | None:
@@ -216,7 +209,10 @@ class _Walker:
         for key, element in value.items():
             field = known.get(key)
             if field is None:
-                self.problems.append(unknown_field(key, path, known, in_pod=self.in_pod))
+                written = self.document.values
+                self.problems.append(
+                    unknown_field(key, path, known, written=written, in_pod=self.in_pod)
+                )
             elif element is not None:
                 found = self.value(element, field.shape, (*path, key))
                 if found is not _NOTHING:
@@ -261,18 +257,7 @@ def _status_problems(document: Document, status: object) -> list[Problem]:
 
 
 def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
-    fix = ""
-    if isinstance(found, str):
-        template = _TEMPLATES.get(found, "")
-        guess = closest(found, known, 0.8)
-        if template:
-            fix = f"podtui runs pods: make a Pod of the metadata and spec under {template}"
-        elif found == "PodList":
-            fix = "put each pod into a file of its own"
-        elif guess:
-            fix = f"write kind: {guess}"
-        else:
-            fix = "podtui runs pods alone: take this file out of the folder"
+    fix = kind_advice(found, known) if isinstance(found, str) else ""
     return _unsupported("kind", found, known, fix)
 
 
@@ -300,10 +285,17 @@ def decode(
     if tree is None:
         message = f"the file holds no object; a {name} is expected"
         return None, [Problem(code="EmptyManifest", message=message, place=(1, 1))]
+    if not strict and struct is v1.Pod and isinstance(tree, list | str):
+        items = cast("list[Any] | str", tree)
+        return None, [plain_text() if isinstance(items, str) else foreign_list(items)]
     if not isinstance(tree, dict):
         message = f"found {found_text(tree)}, but a {name} is expected"
         return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
     tree = cast("dict[str, Any]", tree)
+    foreign = foreign_object(tree) if struct is v1.Pod and not strict else None
+    if foreign is not None:
+        place = document.place(foreign.path, at_key=True)
+        return None, [replace(foreign, path=(), place=place)]
     problems = _kind_problems(tree, name, "v1", strict=strict)
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
         return None, problems
@@ -315,6 +307,7 @@ def decode(
                 message=message,
                 path=("status",),
                 fix="remove it" if isinstance(status, dict) else "",
+                remove=(("status",),) if isinstance(status, dict) else (),
                 severity=Severity.WARNING,
                 at_key=True,
             )

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
@@ -24,6 +24,7 @@ from podtui.manifest.document import (
     as_utf8,
     printable,
 )
+from podtui.manifest.foreign import foreign_bytes, foreign_text, template_in_pod
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object
 from podtui.manifest.pod_document import NAME, PodReading, read_pod
 from podtui.manifest.problems import diagnostics
@@ -52,7 +53,8 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     try:
         problems, result = _read(path, data, node_name=node_name, strict=strict)
     except UnreadableText as error:
-        problems, result = [(error.problem, Document(None))], ReadResult()
+        problem = error.problem if strict else _foreign(data) or error.problem
+        problems, result = [(problem, Document(None))], ReadResult()
     except Exception as error:  # noqa: BLE001 - one file's bug must not stop the other files
         _log.error("Reading %s failed", path, exc_info=None if secret else error)
         why = "" if secret else f": {printable(str(error))}"
@@ -66,6 +68,11 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
         problems = [(_discreet(problem), document) for problem, document in problems]
     text = "" if secret else shown[:MAX_TEXT].decode("utf-8", "replace")
     return replace(result, diagnostics=diagnostics(problems, path), text=text)
+
+
+def _foreign(data: bytes) -> Problem | None:
+    """What a file is that holds no document, where that can be recognized."""
+    return foreign_bytes(data) or foreign_text(data[:MAX_TEXT].decode("utf-8-sig", "replace"))
 
 
 def _discreet(problem: Problem) -> Problem:
@@ -86,6 +93,8 @@ def _read(
     problems: list[Placed] = [(problem, Document(None)) for problem in contents.problems]
     result = ReadResult()
     if contents.pod is not None:
+        if not strict and (foreign := _foreign_pod(contents.pod, data)) is not None:
+            return [*problems, (foreign, Document(None))], result
         reading = read_pod(contents.pod, path=path, node_name=node_name, strict=strict)
         problems += ((problem, contents.pod) for problem in reading.problems)
         result = _of_pod(reading, contents.pod)
@@ -97,6 +106,18 @@ def _read(
         # A file is taken whole or not at all.
         return problems, ReadResult(name_place=result.name_place, places=result.places)
     return problems, replace(result, objects=tuple(read.found), object_places=read.places)
+
+
+def _foreign_pod(document: Document, data: bytes) -> Problem | None:
+    """What a file is whose only document is no object, or a Pod with placeholders in it."""
+    value: object = document.value
+    if isinstance(value, list):
+        # Text in another format may read as a list of texts, but not as one of maps.
+        maps = any(isinstance(item, dict) for item in cast("list[object]", value))
+        return None if maps else _foreign(data)
+    if value is not None and not isinstance(value, dict):
+        return _foreign(data)
+    return template_in_pod(document)
 
 
 def _of_pod(reading: PodReading, document: Document) -> ReadResult:

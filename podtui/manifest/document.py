@@ -48,6 +48,8 @@ class Problem:
     severity: Severity = Severity.ERROR
     at_key: bool = False
     """Point at the key rather than at its value."""
+    remove: tuple[Path, ...] = ()
+    """The fields and items whose removal is the fix."""
     stands_for: Path = ()
     """The field that was probably meant: that it is missing need not be said again."""
 

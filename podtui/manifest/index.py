@@ -38,6 +38,10 @@ class FileIndex(Generic[Key]):
             self._keys.pop(name, None)
         return before
 
+    def keys(self) -> Collection[Key]:
+        """All keys of all files."""
+        return self._names.keys()
+
     def names(self, key: Key) -> Collection[str]:
         """The files that have this key."""
         return self._names.get(key, ())

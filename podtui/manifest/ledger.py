@@ -21,7 +21,14 @@ from podtui.manifest.identity import with_seen
 from podtui.manifest.index import FileIndex
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import ObjectKey, object_key
-from podtui.manifest.result import ReadResult, kept_immutable, settle
+from podtui.manifest.result import (
+    ReadResult,
+    kept_immutable,
+    missing_keys,
+    name_missing,
+    object_keys,
+    settle,
+)
 from podtui.manifest.stand import Claim, File, Stand, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
@@ -43,7 +50,10 @@ class Ledger:
         """What the files offered when they were last looked at, and what came of it."""
         self._settled: dict[str, Stand] = {}
         self._objects: FileIndex[ObjectKey] = FileIndex()
+        self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
         self._needs: FileIndex[ObjectKey] = FileIndex()
+        self._unmet: set[str] = set()
+        """The files that need objects which the folder does not have."""
         self._claims: FileIndex[Claim] = FileIndex()
         self._uids: FileIndex[str] = FileIndex()
         self._folder = Folder()
@@ -123,10 +133,19 @@ class Ledger:
         result = (file.result if file is not None else None) or ReadResult()
         objects = frozenset(map(object_key, file.objects if file is not None else ()))
         before = self._objects.put(name, objects)
+        pairs = frozenset(
+            (object_key(item), key)
+            for item in (file.objects if file is not None else ())
+            for key in object_keys(item)
+        )
+        changed = {key for key, _ in self._object_keys.put(name, pairs) ^ pairs} | before ^ objects
         self._needs.put(name, result.needs if result.candidate is not None else ())
         self._changed.add(name)
-        for key in before ^ objects:
+        for key in changed:
             self._changed.update(self._needs.names(key))
+        if before != objects:
+            # What is said of references to nothing lists the objects that there are.
+            self._changed.update(self._unmet)
 
     def folder(self, moment: str, error: str = "") -> Folder:
         """The folder as it stands. ``moment`` is ``config.seen`` of pods that are new.
@@ -174,6 +193,7 @@ class Ledger:
         other._changed = set(self._changed)
         other._stands, other._settled = dict(self._stands), dict(self._settled)
         other._objects, other._needs = self._objects.copy(), self._needs.copy()
+        other._object_keys, other._unmet = self._object_keys.copy(), set(self._unmet)
         other._claims, other._uids = self._claims.copy(), self._uids.copy()
         other._folder = self._folder
         return other
@@ -190,6 +210,7 @@ class Ledger:
             uids: tuple[str, ...] = ()
             if file is None:
                 self._stands.pop(name, None)
+                self._unmet.discard(name)
             else:
                 stand = self._stands[name] = self._stand(file, moment)
                 claims = tuple(claims_of(stand))
@@ -203,10 +224,16 @@ class Ledger:
         return near
 
     def _stand(self, file: File, moment: str) -> Stand:
+        self._unmet.discard(file.name)
         if file.result is None:
             return Stand(file, ManifestState.IGNORED, ReadResult())
         available = [key for key in file.result.needs if self._objects.names(key)]
         result = settle(file.result, available)
+        if result.candidate is not None:
+            self._unmet.add(file.name)
+            result = name_missing(result, self._objects.keys())
+        elif available:
+            result = missing_keys(result, self._held(available))
         if result.pods:
             pod = result.pods[0]
             if file.good is None or pod != file.raw:
@@ -219,6 +246,15 @@ class Ledger:
         if file.good is not None or (file.objects and not result.sound):
             return Stand(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
         return Stand(file, ManifestState.INVALID, result, objects=file.objects)
+
+    def _held(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
+        """The keys of the objects, in whichever file they are."""
+        held: dict[ObjectKey, frozenset[str]] = {}
+        for key in wanted:
+            files = (self._files[name] for name in self._objects.names(key))
+            items = (item for file in files for item in file.objects if object_key(item) == key)
+            held[key] = frozenset[str]().union(*map(object_keys, items))
+        return held
 
     def _winners(self, stands: list[Stand]) -> list[Stand]:
         """The stands in the order of their rights, those whose claims another file has first marked

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from podtui.api import v1
 from podtui.api.local import Severity
+from podtui.manifest.cluster_copy import as_copy
 from podtui.manifest.decode import decode
 from podtui.manifest.defaults import apply_defaults
 from podtui.manifest.document import Document, Path, Problem, printable
+from podtui.manifest.foreign import foreign_object
 from podtui.manifest.identity import identify
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.problems import fresh, validation_problems
 from podtui.manifest.unscheduled import unscheduled_fields
-from podtui.manifest.vain import vain_fields
+from podtui.manifest.vain import missing_ports, vain_fields
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
 from podtui.manifest.validation.errors import INVALID
 
@@ -36,6 +38,26 @@ class PodReading:
 
 def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     """Decode, default, identify and validate one document (reference §1.3–1.5)."""
+    reading = _read_pod(document, path=path, node_name=node_name, strict=strict)
+    problems = as_copy(reading.problems, document, strict=strict)
+    if strict:
+        problems = _advised(problems, document)
+    return replace(reading, problems=tuple(problems))
+
+
+def _advised(problems: list[Problem], document: Document) -> list[Problem]:
+    """The problems of a file that is no Pod, with what to do about it in place of what each would
+    have a Pod look like."""
+    tree: object = document.value
+    foreign = foreign_object(cast("dict[str, Any]", tree)) if isinstance(tree, dict) else None
+    if foreign is None or not problems:
+        return problems
+    first, *rest = problems
+    advice = f"{foreign.message}; {foreign.fix}"
+    return [replace(first, fix=advice), *(replace(problem, fix="") for problem in rest)]
+
+
+def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     problems = list(document.problems)
     tree, found = decode(document, strict=strict)
     problems += found
@@ -59,8 +81,8 @@ def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> 
     # The node's name is not the manifest's doing, whatever it looks like (case 2).
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
-    problems += validation_problems(errors, document, problems)
-    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name)]
+    problems += validation_problems(errors, document, problems, strict=strict)
+    vain = [*vain_fields(pod), *unscheduled_fields(tree["spec"], node_name), *missing_ports(pod)]
     problems += fresh(vain, problems)
     return _with_references(pod, problems, document, strict=strict)
 

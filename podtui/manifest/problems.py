@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.nearest import closest
-from podtui.api.places import field_path
+from podtui.api.places import field_path, field_text
 from podtui.manifest.document import (
     Document,
     Path,
     Problem,
     path_text,
     printable,
+    quoted,
 )
 from podtui.manifest.validation.errors import FieldError
 
 MAX_DIAGNOSTICS: Final = 100
+_MOST_NAMES: Final = 8
+_NOUNS: Final[dict[str | int, str]] = {
+    "volumeMounts": "volume",
+    "volumeDevices": "volume",
+    "volumeName": "volume",
+    "claims": "resource claim",
+    "targetContainerName": "container",
+}
+"""What the fields refer to that name something else of the pod."""
+_PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -34,13 +45,33 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
         return f'did you mean "{printable(guess)}"?' if guess else ""
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
         written = value_at(document.value, path)
+        if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
+            return f"replace the placeholder {printable(placeholder[0])}; envsubst can do it"
         name = _rfc1123(written) if isinstance(written, str) else ""
         return f'a name that would do: "{name}"' if name else ""
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
+    if error.known is not None and isinstance(error.value, str):
+        guess = closest(error.value, error.known)
+        return f'did you mean "{printable(guess)}"?' if guess else ""
     if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
         return f"add {printable(path[-1])}"
     return ""
+
+
+def not_named(what: str, name: object, known: Sequence[str], owner: str = "the Pod") -> str:
+    """That nothing of a kind has a name, and which names there are."""
+    names = ", ".join(quoted(one, 60) for one in known[:_MOST_NAMES])
+    more = ", …" if len(known) > _MOST_NAMES else ""
+    has = f"has {names}{more}" if known else "has none"
+    return f"there is no {what} {quoted(name, 60)}; {owner} {has}"
+
+
+def _message(error: FieldError, path: Path, *, strict: bool) -> str:
+    if strict or error.known is None:
+        return printable(error.body(), 600)
+    nouns = (noun for step in reversed(path) if (noun := _NOUNS.get(step)))
+    return not_named(next(nouns, "name"), error.value, error.known)
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -54,16 +85,23 @@ def value_at(value: Any, path: Path) -> Any:
 
 
 def validation_problems(
-    errors: Iterable[FieldError], document: Document, known: Collection[Problem]
+    errors: Iterable[FieldError],
+    document: Document,
+    known: Collection[Problem],
+    *,
+    strict: bool = False,
 ) -> list[Problem]:
-    """The errors as problems, without those that merely follow from what is known already."""
+    """The errors as problems, without those that merely follow from what is known already.
+
+    ``strict`` keeps the kubelet's texts.
+    """
     problems: list[Problem] = []
     for error in errors:
         path = field_path(error.location)
         problems.append(
             Problem(
                 code=error.type,
-                message=printable(error.body(), 600),
+                message=_message(error, path, strict=strict),
                 path=path,
                 fix=_fix(error, document, path),
                 at_key=error.type == "FieldValueForbidden",
@@ -104,6 +142,7 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
                 column=column,
                 field=printable(path_text(problem.path), 300),
                 fix=problem.fix,
+                remove=tuple(map(field_text, problem.remove)),
             )
         ] = None
     ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
 
 from podtui.api import v1
 from podtui.api.local import Diagnostic, Severity
-from podtui.manifest.document import Document, Place
+from podtui.api.nearest import closest
+from podtui.api.places import Path, field_path, read_places
+from podtui.manifest.document import Document, Place, Problem, printable
 from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
-from podtui.manifest.problems import diagnostics
+from podtui.manifest.problems import diagnostics, not_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,113 @@ class ReadResult:
         return self.candidate is not None or not self.broken
 
 
+def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult:
+    """The result with the ConfigMaps and Secrets that its candidate needs and the folder does not
+    have named, and those that it has."""
+    pod = result.candidate
+    if pod is None:
+        return result
+    said: list[Diagnostic] = []
+    for d in result.diagnostics:
+        kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
+        name = _named(pod, d.field)
+        key: ObjectKey = (kind, pod.metadata.namespace, name)
+        if d.severity is not Severity.ERROR:
+            pass
+        elif key in known:
+            d = _not_portable(d)
+        elif key in result.needs:
+            there = sorted(n for k, ns, n in known if (k, ns) == key[:2])
+            guess = closest(name, there)
+            d = msgspec.structs.replace(
+                d,
+                message=not_named(kind, name, there, "the folder"),
+                fix=f'did you mean "{printable(guess)}"?' if guess else d.fix,
+            )
+        said.append(d)
+    return replace(result, diagnostics=tuple(said))
+
+
+def _not_portable(error: Diagnostic) -> Diagnostic:
+    said = error.message.removeprefix("Forbidden: ")
+    return msgspec.structs.replace(
+        error,
+        severity=Severity.WARNING,
+        code="NotPortable",
+        message=f"not portable to a kubelet: {said}; podtui takes them from the folder",
+        fix="",
+    )
+
+
+def _named(pod: v1.Pod, field: str) -> str:
+    """The text at a field of a pod; empty where there is none."""
+    value: Any = pod
+    for step in field_path(field):
+        try:
+            value = value[step] if isinstance(step, int) else getattr(value, step, None)
+        except (IndexError, TypeError):
+            return ""
+    return value if isinstance(value, str) else ""
+
+
+def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -> ReadResult:
+    """The result with a warning for each key that the pod needs and its ConfigMap or Secret does
+    not have; ``held`` are the keys that there are."""
+    if not result.pods:
+        return result
+    pod = result.pods[0]
+    found: list[tuple[Problem, Document]] = []
+    for path, kind, name, key in _needed_keys(pod):
+        there = held.get((kind, pod.metadata.namespace, name))
+        if there is None or key in there:
+            continue
+        guess = closest(key, sorted(there))
+        place = read_places(result.places).get(path)
+        problem = Problem(
+            code="FieldValueNotFound",
+            message=not_named("key", key, sorted(there), f"the {kind} {name}"),
+            path=path,
+            place=place.value if place is not None else None,
+            fix=f'did you mean "{printable(guess)}"?' if guess else "",
+            severity=Severity.WARNING,
+        )
+        found.append((problem, Document(None)))
+    if not found:
+        return result
+    path = next((d.path for d in result.diagnostics), "")
+    return replace(result, diagnostics=(*result.diagnostics, *diagnostics(found, path)))
+
+
+def _needed_keys(pod: v1.Pod) -> Iterator[tuple[Path, Literal["ConfigMap", "Secret"], str, str]]:
+    """The keys that variables and volumes name and cannot do without: path, kind, name, key."""
+    for part in ("initContainers", "containers"):
+        for index, container in enumerate(getattr(pod.spec, part)):
+            for number, variable in enumerate(container.env):
+                here: Path = ("spec", part, index, "env", number, "valueFrom")
+                value = variable.valueFrom
+                ref = value.configMapKeyRef if value is not None else None
+                if ref is not None and not ref.optional:
+                    yield (*here, "configMapKeyRef", "key"), "ConfigMap", ref.name, ref.key
+                hidden = value.secretKeyRef if value is not None else None
+                if hidden is not None and not hidden.optional:
+                    yield (*here, "secretKeyRef", "key"), "Secret", hidden.name, hidden.key
+    for index, volume in enumerate(pod.spec.volumes):
+        here = ("spec", "volumes", index)
+        files, secrets = volume.configMap, volume.secret
+        for number, item in enumerate(files.items if files and not files.optional else ()):
+            name = files.name if files else ""
+            yield (*here, "configMap", "items", number, "key"), "ConfigMap", name, item.key
+        for number, item in enumerate(secrets.items if secrets and not secrets.optional else ()):
+            name = secrets.secretName if secrets else ""
+            yield (*here, "secret", "items", number, "key"), "Secret", name, item.key
+
+
+def object_keys(item: FolderObject) -> frozenset[str]:
+    """The keys of what a ConfigMap or Secret holds."""
+    more = item.binaryData if isinstance(item, v1.ConfigMap) else {}
+    return frozenset({*item.data, *more})
+
+
 def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
     """The result with its candidate accepted, if all that it needs stands in the folder.
 
@@ -55,16 +165,7 @@ def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
     if result.candidate is None or not all(key in available for key in result.needs):
         return result
     said = tuple(
-        msgspec.structs.replace(
-            d,
-            severity=Severity.WARNING,
-            code="NotPortable",
-            message=f"{d.message}; podtui takes them from the folder, a kubelet refuses the pod",
-            fix="",
-        )
-        if d.severity is Severity.ERROR
-        else d
-        for d in result.diagnostics
+        _not_portable(d) if d.severity is Severity.ERROR else d for d in result.diagnostics
     )
     return replace(result, pods=(result.candidate,), candidate=None, diagnostics=said)
 

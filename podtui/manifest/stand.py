@@ -64,9 +64,8 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
         return ""
     first = errors[0]
     place = f"line {first.line}: " if first.line is not None else ""
-    name = f"{first.field}: " if first.field else ""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}{name}{first.message}{more}"
+    return f"{place}{first.text}{more}"
 
 
 def claims_of(stand: Stand) -> Iterator[Claim]:

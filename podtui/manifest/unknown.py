@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from podtui.api.nearest import closest
 from podtui.api.places import field_path
@@ -21,16 +21,23 @@ def _common(place: tuple[str, ...], path: Path) -> int:
     return count
 
 
-def belongs_at(name: str, path: Path) -> str:
+def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> str:
     """Where in a Pod a field of this name belongs, seen from the object at ``path``; or empty.
 
-    The place that shares most with ``path`` wins, then the one nearest to the root; its indexes are
-    those of ``path`` as far as the two go together.
+    A place in an object around ``path`` wins, then one in an object that is ``written``, then the
+    one that shares most with ``path``, then the one nearest to the root; its indexes are those of
+    ``path`` as far as the two go together.
     """
     places = places_of_names().get(name, ())
     if not places:
         return ""
-    best = max(places, key=lambda place: (_common(place, path), -len(place)))
+
+    def rank(place: tuple[str, ...]) -> tuple[bool, bool, int, int]:
+        common = _common(place, path)
+        parent = (*path[:common], *place[common:-1])
+        return common == len(place) - 1, parent in written, common, -len(place)
+
+    best = max(places, key=rank)
     shared = _common(best, path)
     text = path_text((*path[:shared],))
     for step in best[shared:]:
@@ -38,12 +45,20 @@ def belongs_at(name: str, path: Path) -> str:
     return text
 
 
-def unknown_field(name: str, path: Path, known: Iterable[str], *, in_pod: bool = True) -> Problem:
-    """The problem for the field ``name`` of the object at ``path``."""
+def unknown_field(
+    name: str,
+    path: Path,
+    known: Iterable[str],
+    *,
+    written: Container[Path] = (),
+    in_pod: bool = True,
+) -> Problem:
+    """The problem for the field ``name`` of the object at ``path``; ``written`` are the paths that
+    the document has."""
     siblings = tuple(known)
     message, fix = f"unknown field {quoted(name)}", ""
     sibling = closest(name, siblings, _SURE)
-    place = "" if sibling or not in_pod else belongs_at(name, path)
+    place = "" if sibling or not in_pod else belongs_at(name, path, written)
     if place:
         message += f"; it belongs at {place}"
         fix = f"move it to {place}"

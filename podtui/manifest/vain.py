@@ -1,13 +1,16 @@
-"""Fields that are taken and come to nothing: on Linux, for a pod that no API server keeps."""
+"""Fields that are taken and come to nothing: on Linux, for a pod that no API server keeps, or since
+they name a port that no container has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from podtui.api.local import Severity
-from podtui.api.v1 import Pod
-from podtui.manifest.document import Path, Problem
+from podtui.api.nearest import closest
+from podtui.api.v1 import Container, Pod
+from podtui.manifest.document import Path, Problem, printable
+from podtui.manifest.problems import not_named
 
 _KEPT_BY_A_SERVER: Final = (
     "generateName",
@@ -21,6 +24,7 @@ _KEPT_BY_A_SERVER: Final = (
     "managedFields",
 )
 _NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
+_HOOKS: Final = ("postStart", "preStop")
 _NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
 _NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
 _NO_WINDOWS: Final = "has no effect: containers run on Linux here"
@@ -53,3 +57,37 @@ def _found(pod: Pod) -> Iterator[tuple[Path, str]]:
             own = container.securityContext
             if own is not None and own.windowsOptions is not None:
                 yield ("spec", kind, index, "securityContext", "windowsOptions"), _NO_WINDOWS
+
+
+def missing_ports(pod: Pod) -> Iterator[Problem]:
+    """A warning for each probe and hook of a port by a name that its container does not have."""
+    for kind in ("initContainers", "containers"):
+        for index, container in enumerate(getattr(pod.spec, kind)):
+            names = [port.name for port in container.ports if port.name]
+            for path, port in _named_ports(container):
+                if port in names:
+                    continue
+                guess = closest(port, names)
+                owner = f"the container {printable(container.name, 60)}"
+                yield Problem(
+                    code="FieldValueNotFound",
+                    message=not_named("port", port, names, owner),
+                    path=("spec", kind, index, *path),
+                    fix=f'did you mean "{printable(guess)}"?' if guess else "",
+                    severity=Severity.WARNING,
+                )
+
+
+def _named_ports(container: Container) -> Iterator[tuple[Path, str]]:
+    """The ports of its probes and hooks that are names, with their paths in the container."""
+    handlers: list[tuple[Path, Any]] = [
+        ((name,), getattr(container, name))
+        for name in ("livenessProbe", "readinessProbe", "startupProbe")
+    ]
+    hooks = container.lifecycle
+    handlers += [(("lifecycle", name), getattr(hooks, name, None)) for name in _HOOKS]
+    for path, handler in handlers:
+        for action in ("httpGet", "tcpSocket"):
+            target = getattr(handler, action, None)
+            if target is not None and isinstance(target.port, str) and not target.port.isdecimal():
+                yield (*path, action, "port"), target.port

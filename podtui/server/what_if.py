@@ -77,9 +77,8 @@ class WhatIfs:
         )
         first = errors[0]
         place = f"line {first.line}: " if first.line else ""
-        field = f"{first.field}: " if first.field else ""
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        text = f"the manifest makes no pod: {place}{field}{first.message}{more}"
+        text = f"the manifest makes no pod: {place}{first.text}{more}"
         raise StatusError(422, text, details=StatusDetails(kind="Pod", causes=found))
 
 

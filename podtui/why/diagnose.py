@@ -41,7 +41,7 @@ def diagnose(facts: Facts) -> Diagnosis:
     last = _of_pod(AFTER, facts)
     if waiting is not None and (last is None or last.health is Health.WAITING):
         return waiting
-    return last or waiting or _nothing()
+    return _with_remarks(last, facts.manifest) if last else waiting or _nothing()
 
 
 def _nothing() -> Diagnosis:
@@ -53,12 +53,24 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
     if not is_broken(manifest):
         ignored = manifest.status.state is ManifestState.IGNORED
         title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
-        return Diagnosis(cause="ManifestFine", health=Health.DONE, title=title)
+        fine = Diagnosis(cause="ManifestFine", health=Health.DONE, title=title)
+        return _with_remarks(fine, manifest)
     found = manifest_words(manifest)
     made = _filled(FOLDER, found, {})
     source = Source.of(manifest)
     fixes = tuple(mend(manifest, source)) if source is not None else ()
     return _at_error(replace(made, fixes=fixes), manifest)
+
+
+def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
+    """Offer the mechanical fixes of a file's warnings where nothing else has to be done."""
+    if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.DONE):
+        return made
+    source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
+    fixes = tuple(mend(manifest, source)) if source is not None else ()
+    if not fixes:
+        return made
+    return replace(made, fixes=fixes, evidence=(*made.evidence, *manifest_evidence(manifest)))
 
 
 def _at_error(made: Diagnosis, manifest: Manifest) -> Diagnosis:

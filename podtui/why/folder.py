@@ -1,9 +1,9 @@
-"""What is wrong with the file a pod comes from, and the mistakes that can be mended by rote."""
+"""What is wrong with the file a pod comes from, and the mistakes that have a mechanical fix."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import field_path
@@ -12,8 +12,10 @@ from podtui.why.types import Edit, Evidence, Facts, Fix, Found, Rule
 
 _MEANT = re.compile(r'did you mean "([^"]+)"\?')
 _NAME = re.compile(r'a name that would do: "([^"]+)"')
+_ADD = re.compile(r"add (kind|apiVersion): (\S+)")
+_RENAME = re.compile(r'"([^"]+)" should be "(kind|apiVersion)"')
 _KIND = re.compile(r"write (kind|apiVersion): (\S+)")
-_QUOTE = re.compile(r'write it in quotes: "(.+)"')
+_QUOTE = "write it in quotes"
 _BARE = re.compile(r"write it without quotes: (\S+)")
 _MOVE = re.compile(r"move it to (\S+)")
 _BROKEN = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
@@ -62,24 +64,45 @@ def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             "manifest",
-            f"{f'line {d.line}: ' if d.line is not None else ''}"
-            f"{f'{d.field}: ' if d.field and d.field not in d.message else ''}{d.message}",
+            f"{f'line {d.line}: ' if d.line is not None else ''}{d.text}",
             warning=d.severity is Severity.ERROR,
         )
         for d in manifest.status.diagnostics
     )
 
 
+def mechanical_edits(
+    diagnostics: Iterable[Diagnostic], source: Source
+) -> dict[Diagnostic, tuple[Edit, ...]]:
+    """The edits for each diagnostic that says by itself what to write instead.
+
+    Two diagnostics about the same place are one: the first has the say.
+    """
+    found: dict[Diagnostic, tuple[Edit, ...]] = {}
+    taken: set[tuple[int, int]] = set()
+    for diagnostic in diagnostics:
+        edits = _edits(diagnostic, source)
+        places = {(edit.line, edit.column) for edit in edits}
+        if edits and not places & taken:
+            found[diagnostic] = edits
+            taken |= places
+    return found
+
+
 def mend(manifest: Manifest, source: Source) -> Iterator[Fix]:
-    """All mistakes at once that say by themselves what to write instead."""
+    """One fix for all errors that have mechanical edits; for the warnings where nothing is wrong
+    but these."""
     errors = errors_of(manifest)
-    mended = [edits for error in errors if (edits := _mend(error, source))]
+    said = errors or manifest.status.diagnostics
+    mended = mechanical_edits(said, source)
     if not mended:
         return
-    edits = tuple(dict.fromkeys(edit for found in mended for edit in found))
-    rest = len(errors) - len(mended)
-    title = errors[0].fix if len(mended) == 1 and mended else f"Mend {len(mended)} mistakes"
-    note = "" if not rest else f"{rest} more must be mended by hand."
+    edits = tuple(dict.fromkeys(edit for found in mended.values() for edit in found))
+    rest = len(said) - len(mended) if errors else 0
+    title = next(iter(mended)).fix if len(mended) == 1 else f"Fix {len(mended)} errors"
+    if not errors and len(mended) > 1:
+        title = f"Fix {len(mended)} warnings"
+    note = "" if not rest else f"{rest} more must be fixed by hand."
     yield Fix(f"{title[:1].upper()}{title[1:]}", edits, note)
 
 
@@ -88,9 +111,22 @@ def _mends(facts: Facts, found: Found, source: Source) -> Iterator[Fix]:
         yield from mend(facts.manifest, source)
 
 
-def _mend(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
+def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
     path = field_path(error.field)
     fix, edit = error.fix, None
+    if error.remove:
+        return source.remove_all(map(field_path, error.remove))
+    if match := _ADD.fullmatch(fix):
+        return source.add_first(match[1], match[2])
+    if match := _RENAME.fullmatch(fix):
+        edit = source.replace_key((match[1],), match[2])
+        return (edit,) if edit is not None else ()
+    if match := _KIND.fullmatch(fix):
+        edit = source.replace((match[1],), match[2])
+        return (edit,) if edit is not None else ()
+    if not source.is_at(path, error.line, error.column):
+        # It is about another document of the same file.
+        return ()
     if match := _MOVE.fullmatch(fix):
         return _moved(error, match[1], source)
     if match := _MEANT.search(fix):
@@ -98,12 +134,12 @@ def _mend(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
             edit = source.replace_key(path, match[1])
         else:
             edit = source.replace(path, match[1])
-    elif match := _NAME.search(fix) or _QUOTE.search(fix):
+    elif match := _NAME.search(fix):
         edit = source.replace_text(path, match[1])
+    elif fix.startswith(_QUOTE) and (found := source.scalar(path)) is not None:
+        edit = source.replace_text(path, found[1])
     elif match := _BARE.search(fix):
         edit = source.replace_raw(path, match[1])
-    elif match := _KIND.fullmatch(fix):
-        edit = source.replace((match[1],), match[2])
     return (edit,) if edit is not None else ()
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 from podtui.api.local import Manifest
@@ -28,6 +30,8 @@ _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SINGLE: Final = re.compile(r"'(?:[^']|'')*'")
 _PLAIN_END: Final = re.compile(r"\s#|:\s")
 _FLOW_PLAIN_END: Final = re.compile(r"\s#|[,\[\]{}]")
+_ITEM: Final = re.compile(r"( *)-[ \t]+")
+_COMMA: Final = re.compile(r"\s*,\s*")
 
 
 class Source:
@@ -68,6 +72,11 @@ class Source:
             if found is not None:
                 return found.key or found.value, end == len(path)
         return None, False
+
+    def is_at(self, path: Path, line: int | None, column: int | None) -> bool:
+        """Whether a field, or its key, is written at a place."""
+        found = self.places.get(path)
+        return found is not None and (line, column) in (found.key, found.value)
 
     def scalar(self, path: Path) -> tuple[Place, str] | None:
         """Where the text of a scalar is and what it says, quotes included; None for what is no
@@ -167,6 +176,21 @@ class Source:
             inner = {str(step): inner}
         edit = self._add(path[:known], str(steps[0]), inner, after)
         return (edit,) if edit else ()
+
+    def add_first(self, key: str, value: Value) -> tuple[Edit, ...]:
+        """Add a field to the object at the root, before the others."""
+        if (key,) in self.places:
+            return ()
+        if self.json:
+            edit = self._add_in_flow((), key, value)
+            return (edit,) if edit else ()
+        first = min((p.key for path, p in self.places.items() if len(path) == 1 and p.key),
+                    default=None)  # fmt: skip
+        if first is None or self.line(first[0])[: first[1] - 1].strip(" -"):
+            return ()
+        line, column = first
+        feed = f"{self._feed(line)}{' ' * (column - 1)}"
+        return (Edit(line, column, "", "".join(f"{text}{feed}" for text in block(key, value))),)
 
     def set_raw(self, path: Path, raw: str) -> tuple[Edit, ...]:
         """Add a field with a value as it is to be written."""
@@ -290,31 +314,56 @@ class Source:
 
     def remove(self, path: Path) -> Edit | None:
         """Take a field out, with all that is below it; not where an alias needs what is there."""
-        edit = self._removal(path)
-        if edit is None or any(f"*{name}" in self.text for name in _ANCHOR.findall(edit.old)):
-            return None
-        return edit
-
-    def _removal(self, path: Path) -> Edit | None:
         found = self.places.get(path)
-        if found is None or found.key is None or not self._is_own(path, found):
+        if found is None or found.key is None:
             return None
-        if self._in_flow(path):
-            return self._remove_in_flow(path, found.key)
-        line, column = found.key
-        if self.line(line)[: column - 1].strip(" "):
+        return next(iter(self.remove_all((path,))), None)
+
+    def remove_all(self, paths: Iterable[Path]) -> tuple[Edit, ...]:
+        """Take fields and items of lists out, as far as that can be done safely."""
+        by_parent: dict[Path, list[Path]] = {}
+        for path in dict.fromkeys(paths):
+            if path in self.places and self._is_own(path, self.places[path]):
+                by_parent.setdefault(path[:-1], []).append(path)
+        edits: list[Edit] = []
+        for parent, gone in by_parent.items():
+            if self._in_flow(gone[0]):
+                edits += self._remove_from_flow(parent, gone)
+            else:
+                edits += (edit for path in gone if (edit := self._remove_block(path)))
+        return tuple(edit for edit in edits if not self._is_referred_to(edit.old))
+
+    def _is_referred_to(self, text: str) -> bool:
+        return any(f"*{name}" in self.text for name in _ANCHOR.findall(text))
+
+    def _remove_block(self, path: Path) -> Edit | None:
+        found = self.places[path]
+        line, column = found.key or found.value
+        before = self.line(line)[: column - 1]
+        if found.key is None:
+            item = _ITEM.fullmatch(before)
+            if item is None:
+                return None
+            indent = len(item[1])
+        elif before.strip(" "):
             return self._remove_first(path, found.key)
+        else:
+            indent = column - 1
         last = max(p.value[0] for other, p in self.places.items() if other[: len(path)] == path)
-        while last < self.line_count and self._is_deeper(last + 1, column - 1):
-            last += 1
+        ahead = last + 1
+        while ahead <= self.line_count and self._is_deeper(ahead, indent):
+            if self.line(ahead).strip():
+                last = ahead
+            ahead += 1
         start = self._starts[line - 1]
         end = self._starts[last] if last < len(self._starts) else len(self.text)
         return Edit(line, 1, self.text[start:end].removeprefix("\ufeff"), "")
 
     def _is_deeper(self, number: int, indent: int) -> bool:
+        """Whether a line is indented more, or blank."""
         line = self.line(number)
         text = line.lstrip(" ")
-        return bool(text) and not text.startswith("#") and len(line) - len(text) > indent
+        return not text.strip() or len(line) - len(text) > indent
 
     def _remove_first(self, path: Path, key: Place) -> Edit | None:
         """One that stands behind a dash: its next sibling takes its place."""
@@ -330,19 +379,61 @@ class Source:
         end = self._starts[line] + indent
         return Edit(line, column, self.text[start:end], "")
 
-    def _remove_in_flow(self, path: Path, key: Place) -> Edit | None:
-        value = self.scalar(path)
-        if value is None or value[0][0] != key[0]:
-            return None
-        line = self.line(key[0])
-        start, end = key[1] - 1, value[0][1] - 1 + len(value[1])
-        behind = re.match(r"\s*,\s*", line[end:])
-        before = re.search(r"\s*,\s*$", line[:start])
-        if behind:
-            end += behind.end()
-        elif before:
-            start = before.start()
-        return Edit(key[0], start + 1, line[start:end], "")
+    def _remove_from_flow(self, parent: Path, gone: Collection[Path]) -> Iterator[Edit]:
+        """Take children out of a collection in braces or brackets, with the commas between."""
+        children: list[tuple[Path, int, int]] = []
+        for path, place in self._children(parent):
+            value = self._offset(place.value)
+            children.append((path, self._offset(place.key or place.value), self._flow_end(value)))
+        children.sort(key=lambda child: child[1])
+        between = [self.text[a[2] : b[1]] for a, b in pairwise(children)]
+        if any(not _COMMA.fullmatch(text) for text in between):
+            # There are children whose places are not known, or comments.
+            return
+        index = 0
+        while index < len(children):
+            first = index
+            while index < len(children) and children[index][0] in gone:
+                index += 1
+            if index > first:
+                start, end = children[first][1], children[index - 1][2]
+                if index < len(children):
+                    end = children[index][1]
+                elif first:
+                    start = children[first - 1][2]
+                line = bisect_right(self._starts, start)
+                column = start - self._starts[line - 1] + 1
+                mark = line == 1 and self.text.startswith("\ufeff")
+                yield Edit(line, column - mark, self.text[start:end], "")
+            index += 1
+
+    def _offset(self, place: Place) -> int:
+        mark = place[0] == 1 and self.text.startswith("\ufeff")
+        return self._starts[place[0] - 1] + place[1] - 1 + mark
+
+    def _flow_end(self, start: int) -> int:
+        """Where a value in a flow collection ends: before the comma or bracket behind it."""
+        depth, last, at_start = 0, start, True
+        offset = start
+        while offset < len(self.text):
+            char = self.text[offset]
+            quoted = {'"': _DOUBLE, "'": _SINGLE}.get(char) if at_start else None
+            if quoted is not None and (match := quoted.match(self.text, offset)):
+                offset = last = match.end()
+                at_start = False
+                continue
+            if char == "#" and self.text[offset - 1].isspace():
+                end = BREAK.search(self.text, offset)
+                offset = end.start() if end is not None else len(self.text)
+                continue
+            if depth == 0 and char in ",]}":
+                break
+            depth += (char in "[{") - (char in "]}")
+            if not char.isspace():
+                at_start = char in "[{,:"
+                last = offset + 1
+            offset += 1
+        return last
 
 
 def _plain(line: str, start: int, *, flow: bool) -> str | None:

@@ -350,7 +350,7 @@ def test_unknown_field(gallery: Gallery) -> None:
     moved = next(n for n, line in enumerate(lines, 1) if line.startswith("  restartPolicy:"))
     spelt = next(n for n, line in enumerate(lines, 1) if line.startswith("      workdir:"))
     assert status["state"] == "Invalid"
-    assert status["message"].startswith(f"line {moved}: metadata.restartPolicy: unknown field")
+    assert status["message"].startswith(f"line {moved}: unknown field")
     keys = ("severity", "path", "line", "column", "field", "message", "fix")
     path = str(gallery.machine.folder / "unknown-field.yaml")
     assert [tuple(found[key] for key in keys) for found in status["diagnostics"]] == [

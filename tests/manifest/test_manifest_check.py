@@ -21,7 +21,7 @@ def test_text_has_place_line_caret_and_fix(folder: Path) -> None:
     )
     path.write_text(pod_text(extra="    imagee: x\n"))
     assert render_text(check_paths([path], node_name=NODE)) == (
-        f'{path}:9:5: error: spec.containers[0].imagee: unknown field "imagee"\n'
+        f'{path}:9:5: error: unknown field "imagee" (spec.containers[0].imagee)\n'
         "  9 |     imagee: x\n"
         "    |     ^\n"
         '  fix: did you mean "image"?\n'
@@ -130,7 +130,7 @@ def test_nothing_of_a_secret_is_shown(folder: Path) -> None:
     path = folder / "s.yaml"
     path.write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {p: hunter2!}\n")
     text = render_text(check_paths([path], node_name=NODE))
-    assert "data[p]: Invalid value: illegal base64 data at character" in text
+    assert "Invalid value: illegal base64 data at character 8 (data[p])" in text
     assert "hunter2" not in text
 
 

@@ -205,11 +205,19 @@ def test_golden_empty_file() -> None:
         assert (found.code, found.line, found.column) == ("EmptyManifest", 1, 1)
 
 
-@pytest.mark.parametrize("text", ["- a\n", "just text\n", "3\n", "true\n"])
-def test_what_is_no_map_is_no_pod(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n", "this is a list, not a Pod"),
+        ("just text\n", "this is plain text, not a Pod"),
+        ("3\n", "a Pod is expected"),
+        ("true\n", "a Pod is expected"),
+    ],
+)
+def test_what_is_no_map_is_no_pod(text: str, words: str) -> None:
     found = only(text)
     assert (found.code, found.line) == ("NotAPod", 1)
-    assert "a Pod is expected" in found.message
+    assert words in found.message
 
 
 @pytest.mark.compares("kinds")
@@ -218,17 +226,27 @@ def test_what_is_no_map_is_no_pod(text: str) -> None:
     [
         ("Deployment", "spec.template"),
         ("CronJob", "spec.jobTemplate.spec.template"),
-        ("Service", "podtui runs pods alone"),
-        ("PodList", "file of its own"),
-        ("pod", "kind: Pod"),
+        ("Service", "podtui port-forward POD PORT"),
+        ("PersistentVolumeClaim", "emptyDir"),
+        ("PodList", "write kind: List"),
+        ("Kustomization", "kubectl kustomize"),
+        ("SomethingElse", "move it out of the folder"),
     ],
 )
 def test_other_kinds_are_refused(kind: str, words: str) -> None:
     found = only(pod_text().replace("kind: Pod", f"kind: {kind}"))
-    assert (found.line, found.column, found.field) == (2, 7, "kind")
-    known = '"Pod", "ConfigMap", "Secret", "List"'
-    assert found.message == f'Unsupported value: "{kind}": supported values: {known}'
+    assert (found.line, found.field, found.code) == (2, "", "NotAPod")
     assert words in found.fix
+    strict = read(pod_text().replace("kind: Pod", f"kind: {kind}"), strict=True).diagnostics
+    assert [d.message for d in strict] == [f'Unsupported value: "{kind}": supported values: "Pod"']
+    assert words in strict[0].fix
+
+
+def test_a_kind_that_is_similar_to_one_that_is_read_is_a_mistake() -> None:
+    found = only(pod_text().replace("kind: Pod", "kind: pod"))
+    known = '"Pod", "ConfigMap", "Secret", "List"'
+    assert found.message == f'Unsupported value: "pod": supported values: {known}'
+    assert found.fix == "write kind: Pod"
 
 
 def test_golden_not_a_pod() -> None:

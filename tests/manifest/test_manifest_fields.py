@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from manifests import NODE, pod_text
 
 from podtui.api.local import Severity
 from podtui.manifest.diagnose import read_manifest
@@ -187,3 +188,24 @@ def test_a_pod_for_linux_by_name_may_not_have_them() -> None:
 def test_a_field_of_another_release_is_refused_by_name() -> None:
     (message,) = refused(read(workloadRef={"name": "x"}))
     assert 'unknown field "workloadRef"' in message
+
+
+def test_a_reference_to_no_volume_and_to_no_port_lists_those_that_there_are() -> None:
+    extra = (
+        "    ports: [{name: http, containerPort: 80}]\n"
+        "    livenessProbe: {httpGet: {port: htpt}}\n"
+        "    volumeMounts: [{name: date, mountPath: /d}]\n"
+        "  volumes: [{name: data, emptyDir: {}}, {name: tmp, emptyDir: {}}]\n"
+    )
+
+    def said(*, strict: bool) -> list[tuple[str, str]]:
+        data = pod_text(extra=extra).encode()
+        found = read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict).diagnostics
+        return [(d.message, d.fix) for d in found]
+
+    port = ('there is no port "htpt"; the container c has "http"', 'did you mean "http"?')
+    assert said(strict=False) == [
+        port,
+        ('there is no volume "date"; the Pod has "data", "tmp"', 'did you mean "data"?'),
+    ]
+    assert said(strict=True) == [port, ('Not found: "date"', 'did you mean "data"?')]

@@ -22,13 +22,21 @@ from podtui.manifest.identity import with_seen
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import object_key
-from podtui.manifest.result import ReadResult, kept_immutable, settle
+from podtui.manifest.result import (
+    ReadResult,
+    kept_immutable,
+    missing_keys,
+    name_missing,
+    object_keys,
+    settle,
+)
 from podtui.manifest.stand import File, Stand, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 NAMES = ("a", "b", "c", "d")
 CONFIG = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
 NEEDS = "    envFrom: [{configMapRef: {name: m}}]\n"
+KEYED = "    env: [{name: A, valueFrom: {configMapKeyRef: {name: m, key: A}}}]\n"
 HIDES = "    envFrom: [{secretRef: {name: s}}, {configMapRef: {name: m}}]\n"
 
 
@@ -44,6 +52,9 @@ TEXTS = (
     pod_text("q", extra=NEEDS),
     pod_text("r", extra=NEEDS),
     pod_text("p", extra=HIDES),
+    pod_text("q", extra=KEYED),
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {B: b}\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: n}\ndata: {B: b}\n",
     fixed("u", "p"),
     fixed("u", "r"),
     fixed("u", "r").replace("busybox:1", "busybox:2"),
@@ -150,6 +161,13 @@ class Scratch:
         if file.result is None:
             return Stand(file, ManifestState.IGNORED, ReadResult())
         result = settle(file.result, there)
+        items = [item for one in self.files.values() for item in one.objects]
+        held = {
+            key: frozenset[str]().union(*(object_keys(it) for it in items if object_key(it) == key))
+            for key in there
+        }
+        unmet = result.candidate is not None
+        result = name_missing(result, there) if unmet else missing_keys(result, held)
         if result.pods:
             (pod,) = result.pods
             if file.good is None or file.raw != pod:
@@ -385,3 +403,28 @@ def test_of_two_config_maps_the_older_one_counts() -> None:
     assert "ConfigMap default/m is given by a and by b; b has it" in found.message
     ledger.forget("b")
     assert ledger.folder("2").config_maps[KEY].data == {"A": "c"}
+
+
+def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> None:
+    ledger = Ledger(strict=False, previous={})
+    enter(ledger, "pod", pod_text("q", extra=KEYED))
+
+    def said() -> list[tuple[str, str]]:
+        found = ledger.folder("1").manifests["pod"].status.diagnostics
+        return [(d.message, d.fix) for d in found if d.code != "NotPortable"]
+
+    def config(name: str, key: str) -> str:
+        return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{{key}: x}}\n"
+
+    ((message, fix),) = said()
+    assert message == 'there is no ConfigMap "m"; the folder has none'
+    assert fix.startswith("put that ConfigMap or Secret into the folder")
+    enter(ledger, "other", config("M-", "A"))
+    enter(ledger, "other", config("mm", "A"))
+    assert said() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
+    enter(ledger, "c", config("m", "a"))
+    assert said() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
+    enter(ledger, "c", config("m", "A"))
+    assert said() == []
+    ledger.forget("c")
+    assert said()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'

@@ -95,7 +95,7 @@ C0 = "spec.containers[0]"
         ),
         (forbidden("a", "no"), "a: Forbidden: no"),
         (duplicate("a", "x"), 'a: Duplicate value: "x"'),
-        (not_found("a", "x"), 'a: Not found: "x"'),
+        (not_found("a", "x", []), 'a: Not found: "x"'),
         (too_long("a", 64), "a: Too long: may not be more than 64 bytes"),
         (too_many("a", 21, 20), "a: Too many: 21: must have at most 20 items"),
         (type_invalid("a", "x", "no"), 'a: Invalid value: "x": no'),

@@ -119,7 +119,7 @@ async def test_a_refusal_is_a_status_in_the_kubelets_words(
         (CREATE, MANIFEST, 405, "only dryRun=All"),
         (f"{CREATE}?dryRun=Some", MANIFEST, 400, "supported values: All"),
         ("/api/v1/namespaces/other/pods?dryRun=All", MANIFEST, 400, "does not match the namespace"),
-        (ASK, MANIFEST.replace("image", "imago"), 422, 'line 4: spec.containers[0].imago: unknown'),
+        (ASK, MANIFEST.replace("image", "imago"), 422, 'line 4: unknown field "imago" (spec.'),
         (ASK, "a: [", 422, "line"),
         (ASK, "", 422, "makes no pod"),
         (ASK, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 422, "no Pod"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.api.places import field_path, read_places
+from podtui.api.places import field_path, read_places, write_places
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.reader import read_document
 from podtui.why import Edit, EditError, apply_edits, diff_lines
@@ -284,3 +286,70 @@ def test_any_field_can_be_taken_out_or_is_left_alone(data: st.DataObject) -> Non
     for other in source.places:
         if other[: len(path)] != path and path[: len(other)] != other:
             assert other in after.values
+
+
+@given(st.data())
+def test_any_fields_and_items_can_be_taken_out_together_or_are_left_alone(
+    data: st.DataObject,
+) -> None:
+    value = {
+        "a": [1, {"b": "x, y", "c": [True, "}"]}, "last"],
+        "d": {"e": 1, "f": "it's", "g": [1, 2, 3]},
+        "h": "end",
+    }
+    text = data.draw(st.sampled_from([json.dumps(value), json.dumps(value, indent=2), BLOCKS]))
+    source = source_of_any(text)
+    paths = data.draw(st.sets(st.sampled_from(list(source.places)), min_size=1))
+    gone = {path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))}
+    edits = source.remove_all(sorted(gone, key=str))
+    left = list(scalars(read_document(apply_edits(text, edits).encode()).value))
+    kept = [
+        scalar
+        for path, scalar in paths_of(read_document(text.encode()).value)
+        if not any(path[: len(one)] == one for one in gone)
+    ]
+    # What is not taken out safely stays; nothing else goes.
+    assert all(left.count(scalar) >= kept.count(scalar) for scalar in kept)
+    if text != BLOCKS:
+        assert sorted(map(str, left)) == sorted(map(str, kept))
+
+
+BLOCKS = """a:
+- 1
+- b: x, y
+
+  # about c
+  c:
+  - true
+  - "}"
+- last
+d:
+  e: 1
+  f: |
+    several
+
+    # lines
+  g: [1, 2, 3]  # a list
+h: end
+"""
+
+
+def source_of_any(text: str) -> Source:
+    document = read_document(text.encode())
+    return Source(text, read_places(write_places(document.keys, document.values)))
+
+
+def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Each scalar with its path."""
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from paths_of(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from paths_of(item, (*path, index))
+    elif value is not None:
+        yield path, value
+
+
+def scalars(value: Any) -> Iterator[Any]:
+    return (scalar for _, scalar in paths_of(value))

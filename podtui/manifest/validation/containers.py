@@ -172,7 +172,7 @@ def _run_once(container: Container, path: str) -> Errors:
 
 
 def ephemeral(spec: PodSpec, around: Surroundings, path: str) -> Errors:
-    others = {container.name for container in (*spec.containers, *spec.initContainers)}
+    others = [container.name for container in (*spec.containers, *spec.initContainers)]
     names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
         here = f"{path}[{index}]"
@@ -183,7 +183,7 @@ def ephemeral(spec: PodSpec, around: Surroundings, path: str) -> Errors:
         names.add(container.name)
         target = container.targetContainerName
         if target and target not in others:
-            yield not_found(f"{here}.targetContainerName", target)
+            yield not_found(f"{here}.targetContainerName", target, others)
         yield from _guest(container, here)
 
 

@@ -224,6 +224,6 @@ def file_key_volumes(spec: PodSpec) -> Errors:
             here = f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName"
             volume = volumes.get(name)
             if volume is None:
-                yield not_found(here, name)
+                yield not_found(here, name, volumes)
             elif volume.emptyDir is None:
                 yield invalid(here, name, "referenced volume must be of type emptyDir")

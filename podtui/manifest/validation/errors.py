@@ -86,6 +86,8 @@ class FieldError:
     detail: str
     value: object | None = None
     at: str = ""
+    known: tuple[str, ...] | None = None
+    """Of a reference to nothing: the names that it could have had."""
 
     @property
     def location(self) -> str:
@@ -190,8 +192,11 @@ def duplicate(path: str, value: object, *, at: str = "") -> FieldError:
     return FieldError(path, DUPLICATE, "", value, at)
 
 
-def not_found(path: str, value: object, detail: str = "", *, at: str = "") -> FieldError:
-    return FieldError(path, NOT_FOUND, detail, value, at)
+def not_found(
+    path: str, value: object, known: Iterable[str], detail: str = "", *, at: str = ""
+) -> FieldError:
+    """``known`` are the names that would be found."""
+    return FieldError(path, NOT_FOUND, detail, value, at, tuple(known))
 
 
 def too_long(path: str, limit: int, *, at: str = "") -> FieldError:

@@ -31,7 +31,7 @@ def mounts(container: AnyContainer, volumes: Mapping[str, Volume], path: str) ->
         if not mount.name:
             yield required(f"{here}.name")
         if mount.name not in volumes:
-            yield not_found(f"{here}.name", mount.name)
+            yield not_found(f"{here}.name", mount.name, volumes)
         if not mount.mountPath:
             yield required(f"{here}.mountPath")
         if mount.mountPath in taken:
@@ -99,7 +99,7 @@ def devices(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -
         if device.name in names:
             yield invalid(name, device.name, "must be unique")
         if volume is None:
-            yield not_found(name, device.name)
+            yield not_found(name, device.name, volumes)
         elif volume.persistentVolumeClaim is None and volume.ephemeral is None:
             yield invalid(
                 name,

@@ -187,7 +187,7 @@ def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) ->
         if ref.name not in known:
             where = f": {', '.join(sorted(known))}" if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{where}"
-            yield not_found(here, ref.name, detail, at=f"{here}.name")
+            yield not_found(here, ref.name, sorted(known), detail, at=f"{here}.name")
 
 
 def pod_resources(spec: PodSpec, claim_names: frozenset[str], path: str) -> Errors:

@@ -152,7 +152,7 @@ def _witness(one: Evidence, now: float, width: int) -> list[Line]:
 
 def _manifest(view: WhyView, width: int, room: Room) -> list[Line]:
     said, manifest = view.said, view.manifest
-    if manifest is None or not said.field:
+    if manifest is None or not (said.field or said.place):
         return []
     line = f":{said.place[0]}" if said.place is not None else ""
     where = (Span(f"{clean(manifest.metadata.name)}{line}", "heading"),

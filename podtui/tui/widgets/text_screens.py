@@ -35,10 +35,8 @@ def marks_of(manifest: Manifest) -> list[Mark]:
 
 
 def _remark(diagnostic: Diagnostic) -> str:
-    field = diagnostic.field
-    where = f"{field}: " if field and field not in diagnostic.message else ""
     fix = f" → {diagnostic.fix}" if diagnostic.fix else ""
-    return f"{where}{diagnostic.message}{fix}"
+    return f"{diagnostic.text}{fix}"
 
 
 def show_manifest(view: TextView, manifest: Manifest | None) -> None:
