@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
@@ -26,6 +27,7 @@ from podtui.runtime.docker.pause import (
 from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 
+T = TypeVar("T")
 STARTS_AT_ONCE: Final = 4
 """More only make each one slower: the engine is the bottleneck."""
 _OLDEST_API: Final = (1, 40)
@@ -67,9 +69,7 @@ class Link:
 
     async def close(self) -> None:
         await self.wire.close()
-        # A thread of its own: the loop's default executor belongs to others.
-        with ThreadPoolExecutor(1) as closer:
-            await asyncio.get_running_loop().run_in_executor(closer, self.calls.close)
+        await _in_thread(self.calls.close)
 
     async def ensure_pause(self) -> None:
         """Load the sandbox image when it is missing. Raises `EngineError`."""
@@ -81,6 +81,18 @@ class Link:
             content = pause_tar(self.info.architecture)
             await self.calls.run(lambda client: _import(client, content))
             self.pause_id = await self.calls.run(_pause_id)
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """Run a blocking call in a thread of its own: the default executor belongs to others.
+
+    When cancelled, returns at once and lets the call end by itself: waiting for it would block the
+    event loop."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _pause_id(client: Client) -> str:
@@ -150,10 +162,7 @@ class Connection:
         await _ping(self.link.wire)
 
     async def _make(self) -> Link:
-        with ThreadPoolExecutor(1) as seeker:
-            search = await asyncio.get_running_loop().run_in_executor(
-                seeker, find_engine, self._url
-            )
+        search = await _in_thread(lambda: find_engine(self._url))
         if search.found is None:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
