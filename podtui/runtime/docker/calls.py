@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from podtui.runtime.docker.client import Client, new_client
-from podtui.runtime.docker.errors import translated
+from podtui.runtime.docker.errors import translated, understood
 from podtui.runtime.docker.locate import Endpoint
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Calls:
         return waiting.result()
 
     def _call(self, call: Callable[[Client], T], timeout: float) -> T:
-        with translated(self._endpoint.url):
+        with translated(self._endpoint.url), understood("a call"):
             client = self._client()
             client.timeout = timeout
             return call(client)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podtui.runtime.docker.abilities import Abilities
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.protocol import EngineInfo
@@ -18,12 +19,14 @@ _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 
 
+@understood("its version")
 def engine_name(version: Mapping[str, Any]) -> str:
     components: list[Mapping[str, Any]] = version.get("Components") or []
     named = any("podman" in str(part.get("Name", "")).lower() for part in components)
     return "podman" if named else "docker"
 
 
+@understood("its abilities")
 def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     """Whether the engine's files and processes are this machine's: a socket alone may lead into a
     virtual machine, or out of a container."""
@@ -40,6 +43,7 @@ def secured(info: Mapping[str, Any], name: str) -> bool:
     return any(option in (name, f"name={name}") for option in options)
 
 
+@understood("its abilities")
 def abilities(
     info: Mapping[str, Any], *, podman: bool = False, api: tuple[int, ...] = ()
 ) -> Abilities:
@@ -66,6 +70,7 @@ def _kernel(info: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", str(info.get("KernelVersion", "")))[:2])
 
 
+@understood("its abilities")
 def engine_info(
     info: Mapping[str, Any],
     version: Mapping[str, Any],

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 from docker.api.client import APIClient
 from docker.tls import TLSConfig
 
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.locate import Endpoint
 
 Json = dict[str, Any]
@@ -54,11 +55,13 @@ def new_client(endpoint: Endpoint, version: str) -> Client:
     return cast(Client, APIClient(base_url=endpoint.url, version=version, tls=config or False))
 
 
+@understood("labels")
 def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:
     """The labels of a container, volume or configuration, which may be null."""
     return cast(Mapping[str, str] | None, found.get("Labels")) or {}
 
 
+@understood("an object")
 def mapping(found: Mapping[str, Any], key: str) -> Json:
     """An object inside an object, empty where it is missing or null."""
     return cast(Json | None, found.get(key)) or {}
@@ -69,6 +72,7 @@ def label_filter(wanted: Mapping[str, str]) -> list[str]:
     return [f"{key}={value}" for key, value in wanted.items()]
 
 
+@understood("a list")
 def labelled(found: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
     """Those with all the labels: Podman takes several labels of a filter for alternatives."""
     return [entry for entry in found if wanted.items() <= labels_of(entry).items()]

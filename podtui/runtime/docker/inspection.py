@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.client import labels_of, mapping
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.identity import (
     container_record,
     instant,
@@ -29,6 +30,7 @@ CANNOT_RUN: Final = 128
 _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
+@understood("an inspected sandbox")
 def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     """Raises `EngineNotFound` when it is not a sandbox of ours."""
     record = sandbox_record(seen_in_inspection(found))
@@ -55,6 +57,7 @@ def _addresses(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+@understood("an inspected container")
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     """Raises `EngineNotFound` when it is not a container of ours."""
     seen = seen_in_inspection(found)
@@ -128,6 +131,7 @@ def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
     )
 
 
+@understood("an inspected sandbox")
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
     """The storage of a sandbox that another instance made."""
     mountpoint = next(

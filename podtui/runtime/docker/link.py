@@ -16,7 +16,7 @@ from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.calls import Calls
 from podtui.runtime.docker.capabilities import abilities, engine_info, engine_name, is_local
 from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.errors import Refused, meaning, understood
 from podtui.runtime.docker.lesser import Loss
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
@@ -188,9 +188,12 @@ async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any]
         raise EngineUnavailable(f"{endpoint.url}: {error}") from error
     finally:
         await wire.close()
-    if (version.get("Os") or info.get("OSType") or "linux") != "linux":
-        raise EngineUnavailable(f"{endpoint.url}: the engine runs {version['Os']} containers")
-    api = min(_numbers(version["ApiVersion"]), _numbers(DEFAULT_DOCKER_API_VERSION))
+    with understood("/version"):
+        system = version.get("Os") or info.get("OSType") or "linux"
+        offered = _numbers(version["ApiVersion"])
+    if system != "linux":
+        raise EngineUnavailable(f"{endpoint.url}: the engine runs {system} containers")
+    api = min(offered, _numbers(DEFAULT_DOCKER_API_VERSION))
     if api < _OLDEST_API:
         raise EngineUnavailable(
             f"{endpoint.url}: the engine speaks API {version['ApiVersion']}, 1.40 is needed"
