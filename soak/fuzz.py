@@ -107,7 +107,7 @@ def edited_tree(tree: Any, recipe: bytes) -> Iterator[Any]:
     tree = deepcopy(tree)
     for at in range(0, len(recipe) - 3, 4):
         kind, high, low, value = recipe[at : at + 4]
-        places = list(_places(tree))
+        places = list(places_of(tree))
         if not places:
             return
         holder, key = places[(high << 8 | low) * len(places) >> 16]
@@ -118,7 +118,7 @@ def edited_tree(tree: Any, recipe: bytes) -> Iterator[Any]:
         yield tree
 
 
-def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
+def places_of(tree: Any) -> Iterator[tuple[Any, Any]]:
     pairs: Any = ()
     if isinstance(tree, dict):
         pairs = list(tree.items())
@@ -126,7 +126,7 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
         pairs = list(enumerate(tree))
     for key, value in pairs:
         yield tree, key
-        yield from _places(value)
+        yield from places_of(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,20 +385,20 @@ class _FakeEngine:
         writer.close()
 
 
-_ANSWERS: Final[dict[str, Any]] = json.loads((HERE / "answers.json").read_text())
+ANSWERS: Final[dict[str, Any]] = json.loads((HERE / "answers.json").read_text())
 
 
 async def _engine(index: int, recipe: bytes) -> int:
     path = _SCRATCH.with_name("engine.sock")
     path.unlink(missing_ok=True)
-    names = sorted(_ANSWERS)
+    names = sorted(ANSWERS)
     name = names[index % len(names)]
     tried = 0
-    engine = _FakeEngine(_ANSWERS)
+    engine = _FakeEngine(ANSWERS)
     async with await asyncio.start_unix_server(engine.serve, str(path)):
         runtime = DockerRuntime(f"unix://{path}", root="/var/lib/podtui/root", clock=SystemClock())
         await runtime.connect()
-        for number, tree in enumerate(edited_tree(_ANSWERS[name], recipe)):
+        for number, tree in enumerate(edited_tree(ANSWERS[name], recipe)):
             body = json.dumps(tree).encode()
             engine.bodies[name] = body
             engine.cut = recipe[number] * len(body) // 255 if number % 4 == 3 else None
@@ -442,18 +442,18 @@ def _in_loop(feed: Callable[[int, bytes], Any]) -> Callable[[int, bytes], int]:
 
 def _answer(index: int, recipe: bytes) -> int:
     """The readers of the engine's answers, without a connection."""
-    names = sorted(_READERS)
+    names = sorted(READERS)
     name = names[index % len(names)]
     tried = 0
-    for tree in edited_tree(_ANSWERS[name], recipe):
-        for read in _READERS[name]:
+    for tree in edited_tree(ANSWERS[name], recipe):
+        for read in READERS[name]:
             with suppress(EngineError):
                 read(tree)
         tried += 1
     return tried
 
 
-_READERS: Final[dict[str, tuple[Callable[[Any], object], ...]]] = {
+READERS: Final[dict[str, tuple[Callable[[Any], object], ...]]] = {
     "/containers/json": (snapshot,),
     "/containers/APP/json": (container_status,),
     "/containers/BOX/json": (sandbox_status,),
@@ -461,7 +461,7 @@ _READERS: Final[dict[str, tuple[Callable[[Any], object], ...]]] = {
     "/images/IMAGE/json": (image_record,),
     "/info": (
         lambda info: engine_info(
-            info, _ANSWERS["/version"], api_version="1.41", able=abilities(info), local=True
+            info, ANSWERS["/version"], api_version="1.41", able=abilities(info), local=True
         ),
     ),
 }

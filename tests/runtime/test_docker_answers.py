@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.errors import Refused, meaning, translated
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
+from podtui.runtime.docker.link import in_thread
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
 from podtui.runtime.docker.usage import (
     KernelFiles,
@@ -325,3 +328,23 @@ def test_errors_are_translated_once() -> None:
     with pytest.raises(EngineNotFound) as same, translated("unix:///x"):
         raise own
     assert same.value is own
+
+
+async def test_a_blocking_call_that_is_given_up_does_not_stop_the_event_loop() -> None:
+    """A reconnect that is cancelled leaves the old connection's calls to end by themselves."""
+    ended = threading.Event()
+    task_began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def call() -> bool:
+        loop.call_soon_threadsafe(task_began.set)
+        return ended.wait(30)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(in_thread(call))
+            await task_began.wait()
+            task.cancel()
+        assert not ended.is_set(), "nobody waited for it"
+    finally:
+        ended.set()

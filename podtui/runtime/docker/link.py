@@ -69,7 +69,7 @@ class Link:
 
     async def close(self) -> None:
         await self.wire.close()
-        await _in_thread(self.calls.close)
+        await in_thread(self.calls.close)
 
     async def ensure_pause(self) -> None:
         """Load the sandbox image when it is missing. Raises `EngineError`."""
@@ -83,7 +83,7 @@ class Link:
             self.pause_id = await self.calls.run(_pause_id)
 
 
-async def _in_thread(call: Callable[[], T]) -> T:
+async def in_thread(call: Callable[[], T]) -> T:
     """Run a blocking call in a thread of its own: the default executor belongs to others.
 
     When cancelled, returns at once and lets the call end by itself: waiting for it would block the
@@ -162,7 +162,7 @@ class Connection:
         await _ping(self.link.wire)
 
     async def _make(self) -> Link:
-        search = await _in_thread(lambda: find_engine(self._url))
+        search = await in_thread(lambda: find_engine(self._url))
         if search.found is None:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
