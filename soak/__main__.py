@@ -37,12 +37,19 @@ _BY_NAME: Final = {fault.name: fault for fault in FAULTS}
 
 
 def run_fault(
-    fault: Fault, engine: Engine, base: Path, seed: int, *, short: bool, deadline: float
+    fault: Fault,
+    engine: Engine,
+    base: Path,
+    seed: int,
+    *,
+    short: bool,
+    deadline: float,
+    scale: float = 1.0,
 ) -> Result:
     """Inject it on a world of its own, to its count or its time limit."""
     began = time.monotonic()
     planned = fault.short if short else fault.full
-    limit = min(deadline, began + fault.seconds)
+    limit = min(deadline, began + fault.seconds * (1.0 if short else scale))
     world = World(base / fault.name, engine, seed)
     done, problem = 0, ""
     with ExitStack() as stack:
@@ -85,6 +92,7 @@ def run_fault(
 
 def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, seconds: float) -> None:
     """Run faults one after another on one engine; results go to ``base/results``."""
+    scale = seconds / FULL_SECONDS
     deadline = time.monotonic() + seconds
     engine = Engine(base / "engine")
     engine.start()
@@ -93,7 +101,9 @@ def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, second
         with (base / "results").open("a") as results:
             for name in names:
                 fault = _BY_NAME[name]
-                result = run_fault(fault, engine, base, seed, short=short, deadline=deadline)
+                result = run_fault(
+                    fault, engine, base, seed, short=short, deadline=deadline, scale=scale
+                )
                 print(f"{name}: {result.verdict} {result.problem}", flush=True)
                 results.write(json.dumps(asdict(result)) + "\n")
                 results.flush()
@@ -101,15 +111,16 @@ def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, second
         engine.stop()
 
 
-def run(names: Sequence[str], seed: int, *, short: bool, keep: Path | None) -> list[Result]:
+def run(
+    names: Sequence[str], seed: int, *, short: bool, seconds: float, keep: Path | None
+) -> list[Result]:
     """Run the lanes and the fuzzing beside each other; results in the order of `FAULTS`."""
-    seconds = SHORT_SECONDS if short else FULL_SECONDS
     results: list[Result] = []
     with ExitStack() as stack:
         base = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtui-soak-")))
         processes: list[subprocess.Popen[bytes]] = []
         lanes = [[name for name in lane if name in names] for lane in LANES]
-        options = [f"--seed={seed}", *(["--short"] if short else [])]
+        options = [f"--seed={seed}", f"--seconds={seconds}", *(["--short"] if short else [])]
         for number, lane in enumerate(filter(None, lanes)):
             (base / f"lane{number}").mkdir(parents=True)
             command = ["--lane", str(base / f"lane{number}"), *options, *lane]
@@ -146,13 +157,14 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="the form that takes 3 minutes")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--write", action="store_true", help=f"put results into docs/{TARGET.name}")
+    parser.add_argument("--seconds", type=float, help="the time limit of the run")
     parser.add_argument("--keep", type=Path, help="keep logs and state in this new directory")
     parser.add_argument("--lane", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or every
     if unknown := set(names) - set(every):
         parser.error(f"no such fault: {', '.join(sorted(unknown))}")
-    seconds = SHORT_SECONDS if arguments.short else FULL_SECONDS
+    seconds = arguments.seconds or (SHORT_SECONDS if arguments.short else FULL_SECONDS)
     if arguments.lane is not None:
         isolate(sys.argv[1:])
         run_lane(names, arguments.lane, arguments.seed, short=arguments.short, seconds=seconds)
@@ -161,7 +173,13 @@ def main() -> int:
         parser.error("needs root: it starts engines of its own")
     print(f"seed {arguments.seed}", flush=True)
     began = time.monotonic()
-    results = run(names, arguments.seed, short=arguments.short, keep=arguments.keep)
+    results = run(
+        names,
+        arguments.seed,
+        short=arguments.short,
+        seconds=seconds,
+        keep=arguments.keep,
+    )
     table = markdown(results)
     took = f"Seed {arguments.seed}, {(time.monotonic() - began) / 60:.1f} minutes. {conditions()}"
     print(f"\n{table}\n\n{took}")

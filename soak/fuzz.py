@@ -59,8 +59,7 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent
 BATCH: Final = 100
 """Examples of one run of hypothesis."""
-FULL_SECONDS: Final = 22 * 60.0
-SHORT_SECONDS: Final = 110.0
+SECONDS: Final = 22 * 60.0
 SHORT_SHARE: Final = 0.02
 _FRAGMENTS: Final = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\x1b[31m", b"\x1b]0;x\x07", b"\r", b"\n", b"\t", b"- ",
@@ -564,12 +563,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the time limit")
     parser.add_argument("--out", type=Path, help="write results to this file")
     options = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
     share = SHORT_SHARE if options.short else 1.0
     chosen = [t for t in TARGETS if not options.names or t.name in options.names]
-    deadline = time.monotonic() + (SHORT_SECONDS if options.short else FULL_SECONDS)
+    deadline = time.monotonic() + options.seconds
     results: list[Result] = []
     with _scratch():
         for number, target in enumerate(chosen):
