@@ -359,6 +359,7 @@ async def test_a_call_that_a_lost_connection_drops_does_not_cancel_its_caller() 
     A worker whose task ended as cancelled left its pod Pending for ever."""
     calls = Calls(Endpoint(url="unix:///nowhere.sock", source="test"), "1.41")
     allowed = threading.Event()
+    ended = asyncio.Event()
     results: list[BaseException | None] = []
 
     async def call() -> None:
@@ -367,14 +368,14 @@ async def test_a_call_that_a_lost_connection_drops_does_not_cancel_its_caller() 
             results.append(None)
         except (EngineUnavailable, asyncio.CancelledError) as error:
             results.append(error)
+        ended.set()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(THREADS + 1):
             group.create_task(call())
         await asyncio.sleep(0)
         closing = group.create_task(asyncio.to_thread(calls.close))
-        while not results:
-            await asyncio.sleep(0.01)
+        await ended.wait()
         allowed.set()
         await closing
     assert sum(result is None for result in results) == THREADS
