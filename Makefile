@@ -11,7 +11,7 @@ MARKS := .cache/marks
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 # Tests of screens, files and processes wait as well: one more at a time than there are cores.
 WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-# What starts engines of its own needs root.
+# Soak starts engines of its own, which needs root.
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
@@ -95,10 +95,10 @@ conformance: dev ## Golden cases against the record of a real kubelet; WRITE=1 w
 	@scripts/with_engine.sh $(BIN)/python -m conformance $(if $(WRITE),--write)
 
 soak: dev ## Faults on a real agent and a private engine, 25 minutes; WRITE=1 writes docs/reliability.md
-	$(ROOT) $(BIN)/python -m soak $(if $(WRITE),--write)
+	@scripts/with_engine.sh $(ROOT) $(BIN)/python -m soak $(if $(WRITE),--write)
 
 soak-short: dev ## The same in 3 minutes
-	$(ROOT) $(BIN)/python -m soak --short
+	@scripts/with_engine.sh $(ROOT) $(BIN)/python -m soak --short
 
 lock: dev ## Write the hashed requirements anew
 	$(BIN)/uv export --quiet --no-emit-project --no-header --no-dev --format requirements-txt -o requirements.txt

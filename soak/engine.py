@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -17,6 +20,8 @@ import docker
 import docker.errors
 
 IMAGE: Final = "busybox:1.36"
+_SIOCSIFFLAGS: Final = 0x8914
+_IFF_UP: Final = 1
 ISOLATED: Final = "PODTUI_SOAK_ISOLATED"
 _SAMPLE_IMAGE: Final = Path(__file__).resolve().parent.parent / "scripts" / "sample_image.py"
 
@@ -28,7 +33,7 @@ def isolate(arguments: Sequence[str]) -> None:
     ends. PID 1 is a shell because it reaps the orphans that an engine leaves behind.
     """
     if os.environ.get(ISOLATED):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        _raise_loopback()
         return
     shell = 'trap : INT TERM; "$@"; exit $?'
     command = [
@@ -37,6 +42,13 @@ def isolate(arguments: Sequence[str]) -> None:
     ]  # fmt: skip
     os.environ[ISOLATED] = "1"
     os.execvp(command[0], command)
+
+
+def _raise_loopback() -> None:
+    """Set loopback up: it is down in a new network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"lo", _IFF_UP)
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout: float) -> None:
