@@ -371,12 +371,14 @@ class _FakeEngine:
                     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nApi-Version: 1.41\r\n"
                     b"Content-Length: %d\r\n\r\n" % len(body)
                 )
-                if self.cut is not None:
+                # The test may go on meanwhile.
+                cut = self.cut
+                if cut is not None:
                     # Slow, then cut: half of it, a pause, and the end before the announced one.
-                    writer.write(body[: self.cut])
+                    writer.write(body[:cut])
                     await writer.drain()
                     await asyncio.sleep(0.001)
-                    if self.cut < len(body):
+                    if cut < len(body):
                         break
                 else:
                     writer.write(body)
