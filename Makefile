@@ -11,9 +11,11 @@ MARKS := .cache/marks
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 # Tests of screens, files and processes wait as well: one more at a time than there are cores.
 WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Soak starts engines of its own, which needs root.
+ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance contract engines lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance contract engines soak soak-short lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -47,7 +49,7 @@ run: setup ## Open podtui on the samples, engine and all
 
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
-	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e engines proof
+	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e soak-short engines proof
 	@$(MAKE) --no-print-directory test-pythons NEWEST=1
 
 check: lint types ## Lint, format, types, import directions
@@ -106,6 +108,12 @@ bench: dev ## The figures, as ratios to a floor measured in the same run
 
 conformance: dev ## Golden cases against the record of a real kubelet; WRITE=1 writes docs/golden.md
 	@scripts/with_engine.sh $(BIN)/python -m conformance $(if $(WRITE),--write)
+
+soak: dev ## Faults on a real agent and a private engine, 25 minutes; WRITE=1 writes docs/reliability.md
+	@scripts/with_engine.sh $(ROOT) $(BIN)/python -m soak $(if $(WRITE),--write)
+
+soak-short: dev ## The same in 3 minutes
+	@scripts/with_engine.sh $(ROOT) $(BIN)/python -m soak --short
 
 lock: dev ## Write the hashed requirements anew
 	$(BIN)/uv export --quiet --no-emit-project --no-header --no-dev --format requirements-txt -o requirements.txt

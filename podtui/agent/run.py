@@ -8,10 +8,12 @@ import logging
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -48,6 +50,8 @@ from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
 
 _LOG = logging.getLogger(__name__)
+STOP_SECONDS: Final = 10.0
+"""How long an agent that was told to stop waits for calls under way."""
 
 
 def make_runtime(settings: Settings, clock: Clock) -> Runtime:
@@ -142,6 +146,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
     clock = SystemClock()
     async with AsyncExitStack() as stack:
+        limit = threading.Timer(STOP_SECONDS, _give_up)
+        limit.daemon = True
+        stack.callback(limit.cancel)
         store = open_store(str(settings.records_path), clock=clock)
         stack.push_async_callback(store.close)
         if store.recovered:
@@ -193,11 +200,20 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 and (power_failing.is_set() or await asyncio.to_thread(machine_is_stopping))
             )
             ended = ends and await kubelet.shut_down()
+            limit.start()
             for task in tasks:
                 task.cancel()
     if clashes:
         raise clashes[0]
     return ended
+
+
+def _give_up() -> None:
+    """End the process while calls still wait for a hung engine: their threads cannot be cancelled.
+
+    Nothing is lost: the records are written, and the next agent lists what the engine did."""
+    _LOG.warning("the engine did not answer within %.0f s: stopped without it", STOP_SECONDS)
+    os._exit(0)
 
 
 def _spare_the_collector() -> None:

@@ -355,6 +355,7 @@ class Kubelet:
                 "engine events": self._pleg.run_events,
                 "looks": self._pleg.run_refreshes,
                 "node status": self._node.run,
+                "node images": self._node.run_images,
                 "probes": self._probes.run,
                 "folder": self._loop.read,
                 "allocations": self._allocations.run,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import http.server
+import json
 import os
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +20,7 @@ from podtui.agent.control import AgentFailed
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
 from podtui.cli import main
 from podtui.resources import typed_program
+from soak.fuzz import ANSWERS
 
 NOWHERE = "unix:///nowhere/engine.sock"
 
@@ -211,3 +216,63 @@ def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
     said = capsys.readouterr()
     assert "No agent runs." in said.err
     assert "starting" not in said.out
+
+
+class _HungEngine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Says what it is, and answers nothing else."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.asked = threading.Event()
+        super().__init__(str(path), _HungAnswers)
+
+
+class _HungAnswers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _HungEngine
+
+    def do_GET(self) -> None:
+        name = self.path.partition("?")[0].rpartition("/")[2]
+        known = {"_ping": "OK", **{key.strip("/"): value for key, value in ANSWERS.items()}}
+        if name not in ("_ping", "version", "info"):
+            self.server.asked.set()
+            threading.Event().wait(120)
+        body = json.dumps(known.get(name, {})).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not into the test's output."""
+
+
+STOPPED_SOON = """
+import sys
+import podtui.agent.run as run
+from podtui.cli import main
+run.STOP_SECONDS = 0.5
+sys.exit(main(["agent", "--engine", sys.argv[1]]))
+"""
+
+
+def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) -> None:
+    """The call under way has a time limit of 60 s, and cannot be cancelled."""
+    with _HungEngine(tmp_path / "engine.sock") as engine:
+        threading.Thread(target=engine.serve_forever, daemon=True).start()
+        process = subprocess.Popen(
+            [sys.executable, "-c", STOPPED_SOON, f"unix://{tmp_path}/engine.sock"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert engine.asked.wait(30), "the agent asked nothing"
+            process.terminate()
+            _, text = process.communicate(timeout=25)
+        finally:
+            process.kill()
+            engine.shutdown()
+    assert process.returncode == 0
+    assert b"stopped without it" in text
+    assert read_agent(root / "podtui.lock") is None

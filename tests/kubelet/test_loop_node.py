@@ -600,3 +600,32 @@ async def test_a_record_taken_for_a_manifest_brings_nothing_along() -> None:
         await world.start_kubelet()
         await world.until(world.runs(UID))
         assert (await world.status()).phase == "Running"
+
+
+@pytest.mark.parametrize("short", [0.0, 5.0, 12.0])
+async def test_a_hang_is_reported_whatever_call_is_under_way(short: float) -> None:
+    """The engine hangs, answers, and hangs again: no call of the node's delays the report."""
+    verbs = ("ping", "list", "list_images", "connect")
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        for seconds in (short, 60.0):
+            # The list of images is due in the middle of the hang.
+            world.kubelet._node.images_changed()
+            for verb in verbs:
+                world.engine.faults.hold(verb)
+            began = world.clock.monotonic()
+            if seconds < 60.0:
+                await world.sleep(seconds)
+            else:
+                while (await ready(world))[0] == "True":
+                    await world.sleep(1.0)
+                    assert world.clock.monotonic() - began < 50.0
+                await world.sleep(20.0)
+            for verb in verbs:
+                world.engine.faults.release(verb)
+            await world.sleep(2.0)
+        took = await world.until(lambda: world.kubelet._link.ready)
+        assert took < 10.0
+        assert (await ready(world))[0] == "True"

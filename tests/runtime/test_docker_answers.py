@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
+from podtui.runtime.docker.calls import THREADS, Calls
 from podtui.runtime.docker.errors import Refused, meaning, translated
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
+from podtui.runtime.docker.link import in_thread
+from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
 from podtui.runtime.docker.usage import (
     KernelFiles,
@@ -326,3 +331,56 @@ def test_errors_are_translated_once() -> None:
     with pytest.raises(EngineNotFound) as same, translated("unix:///x"):
         raise own
     assert same.value is own
+
+
+async def test_a_blocking_call_that_is_given_up_does_not_stop_the_event_loop() -> None:
+    """A reconnect that is cancelled leaves the old connection's calls to end by themselves."""
+    allowed, finished = threading.Event(), threading.Event()
+    began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def call() -> None:
+        loop.call_soon_threadsafe(began.set)
+        allowed.wait(10)
+        finished.set()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(in_thread(call))
+            await began.wait()
+            task.cancel()
+        assert not finished.is_set(), "the event loop waited for the call"
+    finally:
+        allowed.set()
+
+
+async def test_a_call_that_a_lost_connection_drops_does_not_cancel_its_caller() -> None:
+    """More calls than threads: those that wait for one are dropped when the connection closes.
+
+    A worker whose task ended as cancelled left its pod Pending for ever."""
+    calls = Calls(Endpoint(url="unix:///nowhere.sock", source="test"), "1.41")
+    allowed = threading.Event()
+    ended = asyncio.Event()
+    results: list[BaseException | None] = []
+
+    async def call() -> None:
+        try:
+            await calls.run(lambda client: allowed.wait(20))
+            results.append(None)
+        except (EngineUnavailable, asyncio.CancelledError) as error:
+            results.append(error)
+        ended.set()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(THREADS + 1):
+            group.create_task(call())
+        await asyncio.sleep(0)
+        closing = group.create_task(asyncio.to_thread(calls.close))
+        await ended.wait()
+        allowed.set()
+        await closing
+    assert sum(result is None for result in results) == THREADS
+    (dropped,) = [result for result in results if result is not None]
+    assert isinstance(dropped, EngineUnavailable)
+    with pytest.raises(EngineUnavailable, match="connection was closed"):
+        await calls.run(lambda client: True)

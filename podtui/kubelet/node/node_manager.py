@@ -75,7 +75,8 @@ class NodeManager:
         self._disk_capacity = SIMULATED_DISK if config.simulated else 0
         self._would_evict = ""
         self._images: tuple[ImageRecord, ...] = ()
-        self._images_stale = True
+        self._images_due = asyncio.Event()
+        self._images_due.set()
         self._known_engine: EngineInfo | None = None
         self._view = NodeView(
             name=config.node_name,
@@ -109,7 +110,7 @@ class NodeManager:
 
     def images_changed(self) -> None:
         """An image came or went."""
-        self._images_stale = True
+        self._images_due.set()
 
     def set_pressure(self, conditions: tuple[str, ...]) -> None:
         """The node is under these pressures (condition types), and no other."""
@@ -210,8 +211,6 @@ class NodeManager:
             problems = (*problems, stalled)
         if self._view.shutting_down:
             problems = (*problems, SHUTTING_DOWN)
-        if self._link.ready and self._images_stale:
-            await self._read_images()
         status = self._compute(problems)
         now = self._clock.monotonic()
         overdue = self._reported_at is None or (
@@ -220,7 +219,8 @@ class NodeManager:
         changed = self._status is None or not same_but_heartbeat(self._status, status)
         self._tell(status)
         if changed or overdue or self._node is None or self._metadata_differs(self._node):
-            self._images_stale = overdue
+            if overdue:
+                self._images_due.set()
             await self._put(status)
             self._reported_at = now
 
@@ -228,13 +228,24 @@ class NodeManager:
         meta = node.metadata
         return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
 
-    async def _read_images(self) -> None:
-        self._images_stale = False
-        try:
-            self._images = await self._runtime.list_images()
-        except EngineError as error:
-            self._images_stale = True
-            self._link.suspect(error)
+    async def run_images(self) -> None:
+        """Endless: list the images when they changed, at most once per status period.
+
+        Not part of the status update: an engine that hangs must not delay the report of it."""
+        while True:
+            await self._images_due.wait()
+            await self._link.wait_ready()
+            self._images_due.clear()
+            try:
+                images = await self._runtime.list_images()
+            except EngineError as error:
+                self._images_due.set()
+                self._link.suspect(error)
+            else:
+                if images != self._images:
+                    self._images = images
+                    self.refresh_soon()
+            await self._clock.sleep(self._config.node_status_period)
 
     def _compute(self, problems: tuple[str, ...]) -> NodeStatus:
         facts = self._facts

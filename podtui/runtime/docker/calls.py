@@ -11,13 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from podtui.errors import EngineUnavailable
 from podtui.runtime.docker.client import Client, new_client
-from podtui.runtime.docker.errors import translated
+from podtui.runtime.docker.errors import translated, understood
 from podtui.runtime.docker.locate import Endpoint
 
 T = TypeVar("T")
 THREADS: Final = 12
 CALL_SECONDS: Final = 60.0
+_CLOSED: Final = "the connection was closed"
 
 
 class Calls:
@@ -36,7 +38,10 @@ class Calls:
         When cancelled while the engine works on it, waits for its answer first, so that nothing
         happens behind the caller's back. Raises `Refused`, `EngineUnavailable`.
         """
-        future = self._pool.submit(self._call, call, timeout)
+        try:
+            future = self._pool.submit(self._call, call, timeout)
+        except RuntimeError as error:
+            raise EngineUnavailable(f"{self._endpoint.url}: {_CLOSED}") from error
         waiting = asyncio.wrap_future(future)
         try:
             await asyncio.wait({waiting})
@@ -45,10 +50,13 @@ class Calls:
                 await asyncio.wait({waiting})
                 waiting.exception()
             raise
+        if future.cancelled():
+            # `close` dropped it before it began. The caller's task is not cancelled.
+            raise EngineUnavailable(f"{self._endpoint.url}: {_CLOSED}")
         return waiting.result()
 
     def _call(self, call: Callable[[Client], T], timeout: float) -> T:
-        with translated(self._endpoint.url):
+        with translated(self._endpoint.url), understood("a call"):
             client = self._client()
             client.timeout = timeout
             return call(client)

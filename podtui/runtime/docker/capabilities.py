@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from podtui.runtime.docker.abilities import Abilities
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.lesser import LOSSES
 from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.protocol import EngineInfo
@@ -26,12 +27,14 @@ _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 
 
+@understood("its version")
 def engine_name(version: Mapping[str, Any]) -> str:
     components: list[Mapping[str, Any]] = version.get("Components") or []
     named = any("podman" in str(part.get("Name", "")).lower() for part in components)
     return "podman" if named else "docker"
 
 
+@understood("its abilities")
 def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     """Whether the engine's files and processes are this machine's: a socket alone may lead into a
     virtual machine, or out of a container."""
@@ -57,6 +60,7 @@ def cgroup_version(info: Mapping[str, Any]) -> int:
     return 2 if str(info.get("CgroupVersion", "1")).strip("v") == "2" else 1
 
 
+@understood("its abilities")
 def abilities(
     info: Mapping[str, Any],
     *,
@@ -120,6 +124,7 @@ def _kernel(info: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", str(info.get("KernelVersion", "")))[:2])
 
 
+@understood("its abilities")
 def engine_info(
     info: Mapping[str, Any],
     version: Mapping[str, Any],

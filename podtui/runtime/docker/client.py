@@ -9,6 +9,7 @@ from docker.api.client import APIClient
 from docker.tls import TLSConfig
 from requests.adapters import HTTPAdapter
 
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.locate import Endpoint, TlsFiles
 
 Json = dict[str, Any]
@@ -69,11 +70,13 @@ class _TlsAdapter(HTTPAdapter):
         super().init_poolmanager(*args, **kwargs, ssl_context=self._tls.context())
 
 
+@understood("labels")
 def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:
     """The labels of a container, volume or configuration, which may be null."""
     return cast(Mapping[str, str] | None, found.get("Labels")) or {}
 
 
+@understood("an object")
 def mapping(found: Mapping[str, Any], key: str) -> Json:
     """An object inside an object, empty where it is missing or null."""
     return cast(Json | None, found.get(key)) or {}
@@ -84,6 +87,7 @@ def label_filter(wanted: Mapping[str, str]) -> list[str]:
     return [f"{key}={value}" for key, value in wanted.items()]
 
 
+@understood("a list")
 def labelled(found: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
     """Those with all the labels: Podman takes several labels of a filter for alternatives."""
     return [entry for entry in found if wanted.items() <= labels_of(entry).items()]

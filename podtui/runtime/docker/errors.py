@@ -70,3 +70,12 @@ def refusal(error: docker.errors.APIError) -> Refused:
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     return Refused(status, str(text).removeprefix(_ENGINE_PREFIX).strip())
+
+
+@contextmanager
+def understood(answer: str) -> Generator[None]:
+    """Turn what reading a malformed answer raises into `EngineError`."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise EngineError(f"cannot read the engine's answer of {answer}: {error!r}") from error

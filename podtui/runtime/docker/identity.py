@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from podtui.api import names
 from podtui.runtime.docker.client import labels_of, mapping
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.pause import PAUSE_LABEL
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -252,6 +253,7 @@ def container_record(seen: Seen, state: ContainerState | None = None) -> Contain
     )
 
 
+@understood("the list of containers")
 def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
     """What a list call found; entries that we did not write are left out."""
     sandboxes: list[SandboxRecord] = []

@@ -13,7 +13,7 @@ import docker.errors
 
 from podtui.errors import EngineConflict, ImagePullError
 from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.errors import Refused, meaning, meant, understood
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.pause import PAUSE_REPOSITORY
@@ -49,8 +49,9 @@ class Images:
             found: list[dict[str, Any]] = await self._connection.link.calls.run(
                 lambda client: client.images()
             )
-        records = (image_record(entry) for entry in found)
-        return tuple(record for record in records if not _is_pause(record))
+        with understood("the list of images"):
+            records = (image_record(entry) for entry in found)
+            return tuple(record for record in records if not _is_pause(record))
 
     async def remove(self, image_id: str) -> None:
         """Every name of it, then the image. A missing one is no error."""

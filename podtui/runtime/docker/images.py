@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.identity import instant
 from podtui.runtime.protocol import ImageRecord, PullProgress
 
@@ -57,6 +58,7 @@ class ImageName:
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag}"
 
 
+@understood("an image")
 def image_record(found: Mapping[str, Any]) -> ImageRecord:
     """From an inspection, or from a list entry (which knows no user)."""
     config: Mapping[str, Any] = found.get("Config") or found.get("ContainerConfig") or {}
@@ -82,6 +84,7 @@ def _prefixed(identity: str) -> str:
     return identity if ":" in identity else f"sha256:{identity}"
 
 
+@understood("the progress of a pull")
 def pull_problem(message: Mapping[str, Any]) -> str:
     """What the engine's stream says went wrong. A registry behind a gateway that answers for it is
     called unavailable, in the word that a kubelet knows (reference §6.7)."""
@@ -97,6 +100,7 @@ class Progress:
     _current: dict[str, int] = field(default_factory=dict[str, int])
     _total: dict[str, int] = field(default_factory=dict[str, int])
 
+    @understood("the progress of a pull")
     def add(self, message: Mapping[str, Any]) -> PullProgress:
         layer = str(message.get("id") or "")
         status = str(message.get("status") or "")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.client import labels_of, mapping
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.docker.identity import (
     container_record,
     instant,
@@ -36,6 +37,7 @@ _TASK: Final = re.compile(
 _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
+@understood("an inspected sandbox")
 def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     """Raises `EngineNotFound` when it is not a sandbox of ours."""
     record = sandbox_record(seen_in_inspection(found))
@@ -78,6 +80,7 @@ def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bo
     return False
 
 
+@understood("an inspected container")
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     """Raises `EngineNotFound` when it is not a container of ours."""
     seen = seen_in_inspection(found)
@@ -157,6 +160,7 @@ def start_failure(text: str) -> str:
     return text if task is None else f"failed to create containerd task: {text[task.end() :]}"
 
 
+@understood("an inspected sandbox")
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
     """The storage of a sandbox that another instance made."""
     mountpoint = next(

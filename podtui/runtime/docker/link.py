@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
@@ -24,7 +24,7 @@ from podtui.runtime.docker.capabilities import (
     is_rootless,
 )
 from podtui.runtime.docker.client import Client, mapping
-from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.errors import Refused, meaning, understood
 from podtui.runtime.docker.lesser import Loss
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
@@ -35,6 +35,7 @@ from podtui.runtime.docker.pause import (
 from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 
+T = TypeVar("T")
 STARTS_AT_ONCE: Final = 4
 """More only make each one slower: the engine is the bottleneck."""
 _OLDEST_API: Final = (1, 40)
@@ -76,9 +77,7 @@ class Link:
 
     async def close(self) -> None:
         await self.wire.close()
-        # A thread of its own: the loop's default executor belongs to others.
-        with ThreadPoolExecutor(1) as closer:
-            await asyncio.get_running_loop().run_in_executor(closer, self.calls.close)
+        await in_thread(self.calls.close)
 
     async def ensure_pause(self) -> None:
         """Load the sandbox image when it is missing. Raises `EngineError`."""
@@ -90,6 +89,18 @@ class Link:
             content = pause_tar(self.info.architecture)
             await self.calls.run(lambda client: _import(client, content))
             self.pause_id = await self.calls.run(_pause_id)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Run a blocking call in a thread of its own: the default executor belongs to others.
+
+    When cancelled, returns at once and lets the call end by itself: waiting for it would block the
+    event loop."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _pause_id(client: Client) -> str:
@@ -159,10 +170,7 @@ class Connection:
         await _ping(self.link.wire)
 
     async def _make(self) -> Link:
-        with ThreadPoolExecutor(1) as seeker:
-            search = await asyncio.get_running_loop().run_in_executor(
-                seeker, find_engine, self._url
-            )
+        search = await in_thread(lambda: find_engine(self._url))
         if search.found is None:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
@@ -194,9 +202,12 @@ async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any]
         raise EngineUnavailable(f"{endpoint.url}: {error}") from error
     finally:
         await wire.close()
-    if (version.get("Os") or info.get("OSType") or "linux") != "linux":
-        raise EngineUnavailable(f"{endpoint.url}: the engine runs {version['Os']} containers")
-    api = min(_numbers(version["ApiVersion"]), _numbers(DEFAULT_DOCKER_API_VERSION))
+    with understood("/version"):
+        system = version.get("Os") or info.get("OSType") or "linux"
+        offered = _numbers(version["ApiVersion"])
+    if system != "linux":
+        raise EngineUnavailable(f"{endpoint.url}: the engine runs {system} containers")
+    api = min(offered, _numbers(DEFAULT_DOCKER_API_VERSION))
     if api < _OLDEST_API:
         raise EngineUnavailable(
             f"{endpoint.url}: the engine speaks API {version['ApiVersion']}, 1.40 is needed"

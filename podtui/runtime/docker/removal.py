@@ -8,7 +8,7 @@ from typing import Any, Final
 from podtui.api import names
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.client import labels_of
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.errors import Refused, meaning, meant, understood
 from podtui.runtime.docker.link import Connection, Link
 
 _MARGIN: Final = 60.0
@@ -36,9 +36,10 @@ class Ownership:
             found: dict[str, Any] = await self._connection.link.calls.run(
                 lambda client: client.inspect_container(container_id)
             )
-        if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
-            raise EngineNotFound(f"No such container: {container_id}")
-        self._ours.add(str(found["Id"]))
+        with understood("an inspected container"):
+            if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
+                raise EngineNotFound(f"No such container: {container_id}")
+            self._ours.add(str(found["Id"]))
         return found
 
     async def check(self, container_id: str) -> None:

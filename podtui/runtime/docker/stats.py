@@ -11,7 +11,7 @@ from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.runtime.docker.client import Json, label_filter, labelled
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.errors import Refused, meaning, meant, understood
 from podtui.runtime.docker.identity import on_host_network
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.usage import KernelFiles, from_answer, interfaces_of
@@ -88,7 +88,8 @@ class Stats:
             raise meaning(error) from error
         wanted = _labels(self._root, names.DOCKER_TYPE_CONTAINER)
         # The engine leaves the size out, or says -1, where its storage cannot tell.
-        sizes = {str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(told, wanted)}
+        with understood("sizes"):
+            sizes = {str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(told, wanted)}
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
     async def _running(self, link: Link, kind: str) -> dict[str, Json]:
@@ -99,7 +100,8 @@ class Stats:
             found = await link.calls.run(
                 lambda client: client.containers(filters={"label": labels})
             )
-        return {str(entry["Id"]): entry for entry in labelled(found, wanted)}
+        with understood("the list of containers"):
+            return {str(entry["Id"]): entry for entry in labelled(found, wanted)}
 
     async def _each(
         self,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from podtui.runtime.docker.client import mapping
+from podtui.runtime.docker.errors import understood
 from podtui.runtime.protocol import InterfaceStats
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -40,6 +41,7 @@ class Usage:
 # --- from the API
 
 
+@understood("usage")
 def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
     """From ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
     cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
@@ -68,6 +70,7 @@ def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
     return sums["read"], sums["write"]
 
 
+@understood("usage")
 def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None:
     """The interfaces of an answer; None where it tells of no network."""
     found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))

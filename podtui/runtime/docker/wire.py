@@ -13,7 +13,7 @@ from typing import Any, Final
 import aiohttp
 
 from podtui.errors import EngineUnavailable
-from podtui.runtime.docker.errors import Refused, translated
+from podtui.runtime.docker.errors import Refused, translated, understood
 from podtui.runtime.docker.hijack import Channel, hijack
 from podtui.runtime.docker.locate import Endpoint
 
@@ -97,7 +97,8 @@ class Wire:
         """The decoded JSON answer, None where it is empty. Raises as `open`."""
         async with self.open(method, path, query=query, body=body, total=total) as response:
             content = await response.read()
-        return json.loads(content) if content.strip() else None
+        with understood(path):
+            return json.loads(content) if content.strip() else None
 
     @asynccontextmanager
     async def hijack(
@@ -141,11 +142,16 @@ async def objects(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, A
         *lines, kept = (kept + piece).split(b"\n")
         for line in lines:
             if line.strip():
-                yield json.loads(line)
+                yield _object(line)
         if len(kept) > _LONGEST_LINE:
             raise Refused(500, "the engine sent a line without end")
     if kept.strip():
-        yield json.loads(kept)
+        yield _object(kept)
+
+
+@understood("a stream")
+def _object(line: bytes) -> dict[str, Any]:
+    return dict(json.loads(line))
 
 
 def _message(body: bytes) -> str:

@@ -1,0 +1,198 @@
+"""``python -m soak [NAME …]``: inject faults, check the invariants after each, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from benchmarks.__main__ import conditions
+from benchmarks.report import replaced
+from soak import fuzz
+from soak.engine import Engine, isolate
+from soak.faults import FAULTS, Fault
+from soak.invariants import Broken, check, drained, settle, snapshot
+from soak.report import Result, markdown
+from soak.world import World
+
+TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+LANES: Final = (
+    ("kills", "disk", "folder", "clock", "others"),
+    ("restarts", "hangs", "records", "waves"),
+)
+"""Run beside each other, each on an engine of its own."""
+FULL_SECONDS: Final = 22 * 60.0
+SHORT_SECONDS: Final = 3 * 60.0
+LAST_STEP_SECONDS: Final = 170.0
+"""What is under way when the time is up may still reach the desired state."""
+_BY_NAME: Final = {fault.name: fault for fault in FAULTS}
+
+
+def run_fault(
+    fault: Fault,
+    engine: Engine,
+    base: Path,
+    seed: int,
+    *,
+    short: bool,
+    deadline: float,
+    scale: float = 1.0,
+) -> Result:
+    """Inject it on a world of its own, to its count or its time limit."""
+    began = time.monotonic()
+    planned = fault.short if short else fault.full
+    limit = min(deadline, began + fault.seconds * (1.0 if short else scale))
+    world = World(base / fault.name, engine, seed)
+    done, problem = 0, ""
+    with ExitStack() as stack:
+        try:
+            world.start()
+            for number in range(fault.pods):
+                world.put(f"p{number}")
+            settle(world)
+            starts = None if fault.engine_ends else stack.enter_context(world.starts())
+            before = snapshot(world)
+            for step in fault.run(world, world.chance(fault.name), planned):
+                settle(world)
+                check(world, before, starts, step.excuse)
+                done += step.count
+                before = snapshot(world)
+                if starts is not None:
+                    starts.clear()
+                if step.count:
+                    print(f"  {fault.name}: {done} of {planned} {fault.unit}", flush=True)
+                if time.monotonic() > limit:
+                    break
+            drained(world)
+            if (code := world.stop()) != 0:
+                raise Broken(f"the agent stops: exit code {code}")
+        except (Broken, OSError, TimeoutError, subprocess.SubprocessError) as error:
+            problem = f"{error or type(error).__name__}"
+    if world.alive:
+        world.kill()
+    return Result(
+        name=fault.name,
+        title=fault.title,
+        unit=fault.unit,
+        done=done,
+        planned=planned,
+        seconds=time.monotonic() - began,
+        checked=fault.checked,
+        problem=problem,
+    )
+
+
+def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, seconds: float) -> None:
+    """Run faults one after another on one engine; results go to ``base/results``."""
+    scale = seconds / FULL_SECONDS
+    deadline = time.monotonic() + seconds
+    engine = Engine(base / "engine")
+    engine.start()
+    try:
+        engine.load_image()
+        with (base / "results").open("a") as results:
+            for name in names:
+                fault = _BY_NAME[name]
+                result = run_fault(
+                    fault, engine, base, seed, short=short, deadline=deadline, scale=scale
+                )
+                print(f"{name}: {result.verdict} {result.problem}", flush=True)
+                results.write(json.dumps(asdict(result)) + "\n")
+                results.flush()
+    finally:
+        engine.stop()
+
+
+def run(
+    names: Sequence[str], seed: int, *, short: bool, seconds: float, keep: Path | None
+) -> list[Result]:
+    """Run the lanes and the fuzzing beside each other; results in the order of `FAULTS`."""
+    results: list[Result] = []
+    with ExitStack() as stack:
+        base = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtui-soak-")))
+        processes: list[subprocess.Popen[bytes]] = []
+        lanes = [[name for name in lane if name in names] for lane in LANES]
+        options = [f"--seed={seed}", f"--seconds={seconds}", *(["--short"] if short else [])]
+        for number, lane in enumerate(filter(None, lanes)):
+            (base / f"lane{number}").mkdir(parents=True)
+            command = ["--lane", str(base / f"lane{number}"), *options, *lane]
+            processes.append(subprocess.Popen([sys.executable, "-m", "soak", *command]))
+        if "fuzz" in names:
+            for number, lane in enumerate(fuzz.LANES):
+                command = ["--out", str(base / f"fuzz{number}"), *options, *lane]
+                processes.append(subprocess.Popen([sys.executable, "-m", "soak.fuzz", *command]))
+        deadline = time.monotonic() + seconds + LAST_STEP_SECONDS
+        for process in processes:
+            try:
+                process.wait(max(1.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+        for path in sorted(base.glob("lane*/results")) + sorted(base.glob("fuzz*")):
+            results += [Result(**json.loads(line)) for line in path.read_text().splitlines()]
+    order = [*_BY_NAME, *fuzz.NAMES]
+    found = {result.name for result in results}
+    expected = [name for name in names if name != "fuzz"]
+    expected += fuzz.NAMES if "fuzz" in names else []
+    results += [
+        Result(name=name, title=name, unit="", done=0, planned=1, seconds=0,
+               problem="no result: it was ended, or failed before its end")
+        for name in expected if name not in found
+    ]  # fmt: skip
+    return sorted(results, key=lambda one: order.index(one.name))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    every = [*_BY_NAME, "fuzz"]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(every))
+    parser.add_argument("--short", action="store_true", help="the form that takes 3 minutes")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--write", action="store_true", help=f"put results into docs/{TARGET.name}")
+    parser.add_argument("--seconds", type=float, help="the time limit of the run")
+    parser.add_argument("--keep", type=Path, help="keep logs and state in this new directory")
+    parser.add_argument("--lane", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    names = arguments.names or every
+    if unknown := set(names) - set(every):
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+    seconds = arguments.seconds or (SHORT_SECONDS if arguments.short else FULL_SECONDS)
+    if arguments.lane is not None:
+        isolate(sys.argv[1:])
+        run_lane(names, arguments.lane, arguments.seed, short=arguments.short, seconds=seconds)
+        return 0
+    if os.geteuid() != 0:
+        parser.error("needs root: it starts engines of its own")
+    print(f"seed {arguments.seed}", flush=True)
+    began = time.monotonic()
+    results = run(
+        names,
+        arguments.seed,
+        short=arguments.short,
+        seconds=seconds,
+        keep=arguments.keep,
+    )
+    table = markdown(results)
+    took = f"Seed {arguments.seed}, {(time.monotonic() - began) / 60:.1f} minutes. {conditions()}"
+    print(f"\n{table}\n\n{took}")
+    for one in results:
+        if one.problem:
+            print(f"\n{one.name} (seed {arguments.seed}): {one.problem}")
+    if arguments.write:
+        document = replaced(TARGET.read_text(encoding="utf-8"), "soak", f"{table}\n\n{took}")
+        TARGET.write_text(document, encoding="utf-8")
+    return 1 if any(one.problem for one in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,439 @@
+"""The faults: each injects itself into a world that runs, and says what it may cost.
+
+A fault is a generator. It yields after each injection, with what it is excused for, and the driver
+then waits for the desired state and checks the invariants.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import docker.errors
+
+from podtui.api.names import SANDBOX_CONTAINER_NAME
+from soak.invariants import Broken, Excuse
+from soak.world import Usage, World
+
+NONE: Final = Excuse()
+ALL_PODS: Final = Excuse(pods=None)
+NOT_READY_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``count`` injections were made; the invariants are checked with ``excuse``."""
+
+    count: int
+    excuse: Excuse = NONE
+
+
+Steps = Generator[Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """``full`` and ``short`` are how many injections the two forms make, ``seconds`` the limit of
+    the full form. ``checked`` says what is checked beside the invariants."""
+
+    name: str
+    title: str
+    unit: str
+    run: Callable[[World, random.Random, int], Steps]
+    full: int
+    short: int
+    seconds: float
+    checked: str = ""
+    pods: int = 6
+    engine_ends: bool = False
+    """Whether the engine's event stream, and with it the count of starts, ends with the fault."""
+
+
+def kill_agent(world: World, chance: random.Random, count: int) -> Steps:
+    """kill -9 at a random moment of starting, syncing or resting, while the folder changes."""
+    done = 0
+    while done < count:
+        batch = min(10, count - done)
+        for _ in range(batch):
+            world.edit(chance, pool=8, changes=chance.randint(0, 2))
+            time.sleep(chance.random() * 1.6)
+            world.kill()
+            world.start()
+        done += batch
+        yield Step(batch)
+
+
+def restart_engine(world: World, chance: random.Random, count: int) -> Steps:
+    """Stopped in order and killed by turns. Containers end with this engine: all may restart."""
+    for number in range(count):
+        world.edit(chance, pool=8, changes=2)
+        time.sleep(chance.random())
+        world.engine.stop(signal.SIGKILL if number % 2 else signal.SIGTERM)
+        world.edit(chance, pool=8, changes=1)
+        world.engine.start()
+        yield Step(1, ALL_PODS)
+
+
+def hang_engine(world: World, chance: random.Random, count: int) -> Steps:
+    """SIGSTOP under edits. Every fifth hang follows a short one and lasts until it is reported;
+    every tenth sees the agent stopped in the middle and started again."""
+    for number in range(count):
+        world.edit(chance, pool=8, changes=2)
+        time.sleep(chance.random() * 0.5)
+        world.engine.freeze()
+        try:
+            if number % 5 == 0:
+                time.sleep(5)
+                world.engine.thaw()
+                time.sleep(chance.random())
+                world.engine.freeze()
+                _reported(world)
+                if number % 10 == 0:
+                    _stops(world)
+                    world.start()
+            else:
+                time.sleep(chance.uniform(0.3, 6))
+        finally:
+            world.engine.thaw()
+        yield Step(1)
+
+
+def _reported(world: World) -> None:
+    try:
+        world.wait(lambda: world.node_condition()[0] == "False", "NotReady", NOT_READY_SECONDS)
+    except TimeoutError as error:
+        raise Broken(f"a hang is reported: {error}") from error
+
+
+def _stops(world: World) -> None:
+    assert world.process is not None
+    world.process.send_signal(signal.SIGTERM)
+    try:
+        world.process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Broken("the agent stops while the engine hangs: it did not") from None
+
+
+def fill_disk(world: World, chance: random.Random, count: int) -> Steps:
+    """The root directory is a small file system that runs full, with the agent running and, by
+    turns, with the agent killed and started again on the full disk."""
+    world.stop()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "soak", str(world.root)], check=True)
+    world.start()
+    yield Step(0, Excuse(pods=None, records=True))
+    for number in range(count):
+        # Let the records reach the disk: a failed write is repeated after a second.
+        time.sleep(3)
+        fill = world.root / "fill"
+        with fill.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(512)):
+                pass
+        world.edit(chance, pool=8, changes=3)
+        time.sleep(3)
+        if not world.alive:
+            raise Broken("the agent survives a full disk: it ended")
+        world.get("/api/v1/pods")
+        if number % 2:
+            world.kill()
+            world.start()
+            time.sleep(3)
+        fill.unlink()
+        if not world.alive:
+            # One that finds no room for its first file may refuse to start, and say so.
+            world.start()
+        # What was recorded while there was no room is lost only where the agent was killed then.
+        yield Step(1, Excuse(events=bool(number % 2)))
+
+
+def damage_records(world: World, chance: random.Random, count: int) -> Steps:
+    """Cut, overwritten, emptied or replaced: under a running agent and between two of them."""
+    for number in range(count):
+        live = number % 3 == 2
+        if not live:
+            world.kill() if number % 2 else world.stop()
+        _damage(world.root / "records.db", number, chance)
+        if live:
+            world.edit(chance, pool=8, changes=1)
+            time.sleep(0.3)
+            world.kill()
+        world.start()
+        yield Step(1, Excuse(records=True))
+
+
+def _damage(path: Path, number: int, chance: random.Random) -> None:
+    wal = path.with_name(path.name + "-wal")
+    size = path.stat().st_size
+    match number % 10:
+        case 0:
+            os.truncate(path, chance.randrange(size))
+        case 1:
+            _overwrite(path, chance.randrange(size), chance.randbytes(64))
+        case 2:
+            _overwrite(path, chance.randrange(size // 4096) * 4096, bytes(4096))
+        case 3:
+            _overwrite(path, 0, chance.randbytes(100))
+        case 4:
+            path.write_bytes(chance.randbytes(8192))
+        case 5:
+            path.unlink()
+        case 6:
+            path.write_bytes(b"")
+        case 7 if wal.exists() and wal.stat().st_size:
+            os.truncate(wal, chance.randrange(wal.stat().st_size))
+        case 8 if wal.exists() and wal.stat().st_size:
+            _overwrite(wal, chance.randrange(wal.stat().st_size), chance.randbytes(64))
+        case _:
+            with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1)) as connection:
+                statement = chance.choice(
+                    (
+                        "UPDATE records SET data = '{}' WHERE resource = 'pods'",
+                        "UPDATE records SET data = x'00ff' WHERE rv % 2",
+                        "DELETE FROM records",
+                        "DELETE FROM meta",
+                        "DROP TABLE records",
+                        "PRAGMA user_version = 77",
+                    )
+                )
+                connection.execute(statement)
+                connection.commit()
+
+
+def _overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def lose_folder(world: World, chance: random.Random, count: int) -> Steps:
+    """Deleted and replaced by what is no folder; then it is back, once after a restart of the
+    agent. A folder that cannot be read ends no pod."""
+    folder = world.folder
+    aside = world.base / "aside"
+    for number in range(count):
+        kind = number % 5
+        os.rename(folder, aside)
+        match kind:
+            case 0:
+                pass
+            case 1:
+                folder.symlink_to(world.base / "nowhere")
+            case 2:
+                os.mkfifo(folder)
+            case 3:
+                folder.symlink_to(folder)
+            case _:
+                folder.symlink_to(aside)
+        if kind == 4:
+            yield Step(0)
+        elif number % 2:
+            world.kill()
+            world.start()
+        time.sleep(chance.uniform(2, 4))
+        if os.path.lexists(folder):
+            folder.unlink()
+        os.rename(aside, folder)
+        world.edit(chance, pool=8, changes=1)
+        yield Step(1)
+
+
+def jump_clock(world: World, chance: random.Random, count: int) -> Steps:
+    """The wall clock of the agent's process, by libfaketime; its monotonic clock goes on."""
+    offset = world.base / "clock"
+    offset.write_text("+0")
+    world.stop()
+    world.settings = {
+        **world.settings,
+        "LD_PRELOAD": str(_libfaketime()),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",
+    }
+    world.start()
+    yield Step(0)
+    for number in range(count):
+        # Events older than an hour age away as they should: jumps add up to less.
+        seconds = (1500, -1500, -86400, 0)[number % 4] + chance.randrange(60)
+        offset.write_text(f"{seconds:+d}")
+        world.edit(chance, pool=8, changes=2)
+        if number % 2:
+            world.kill()
+            world.start()
+        yield Step(1, Excuse(events=number % 4 >= 2))
+
+
+def _libfaketime() -> Path:
+    found = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")]
+    if not found:
+        subprocess.run(["apt-get", "install", "-y", "-qq", "faketime"], check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        found = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")]
+    return found[0]
+
+
+def remove_by_hand(world: World, chance: random.Random, count: int) -> Steps:
+    """Somebody else stops, kills and removes containers, volumes and networks of a pod."""
+    for number in range(count):
+        pod = chance.choice(sorted(world.desired))
+        mine = [one for one in world.containers() if one.pod == pod]
+        apps = [one.id for one in mine if one.name != SANDBOX_CONTAINER_NAME]
+        boxes = [one.id for one in mine if one.name == SANDBOX_CONTAINER_NAME]
+        client = world.engine.client
+        # The agent may be quicker: what it has removed by then is gone as well.
+        with suppress(docker.errors.APIError):
+            match number % 6:
+                case 0:
+                    client.remove_container(apps[0], force=True)
+                case 1:
+                    client.remove_container(boxes[0], force=True)
+                case 2:
+                    client.kill(apps[0])
+                case 3:
+                    client.stop(boxes[0], timeout=0)
+                case 4:
+                    uid = mine[0].uid
+                    for one in (*apps, *boxes):
+                        client.remove_container(one, force=True)
+                    for volume in world.engine.volumes(world.label):
+                        if uid in volume:
+                            client.remove_volume(volume, force=True)
+                case _:
+                    client.disconnect_container_from_network(boxes[0], "bridge", force=True)
+                    client.remove_container(apps[0], force=True)
+        yield Step(1, Excuse(pods={pod}))
+
+
+def waves(world: World, chance: random.Random, count: int) -> Steps:
+    """Pods started, edited and removed together. What the agent holds after each wave is
+    compared: from the third wave on it must be flat."""
+    size = 100 if count > 3 else 30
+    kept: list[Usage] = []
+    for _ in range(count):
+        for number in range(size):
+            world.put(f"w{number}")
+        yield Step(0)
+        for number in range(size):
+            world.put(f"w{number}")
+        yield Step(0)
+        for number in range(size):
+            world.delete(f"w{number}")
+        yield Step(1)
+        kept.append(world.usage())
+    if len(kept) > 3:
+        _flat(kept[2], kept[-1])
+
+
+def _flat(first: Usage, last: Usage) -> None:
+    ratios = {
+        "memory": last.memory / first.memory,
+        "descriptors": last.descriptors / first.descriptors,
+        "threads": last.threads / first.threads,
+    }
+    for name, ratio in ratios.items():
+        if ratio > 1.25:
+            raise Broken(f"flat over waves: {name} {ratio:.2f} times the third wave's")
+
+
+FAULTS: Final = (
+    Fault(
+        name="kills",
+        title="The agent is killed (kill -9) at random moments under edits",
+        unit="kills",
+        run=kill_agent,
+        full=200,
+        short=10,
+        seconds=840,
+    ),
+    Fault(
+        name="restarts",
+        title="The engine is restarted under load, stopped and killed by turns",
+        unit="restarts",
+        run=restart_engine,
+        full=20,
+        short=1,
+        seconds=240,
+        engine_ends=True,
+    ),
+    Fault(
+        name="hangs",
+        title="The engine hangs (SIGSTOP) under load",
+        unit="hangs",
+        run=hang_engine,
+        full=20,
+        short=2,
+        seconds=260,
+        checked=f"a hang, also one that follows another, is reported as NotReady within"
+        f" {NOT_READY_SECONDS:.0f} s; the agent stops within {STOP_SECONDS:.0f} s in the middle"
+        " of one",
+    ),
+    Fault(
+        name="disk",
+        title="The disk under the root directory is full while records, logs and state are written",
+        unit="times full",
+        run=fill_disk,
+        full=4,
+        short=1,
+        seconds=120,
+        checked="the agent survives it, and the API answers meanwhile",
+    ),
+    Fault(
+        name="records",
+        title="records.db is cut, overwritten, emptied, deleted or changed",
+        unit="damages",
+        run=damage_records,
+        full=50,
+        short=3,
+        seconds=300,
+        checked="no container is restarted; records may begin again",
+    ),
+    Fault(
+        name="folder",
+        title="The folder is deleted, or replaced by a dangling link, a pipe, a loop, a link to it",
+        unit="times",
+        run=lose_folder,
+        full=10,
+        short=2,
+        seconds=150,
+    ),
+    Fault(
+        name="clock",
+        title="The agent's wall clock jumps forward and back (libfaketime)",
+        unit="jumps",
+        run=jump_clock,
+        full=8,
+        short=1,
+        seconds=120,
+    ),
+    Fault(
+        name="others",
+        title="Containers, sandboxes, volumes and networks are removed by somebody else",
+        unit="times",
+        run=remove_by_hand,
+        full=12,
+        short=2,
+        seconds=180,
+        checked="no other pod is touched",
+    ),
+    Fault(
+        name="waves",
+        title="100 pods (short form: 30) are started, edited and removed together",
+        unit="waves",
+        run=waves,
+        full=10,
+        short=1,
+        seconds=640,
+        checked="memory, descriptors and threads of the agent after the last wave are at most"
+        " 1.25 times those after the third",
+        pods=0,
+    ),
+)

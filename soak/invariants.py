@@ -1,0 +1,198 @@
+"""What must hold after every fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import docker.errors
+
+from podtui.api.names import GROUP_VERSION, SANDBOX_CONTAINER_NAME
+from soak.world import NODE, Container, World
+
+SETTLE_SECONDS: Final = 150.0
+_NETWORKS: Final = {"bridge", "host", "none"}
+
+
+class Broken(Exception):
+    """Raised where an invariant does not hold; the text names it and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was on record and running at one moment: ``apps`` and ``records`` by pod name."""
+
+    apps: Mapping[str, Container]
+    records: Mapping[str, Mapping[str, Any]]
+    events: frozenset[str]
+    version: int
+    log_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """What a fault may cost. ``pods`` may be restarted (None: all), ``records`` and ``events`` say
+    whether these may be lost, ``process`` whether the agent may have been replaced."""
+
+    pods: Collection[str] | None = ()
+    records: bool = False
+    events: bool = False
+
+
+def snapshot(world: World) -> Snapshot:
+    """Raises OSError where the API does not answer."""
+    pods = world.get("/api/v1/pods")
+    events = world.get("/api/v1/events")["items"]
+    return Snapshot(
+        apps={one.pod: one for one in world.containers() if _is_app(one)},
+        records=world.pods(),
+        events=frozenset(event["metadata"]["uid"] for event in events),
+        version=int(pods["metadata"]["resourceVersion"]),
+        log_size=world.log.stat().st_size,
+    )
+
+
+def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
+    """Wait until the desired state is reached. Raises `Broken` with what is missing."""
+    found = ["nothing was looked at"]
+
+    def reached() -> bool:
+        nonlocal found
+        found = unsettled(world)
+        return not found
+
+    try:
+        world.wait(reached, "the desired state", timeout)
+    except TimeoutError:
+        shown = "; ".join(found[:6])
+        raise Broken(f"the desired state is reached: not after {timeout:.0f} s: {shown}") from None
+
+
+def unsettled(world: World) -> list[str]:
+    """Where folder, records and engine differ."""
+    if not world.alive:
+        return ["the agent does not run"]
+    try:
+        pods = world.pods()
+        manifests = world.get(f"/apis/{GROUP_VERSION}/manifests")["items"]
+        ready = world.node_condition()
+        containers = world.containers()
+        volumes = world.engine.volumes(world.label)
+        networks = set(world.engine.networks())
+    except (OSError, ValueError, docker.errors.DockerException) as error:
+        return [f"API or engine does not answer: {error}"]
+    found: list[str] = []
+    if ready[0] != "True":
+        found.append(f"the node is not Ready: {ready[1]}")
+    if pods.keys() != world.desired.keys():
+        found.append(f"pods on record {sorted(pods)}, wanted {sorted(world.desired)}")
+    files = {item["metadata"]["name"] for item in manifests}
+    if files != {f"{name}.yaml" for name in world.desired}:
+        found.append(f"manifests on record: {sorted(files)}")
+    for name, version in world.desired.items():
+        if (pod := pods.get(name)) is not None:
+            found += _pod_differs(name, version, pod, containers)
+    uids = {_uid(pod) for pod in pods.values()}
+    found += [f"left over: {one}" for one in containers if one.uid not in uids]
+    found += [f"volume left over: {v}" for v in volumes if not any(uid in v for uid in uids)]
+    found += [f"network left over: {one}" for one in networks - _NETWORKS]
+    return found
+
+
+def check(
+    world: World, before: Snapshot, starts: Mapping[tuple[str, str], int] | None, excuse: Excuse
+) -> None:
+    """Compare a settled world with how it was. Raises `Broken`."""
+    now = snapshot(world)
+    if starts is not None:
+        for (uid, name), count in Counter(starts).items():
+            pod = _pod_of(uid, now)
+            if count > 1 and not _excused(excuse, pod):
+                raise Broken(f"started once: container {name} of {pod or uid} {count} times")
+    for name, was in before.apps.items():
+        app = now.apps.get(name)
+        if app is None or app.uid != was.uid or _excused(excuse, name):
+            continue
+        if app.id != was.id:
+            raise Broken(f"not restarted without need: {name} was {was}, is {app}")
+        restarts = [
+            [s["restartCount"] for s in one.records[name]["status"]["containerStatuses"]]
+            for one in (before, now)
+        ]
+        if restarts[0] != restarts[1]:
+            raise Broken(f"restart count: {name} had {restarts[0]}, has {restarts[1]}")
+    if not excuse.records:
+        for name, record in before.records.items():
+            if (pod := now.records.get(name)) is not None and _uid(pod) == _uid(record):
+                for key in ("uid", "creationTimestamp"):
+                    if pod["metadata"][key] != record["metadata"][key]:
+                        raise Broken(f"no record lost: {key} of pod {name} changed")
+        if not excuse.events and (lost := before.events - now.events):
+            raise Broken(f"no record lost: {len(lost)} of {len(before.events)} events")
+    if now.version < before.version:
+        raise Broken(f"resourceVersion goes back: {before.version}, {now.version}")
+    with world.log.open("rb") as log:
+        log.seek(before.log_size)
+        text = log.read().decode(errors="replace")
+    if "Traceback" in text:
+        raise Broken("no crash: a traceback in the agent's log: " + text[text.index("Traceback") :])
+
+
+def drained(world: World) -> None:
+    """Delete every manifest; nothing of the root directory may stay. Raises `Broken`."""
+    for name in list(world.desired):
+        world.delete(name)
+    settle(world)
+    left = [*world.containers(), *world.engine.volumes(world.label)]
+    if left:
+        raise Broken(f"nothing left over: {left}")
+
+
+def _pod_differs(
+    name: str, version: int, pod: Mapping[str, Any], containers: list[Container]
+) -> list[str]:
+    status, uid = pod["status"], _uid(pod)
+    found: list[str] = []
+    shown = pod["spec"]["containers"][0]["env"][0]["value"]
+    if shown != str(version):
+        found.append(f"{name} on record has version {shown}, wanted {version}")
+    if status.get("phase") != "Running":
+        found.append(f"{name} is {status.get('phase')}: {status.get('message', '')}")
+    conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
+    if conditions.get("Ready") != "True":
+        found.append(f"{name} is not Ready")
+    mine = [one for one in containers if one.uid == uid and one.state == "running"]
+    apps = [one for one in mine if _is_app(one)]
+    if len(apps) != 1 or len(mine) != 2:
+        found.append(f"{name} runs {[(one.name, one.attempt) for one in mine]}")
+    ids = {one["containerID"].rpartition("/")[2] for one in status.get("containerStatuses", [])
+           if one.get("containerID")}  # fmt: skip
+    if ids != {one.id for one in apps}:
+        found.append(f"{name} on record has other containers than the engine")
+    return found
+
+
+def _is_app(container: Container) -> bool:
+    return container.name != SANDBOX_CONTAINER_NAME and container.state == "running"
+
+
+def _uid(pod: Mapping[str, Any]) -> str:
+    """The UID on the engine: that of the mirror's record is another."""
+    metadata = pod["metadata"]
+    return str(metadata["annotations"]["kubernetes.io/config.hash"])
+
+
+def _pod_of(uid: str, now: Snapshot) -> str:
+    for name, pod in now.records.items():
+        if _uid(pod) == uid:
+            return name.removesuffix(f"-{NODE}")
+    return ""
+
+
+def _excused(excuse: Excuse, pod: str) -> bool:
+    return excuse.pods is None or pod in excuse.pods
+
+
+__all__ = ["Broken", "Excuse", "Snapshot", "check", "drained", "settle", "snapshot", "unsettled"]

@@ -1,0 +1,287 @@
+"""An agent of our own on the private engine: folder, API, and what the engine has of it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+import docker.errors
+import psutil
+
+from podtui.api import names
+from podtui.runtime.docker.identity import root_key
+from soak.engine import IMAGE, Engine, wait_until
+
+NODE: Final = "soak"
+_POD: Final = f"""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{name}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+    - name: app
+      image: {IMAGE}
+      imagePullPolicy: IfNotPresent
+      command: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+      env: [{{{{name: VERSION, value: "{{version}}"}}}}]
+"""
+_VOLUMES: Final = """\
+      volumeMounts: [{name: scratch, mountPath: /scratch}, {name: about, mountPath: /about}]
+  volumes:
+    - name: scratch
+      emptyDir: {}
+    - name: about
+      downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}
+"""
+
+
+def manifest(name: str, version: int) -> str:
+    """A pod that never ends by itself. Every third name has volumes as well."""
+    text = _POD.format(name=name, version=version)
+    return text + _VOLUMES if name[-1] in "0369" else text
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(str(self._path))
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One of the engine's containers, by its labels."""
+
+    id: str
+    pod: str
+    uid: str
+    name: str
+    state: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the agent's process holds."""
+
+    memory: int
+    descriptors: int
+    threads: int
+
+
+@dataclass(slots=True)
+class World:
+    """``desired`` is the version by pod name that the folder asks for. Manifests are moved into
+    the folder; ``base`` is deleted by whoever made it."""
+
+    base: Path
+    engine: Engine
+    seed: int
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    command: tuple[str, ...] = (sys.executable, "-m", "podtui", "agent")
+    desired: dict[str, int] = field(default_factory=dict[str, int])
+    version: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+        self.root.mkdir()
+
+    @property
+    def folder(self) -> Path:
+        return self.base / "static_pods"
+
+    @property
+    def root(self) -> Path:
+        return self.base / "root"
+
+    @property
+    def log(self) -> Path:
+        return self.base / "agent.log"
+
+    @property
+    def label(self) -> str:
+        return f"{names.ROOT_LABEL}={root_key(str(self.root))}"
+
+    def chance(self, part: str) -> random.Random:
+        """Random decisions of one part, the same for the same seed."""
+        return random.Random(f"{self.seed} {part}")
+
+    # --- the agent
+
+    def start(self) -> None:
+        """Start the agent; it need not answer yet."""
+        environment = {
+            **os.environ,
+            "PODTUI_ROOT_DIR": str(self.root),
+            "PODTUI_STATIC_POD_PATH": str(self.folder),
+            "PODTUI_NODE_NAME": NODE,
+            "PODTUI_ENGINE": self.engine.url,
+            "PODTUI_MAX_PODS": "500",
+            # The shortest back-off: what waits for it would only make the run longer.
+            "PODTUI_MAX_CONTAINER_RESTART_PERIOD": "1s",
+            # Other users of the machine's disk and memory must not evict or collect anything.
+            "PODTUI_EVICTION_HARD": "memory.available=1Mi,nodefs.available=0%,nodefs.inodesFree=0%"
+            ",imagefs.available=0%,imagefs.inodesFree=0%",
+            "PODTUI_IMAGE_GC_HIGH_THRESHOLD_PERCENT": "100",
+            "XDG_CONFIG_HOME": str(self.base),
+            "XDG_STATE_HOME": str(self.base),
+            **self.settings,
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        """End the agent in order; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def usage(self) -> Usage:
+        assert self.process is not None
+        one = psutil.Process(self.process.pid)
+        return Usage(one.memory_info().rss, one.num_fds(), one.num_threads())
+
+    # --- the folder
+
+    def put(self, name: str) -> None:
+        """Create or change a pod: each version has its own UID."""
+        self.version += 1
+        self.desired[name] = self.version
+        self.write(f"{name}.yaml", manifest(name, self.version))
+
+    def write(self, name: str, text: str) -> None:
+        hidden = self.folder / f".{name}"
+        hidden.write_text(text)
+        hidden.rename(self.folder / name)
+
+    def delete(self, name: str) -> None:
+        del self.desired[name]
+        (self.folder / f"{name}.yaml").unlink()
+
+    def edit(self, chance: random.Random, pool: int, changes: int) -> None:
+        """Change some of ``pool`` pods: create, edit or delete."""
+        for _ in range(changes):
+            name = f"p{chance.randrange(pool)}"
+            if name in self.desired and chance.random() < 0.35:
+                self.delete(name)
+            else:
+                self.put(name)
+
+    # --- its API
+
+    def get(self, path: str) -> Any:
+        """The decoded answer. Raises OSError or ValueError where there is none."""
+        connection = _Connection(self.root / "podtui.sock")
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise OSError(f"{path}: {answer.status} {body[:200]!r}")
+            return json.loads(body)
+        except http.client.HTTPException as error:
+            raise OSError(f"{path}: {error!r}") from error
+        finally:
+            connection.close()
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """Pod records by the name in their manifest."""
+        items = self.get("/api/v1/pods")["items"]
+        return {item["metadata"]["name"].removesuffix(f"-{NODE}"): item for item in items}
+
+    def node_condition(self) -> tuple[str, str]:
+        """(status, message) of the node's Ready condition; empty while there is no answer."""
+        try:
+            node = self.get(f"/api/v1/nodes/{NODE}")
+        except (OSError, ValueError):
+            return "", ""
+        for condition in node["status"].get("conditions", []):
+            if condition["type"] == "Ready":
+                return condition["status"], condition.get("message", "")
+        return "", ""
+
+    # --- the engine
+
+    def containers(self) -> list[Container]:
+        """Apps and sandboxes alike, dead ones too."""
+        found: list[Container] = []
+        for entry in self.engine.containers(self.label):
+            labels = entry["Labels"]
+            found.append(
+                Container(
+                    id=entry["Id"],
+                    pod=labels.get(names.POD_NAME, "").removesuffix(f"-{NODE}"),
+                    uid=labels.get(names.POD_UID, ""),
+                    name=labels.get(names.CONTAINER_NAME, ""),
+                    state=entry["State"],
+                    attempt=int(entry["Names"][0].rpartition("_")[2]),
+                )
+            )
+        return found
+
+    @contextlib.contextmanager
+    def starts(self) -> Generator[Counter[tuple[str, str]]]:
+        """How often the engine started each app container, by pod UID and name, during the block.
+
+        The engine reports it, so podtui cannot be wrong about it. Ends with the engine."""
+        seen = Counter[tuple[str, str]]()
+        client = docker.APIClient(base_url=self.engine.url, version="1.41", timeout=None)
+        # From a second ago: the stream opens a moment after the block has begun.
+        stream = client.events(
+            decode=True, since=int(time.time()),
+            filters={"label": self.label, "type": "container", "event": "start"},
+        )  # fmt: skip
+
+        def read() -> None:
+            with contextlib.suppress(docker.errors.DockerException, OSError, ValueError):
+                for event in stream:
+                    found = event["Actor"]["Attributes"]
+                    if found.get(names.CONTAINER_NAME) != names.SANDBOX_CONTAINER_NAME:
+                        seen[found[names.POD_UID], found[names.CONTAINER_NAME]] += 1
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        try:
+            yield seen
+        finally:
+            time.sleep(0.2)
+            with contextlib.suppress(OSError):
+                stream.close()
+            reader.join(5)
+            client.close()
+
+    def wait(self, condition: Any, what: str, timeout: float = 120.0) -> None:
+        wait_until(condition, what, timeout)
