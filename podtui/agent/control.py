@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from podtui.agent.lock import is_held, last_agent, read_agent
-from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.settings import Settings
 
@@ -51,6 +50,9 @@ def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess
 
 def wait_ready(settings: Settings, *, timeout: float, child: subprocess.Popen[bytes]) -> None:
     """Wait until the agent answers. Raises `AgentFailed` with the end of its log where it ended."""
+    # The screen, which imports this module too, does not wait for an HTTP client.
+    from podtui.client.simple import get_json
+
     deadline = time.monotonic() + timeout
     while True:
         try:

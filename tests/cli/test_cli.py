@@ -261,7 +261,7 @@ def test_check_reads_the_standard_input(
     assert check(GOOD, "-") == (0, "-: ok: pod default/a-n1\n1 file, 0 errors, 0 warnings\n")
     code, said = check(GOOD.replace("image: a", "imag: a"), "-")
     assert code == 1
-    assert '-:4:31: error: spec.containers[0].imag: unknown field "imag"' in said
+    assert '-:4:31: error: unknown field "imag" (spec.containers[0].imag)' in said
     assert "\n  4 | spec: {" in said
     (home / "file.yaml").write_text(GOOD.replace("name: a}", "name: b}"))
     code, said = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")

@@ -40,6 +40,7 @@ from podtui.tui.actions.deleting import delete_dialog
 from podtui.tui.actions.deleting_pods import delete_pods_dialog
 from podtui.tui.actions.forwards_screen import ForwardsScreen, stop_dialog
 from podtui.tui.actions.journal_screen import JournalScreen
+from podtui.tui.actions.manifest_file import Rewrite
 from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.actions.own_values import Aim
@@ -275,6 +276,11 @@ QUESTIONS: Final = {
                       "restarting.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
                              asked_by="restarting.container_dialog"),
+    "rewrite": dialog(
+        lambda: editing.rewrite_dialog(
+            Rewrite(Path("web.yaml"), b"a: 1\nb: 2\n", b"a: 1\nb: 3\n", "set b"),
+            "Set b?", "Apply", plan()),
+        "editing.rewrite_dialog", "Set b?"),
     "plan": dialog(lambda: editing.plan_dialog("web.yaml", plan()), "editing.plan_dialog",
                    "Apply and replace"),
     "plan-refused": dialog(lambda: editing.plan_dialog("web.yaml", refused_plan()),

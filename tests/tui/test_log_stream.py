@@ -176,7 +176,7 @@ async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> Non
 
 
 async def test_the_range_is_asked_for_until_there_is_a_line() -> None:
-    target = LogTarget("uid-web", "default", "web-n1", "app", range=RANGES["3"])
+    target = LogTarget("uid-web", "default", "web-n1", "app", range=RANGES[2])
     script = Script((ApiError(400, "BadRequest", "waiting"),), ([line(1, "a")],))
     heard = await hear(script, target, 1)
     assert heard.said == ["a"]

@@ -370,7 +370,9 @@ def test_nothing_stays_open_of_one_whose_pipe_another_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.0)
-    gc.collect()  # what earlier tests left is none of this one's business
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # what other tests left behind
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         outcome, printed = asyncio.run(run("sh", "-c", "setsid sleep 300 & echo $!"))

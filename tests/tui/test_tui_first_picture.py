@@ -41,20 +41,20 @@ PATIENCE = 60
 """Seconds without a change."""
 
 HEAVY = {"aiohttp", "docker", "json", "multidict", "watchfiles", "yaml", "yarl"}
-DATACLASSES = {"podtui.api.quantity.Quantity"}
+DATACLASSES = {"podtui.api.quantity.Quantity", "podtui.tui.widgets.dialogs.Option"}
 """Those that stay though each takes half a millisecond to make; `msgspec.Struct` takes none."""
 ROOMS = {
     "podtui": """
         cli cluster_cli errors explain_command resources screen_settings service_cli
         setting_rules settings shell_cli talk_cli terminal_text web_cli
         """,
-    "podtui.agent": "lock",
+    "podtui.agent": "control lock",
     "podtui.api": """
         health images insight kills local manifests names pods printing quantity readiness
         thresholds times v1
         """,
     "podtui.client": "capabilities protocol talking",
-    "podtui.tui": "app driver late_client later model run tidying",
+    "podtui.tui": "agent app driver late_client later model run tidying",
     "podtui.tui.actions": "acting_screen actions own_deeds terminal",
     "podtui.tui.keys": "commands completion in_turn key_map key_names",
     "podtui.tui.logs": """
@@ -70,7 +70,7 @@ ROOMS = {
         """,
     "podtui.tui.pods": "pod_rows pod_status usage",
     "podtui.tui.widgets": """
-        bars cells column_choice column_filter compositing drawn_rows filters format
+        bars cells column_choice column_filter compositing dialogs drawn_rows filters format
         live_screen marks natural notices pane prompt row_index row_set row_table sanitize
         scrolled_text table table_lines table_pane toasts tones
         """,
