@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pictures import stands_still
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, node, pod, status
 
@@ -141,12 +142,12 @@ async def test_a_second_prints_the_ages_in_sight_and_nothing_else(
         moment = born + 30
         app.now = lambda: moment
         screen.publish(Changes(), moment)
-        await pilot.pause(0.1)
+        await stands_still(pilot)
         monkeypatch.setattr(CellsCompositor, "render_partial_update", keep)
         moment = born + 31
         screen.publish(Changes(), moment)
         await wait_for(pilot, lambda: updates, "the ages")
-        await pilot.pause(0.1)
+        await stands_still(pilot)
         pieces = [p for update in updates for p in update.pieces if table.region.contains(p.x, p.y)]
         assert len(pieces) == table.size.height - 1, "one for each row in sight, once"
         assert {strip.text.strip() for _, _, strip in pieces} == {"31s"}

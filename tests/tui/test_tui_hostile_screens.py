@@ -33,6 +33,7 @@ from podtui.tui.actions.templates import Template
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
 from podtui.tui.explain.explain_screen import ExplainScreen
+from podtui.tui.model import Link
 from podtui.tui.node.node_screen import NODE_TABS, NodeScreen
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.pods.pod_tabs import TABS
@@ -91,6 +92,7 @@ class Visit:
         app.notify(EVIL if self.world.poison == EVIL else HARMLESS, title=self.world.poison,
                    markup=False)  # fmt: skip
         self.client.lose(f"refused{self.world.poison}")
+        await wait_for(self.pilot, lambda: app.model.link is Link.LOST, "the loss")
         yield "lost, with a toast"
 
     async def to_pods(self) -> None:

@@ -192,7 +192,8 @@ def status_line(
 
         return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)
-    asked = Span(f"  ▲ not {clean(other)}", "warning") if other else Span("")
+    short = from_end(clean(other), max(8, width // 3))
+    asked = Span(f"  ▲ not {short}", "warning") if other else Span("")
     width -= width_of(asked.text)
     line = _status(model, folder, width, labels=True, simulated=fake)
     if line_width(line) > width:
