@@ -74,6 +74,11 @@ class Engine:
         return f"unix://{self.socket}"
 
     @property
+    def volumes_path(self) -> Path:
+        """Where its volumes lie."""
+        return self.base / "data" / "volumes"
+
+    @property
     def client(self) -> Any:
         if self._client is None:
             self._client = docker.APIClient(base_url=self.url, version="1.41", timeout=60)

@@ -74,14 +74,28 @@ def kill_agent(world: World, chance: random.Random, count: int) -> Steps:
 
 
 def restart_engine(world: World, chance: random.Random, count: int) -> Steps:
-    """Stopped in order and killed by turns. Containers end with this engine: all may restart."""
+    """Stopped in order and killed by turns, every other time while it fills a new volume.
+    Containers end with this engine: all may restart."""
     for number in range(count):
         world.edit(chance, pool=8, changes=2)
-        time.sleep(chance.random())
+        if number % 4 == 3:
+            _await_filling(world, chance.uniform(1, 3))
+        else:
+            time.sleep(chance.random())
         world.engine.stop(signal.SIGKILL if number % 2 else signal.SIGTERM)
         world.edit(chance, pool=8, changes=1)
         world.engine.start()
         yield Step(1, ALL_PODS)
+
+
+def _await_filling(world: World, seconds: float) -> None:
+    """Return as soon as a new volume has a part of the sandbox image's files."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for volume in world.engine.volumes_path.glob("*/_data"):
+            if (volume / "t").exists() and not (volume / "volumes").exists():
+                return
+        time.sleep(0.0005)
 
 
 def hang_engine(world: World, chance: random.Random, count: int) -> Steps:
@@ -356,7 +370,7 @@ FAULTS: Final = (
     ),
     Fault(
         name="restarts",
-        title="The engine is restarted under load, stopped and killed by turns",
+        title="The engine is restarted under load: stopped, killed, killed while it fills a volume",
         unit="restarts",
         run=restart_engine,
         full=20,

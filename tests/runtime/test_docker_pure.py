@@ -31,7 +31,14 @@ from podtui.runtime.docker.payload import (
     container_payload,
     sandbox_payload,
 )
-from podtui.runtime.docker.storage import first_places, inside, lay_out, read_places, tar_of
+from podtui.runtime.docker.storage import (
+    first_places,
+    inside,
+    lay_out,
+    read_places,
+    signs_of_filling,
+    tar_of,
+)
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
@@ -497,6 +504,15 @@ def test_a_later_attempt_finds_its_volumes_and_makes_new_ones() -> None:
     layout = lay_out(volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={})
     assert layout.places == {"old": "v/00", "new": "volumes/new"}
     assert [e.path for e in layout.uploads] == ["volumes/new"]
+
+
+def test_a_filled_volume_has_its_spares_and_what_is_copied_last() -> None:
+    volumes = (PodVolume(name="old"), PodVolume(name="new"), PodVolume(name="mem", memory=True))
+    layout = lay_out(
+        volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={"mem": "tm"}
+    )
+    assert signs_of_filling(layout, by_engine=True) == ("v/00", "volumes")
+    assert signs_of_filling(layout, by_engine=False) == ("whole",)
 
 
 def test_an_engine_that_fills_no_volume_gets_everything_uploaded() -> None:

@@ -32,7 +32,6 @@ from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.payload import sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.storage import (
-    WHOLE,
     Entry,
     Layout,
     SandboxStore,
@@ -42,6 +41,7 @@ from podtui.runtime.docker.storage import (
     lay_out,
     new_spares,
     read_places,
+    signs_of_filling,
     tar_of,
 )
 from podtui.runtime.protocol import (
@@ -157,7 +157,7 @@ class Sandboxes:
             config, image=link.pause_id, labels=own, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
-        if not fresh and not link.fills_volumes and not await _is_whole(link, identity):
+        if not fresh and not await _is_filled(link, identity, layout):
             layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
             await upload(link, identity, layout.uploads)
@@ -350,9 +350,12 @@ def source_address(address: str) -> str:
         return ""
 
 
-async def _is_whole(link: Link, container_id: str) -> bool:
-    """Whether an earlier attempt got as far as to fill the pod's volume. Raises `Refused`."""
-    return await stat_path(link, container_id, f"{POD_DIRECTORY}/{WHOLE}") is not None
+async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:
+    """Whether an earlier attempt filled the pod's volume completely. Raises `Refused`."""
+    for path in signs_of_filling(layout, by_engine=link.fills_volumes):
+        if await stat_path(link, container_id, f"{POD_DIRECTORY}/{path}") is None:
+            return False
+    return True
 
 
 async def upload(link: Link, container_id: str, entries: Iterable[Entry]) -> None:

@@ -26,6 +26,8 @@ DATA: Final = "..data"
 MEMORY_PREFIX: Final = "memory:"
 WHOLE: Final = "whole"
 """In a pod's volume that the engine does not fill: the last thing that is uploaded to a new one."""
+_FOLDERS: Final = ("t", "v", "volumes")
+"""At the top of a pod's volume, in the order of their names."""
 _SPARE_MODE: Final = 0o777
 _FOLDER_MODE: Final = 0o755
 _WHOLE_MODE: Final = 0o644
@@ -100,6 +102,21 @@ class Layout:
     memory: tuple[PodVolume, ...]
 
 
+def signs_of_filling(layout: Layout, *, by_engine: bool) -> tuple[str, ...]:
+    """Paths that are in a pod's volume once it was filled completely.
+
+    An engine copies the image's files one by one, Docker 20.10 in the order of their names. When
+    it is killed or its disk is full, it stops in the middle, and it copies nothing into a volume
+    that is not empty.
+    """
+    if not by_engine:
+        return (WHOLE,)
+    return (
+        *(place for place in layout.places.values() if place in SPARE_DIRECTORIES),
+        _FOLDERS[-1],
+    )
+
+
 def in_memory(volume: PodVolume) -> bool:
     """Whether it is an engine volume of its own, of pages instead of a disk's blocks."""
     return volume.memory or volume.huge_pages > 0
@@ -126,12 +143,12 @@ def lay_out(
     memory_volume: Mapping[str, str],
 ) -> Layout:
     """``spares`` is what `first_places` gave when the pod was new, and is kept. ``fresh`` tells
-    that the volume has nothing of the pod's yet, ``filled`` that the image's spares will be in it;
+    that no container used the volume yet, ``filled`` that the image's spares will be in it;
     ``memory_volume`` names the tmpfs volumes."""
     places: dict[str, str] = {}
     uploads: list[Entry] = []
     if fresh and not filled:
-        uploads += [Entry(name, _FOLDER_MODE) for name in ("t", "v", "volumes")]
+        uploads += [Entry(name, _FOLDER_MODE) for name in _FOLDERS]
     memory: list[PodVolume] = []
     for volume in volumes:
         if in_memory(volume):
