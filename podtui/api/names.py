@@ -23,6 +23,11 @@ STATIC_POD_PATH: Final = "podtui.dev/static-pod-path"
 # pressure, if pods of a folder were ever evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"
 
+# Ours, of a log: the query parameter that asks where lines are missing, and how a line begins that
+# says so. No line of a log begins like that, because only logs with time stamps are asked for it.
+LOG_GAPS: Final = "podtuiGaps"
+LOG_GAP: Final = "podtui-log-gap "
+
 # Labels on containers and sandboxes, as dockershim wrote them.
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"

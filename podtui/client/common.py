@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from podtui.api.local import NodeMetrics, PodMetrics
-from podtui.api.names import METRICS_GROUP_VERSION
+from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.client.answers import read_by, understood
 from podtui.client.connection import Connection
@@ -200,5 +200,6 @@ def _log_params(query: LogQuery) -> dict[str, str]:
         "tailLines": "" if query.tail is None else str(query.tail),
         "sinceSeconds": "" if query.since_seconds is None else str(query.since_seconds),
         "sinceTime": query.since_time,
+        LOG_GAPS: "true" if query.gaps else "",
     }
     return {name: value for name, value in wishes.items() if value}

@@ -59,6 +59,9 @@ class LogQuery(Struct, frozen=True, kw_only=True):
     since_seconds: int | None = None
     since_time: str = ""
     timestamps: bool = True
+    gaps: bool = False
+    """Have our agent say where lines are missing, in lines that begin with `LOG_GAP`; other servers
+    do not know this. Only with ``timestamps``."""
 
 
 class Client(Talking, Protocol):

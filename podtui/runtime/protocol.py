@@ -403,6 +403,8 @@ class LogOptions:
     tail: int | None = None
     since: datetime | None = None
     until: datetime | None = None
+    gaps: bool = False
+    """Find out where lines are missing (`LogLine.gap`), which costs the engine extra calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +416,9 @@ class LogLine:
     stream: Literal["stdout", "stderr"]
     content: bytes
     partial: bool = False
+    gap: str = field(default="", compare=False)
+    """A sentence for users about the lines that are missing right before this one; empty where
+    none are, or where the engine does not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

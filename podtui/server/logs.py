@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from aiohttp import web
 
-from podtui.api.names import MANIFEST_PATH
+from podtui.api.names import LOG_GAP, LOG_GAPS, MANIFEST_PATH
 from podtui.api.times import parse_time
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
@@ -70,7 +70,13 @@ class Logs:
 
         async def produce(outflow: Outflow) -> None:
             async with closed_after(lines):
-                await copy(lines, outflow, timestamps=asked.timestamps, limit=asked.limit)
+                await copy(
+                    lines,
+                    outflow,
+                    timestamps=asked.timestamps,
+                    limit=asked.limit,
+                    gaps=asked.options.gaps,
+                )
 
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         return await self._streams.run(request, response, produce)
@@ -116,14 +122,16 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
     since = _ago(clock, seconds) if seconds is not None else parse_time(moment)
     if moment and since is None:
         raise bad_request(f"invalid value for sinceTime: {moment!r}")
+    timestamps = flag(request, "timestamps")
+    gaps = timestamps and flag(request, LOG_GAPS)
     return LogRequest(
         namespace=match["namespace"],
         pod=pod,
         container=match.get("container") or query.get("container", ""),
         previous=flag(request, "previous"),
-        timestamps=flag(request, "timestamps"),
+        timestamps=timestamps,
         limit=number("limitBytes", 1),
-        options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since),
+        options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since, gaps=gaps),
     )
 
 
@@ -136,12 +144,21 @@ def _ago(clock: Clock, seconds: int) -> datetime | None:
 
 
 async def copy(
-    lines: AsyncIterator[LogLine], outflow: Outflow, *, timestamps: bool, limit: int | None
+    lines: AsyncIterator[LogLine],
+    outflow: Outflow,
+    *,
+    timestamps: bool,
+    limit: int | None,
+    gaps: bool,
 ) -> None:
     """Write lines out as they come. A line that the engine cut is put together again: the cut ends
-    with no line feed, and only the first piece carries the time."""
+    with no line feed, and only the first piece carries the time. Gaps have lines of their own where
+    they were asked for."""
     whole = True
     async for line in lines:
+        if gaps and line.gap:
+            outflow.add((b"" if whole else b"\n") + f"{LOG_GAP}{line.gap}\n".encode())
+            whole = True
         data = line.content if line.partial else line.content + b"\n"
         if timestamps and whole:
             data = line.timestamp.encode() + b" " + data

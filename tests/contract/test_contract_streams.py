@@ -45,6 +45,42 @@ async def test_parts_of_a_log(bench: Bench) -> None:
     assert await bench.text(ident, until=times[2] + timedelta(seconds=5)) == ["1", "2", "3"]
 
 
+async def test_a_log_tells_where_older_lines_were_rotated_away(rotating_bench: Bench) -> None:
+    bench = rotating_bench
+    sandbox = await bench.sandbox()
+    short = await bench.start(sandbox, "echo one; echo two")
+    await bench.ended(short)
+    assert [line.gap for line in await bench.lines(short, gaps=True)] == ["", ""]
+
+    long = await bench.start(sandbox, "seq 6000; seq 6001 12000", name="long")
+    await bench.ended(long)
+    lines = await bench.lines(long, gaps=True)
+    assert lines[0].content != b"1"
+    assert lines[-1].content == b"12000"
+    assert lines[0].gap.startswith("Older lines ")
+    assert not any(line.gap for line in lines[1:])
+    early = moment(lines[0].timestamp) - timedelta(seconds=5)
+    assert (await bench.lines(long, gaps=True, since=early))[0].gap == lines[0].gap
+    late = moment(lines[-1].timestamp) + timedelta(seconds=5)
+    assert await bench.lines(long, gaps=True, since=late) == []
+    assert [line.gap for line in await bench.lines(long, gaps=True, tail=2)] == ["", ""]
+
+
+async def test_the_lines_since_a_moment_are_all_there_over_rotations(
+    rotating_bench: Bench,
+) -> None:
+    sandbox = await rotating_bench.sandbox()
+    script = "for i in 1 2 3 4 5 6; do seq -w ${i}0000 ${i}0090; sleep 0.1; done"
+    ident = await rotating_bench.start(sandbox, script)
+    await rotating_bench.ended(ident)
+    lines = await rotating_bench.lines(ident)
+    since = moment(lines[len(lines) // 3].timestamp)
+    wanted = [line.content for line in lines if moment(line.timestamp) >= since]
+    found = await rotating_bench.lines(ident, since=since, gaps=True)
+    assert [line.content for line in found] == wanted
+    assert not any(line.gap for line in found)
+
+
 async def test_a_long_line_may_come_in_pieces(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     text = "x" * 40_000

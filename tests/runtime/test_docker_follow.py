@@ -7,12 +7,14 @@ import struct
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
 
+import pytest
 from virtual_time import virtual
 
-from podtui.runtime.docker.logs import Trail, _Log
+from podtui.runtime.docker.logs import LOST, Rotation, Trail, _Log
 from podtui.runtime.protocol import LogLine, LogOptions
 
 
@@ -59,7 +61,9 @@ class Engine:
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
+        self.number = 0
         self.tails: list[int] = []
+        self.since = False
         self.looked: list[float] = []
 
     @property
@@ -72,10 +76,13 @@ class Engine:
         if query["follow"] == "1":
             yield Response(Content(b"", ends=False))
             return
-        tail = int(query["tail"])
+        tail = 0 if query["tail"] == "all" else int(query["tail"])
+        self.since = self.since or "since" in query
         self.tails.append(tail)
         self.looked.append(asyncio.get_running_loop().time())
-        texts = [f"2026-01-01T00:00:00.{n:09}Z {t}\n" for n, t in enumerate(self.lines)]
+        texts = [
+            f"2026-01-01T00:00:00.{n:09}Z {t}\n" for n, t in enumerate(self.lines, self.number)
+        ]
         frames = (b"\1\0\0\0" + struct.pack(">I", len(t)) + t.encode() for t in texts[-tail:])
         yield Response(Content(b"".join(frames), ends=True))
 
@@ -125,3 +132,53 @@ async def test_lines_that_the_stream_does_not_tell_of_are_found_and_looked_for_s
     after = [moment for moment in engine.looked if moment > 20]
     assert after[0] <= 20 + 8
     assert min(later - sooner for sooner, later in pairwise(after) if later > sooner) == 2
+
+
+@virtual()
+async def test_lines_rotated_away_before_they_could_be_read_are_told_of() -> None:
+    engine = Engine(*"abc")
+    trail = seen(engine)
+    engine.lines, engine.number = list("xyz"), 50
+    log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
+    found: list[tuple[str, str]] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(20):
+            async for line in log.coming(trail):
+                found.append((line.content.decode(), line.gap))  # noqa: PERF401
+    assert found == [("x", LOST), ("y", ""), ("z", "")]
+
+
+@pytest.mark.parametrize("count", [20, 6000])
+async def test_the_lines_since_a_moment_are_picked_here_where_files_rotate(count: int) -> None:
+    """The engine's own choice leaves out rotated files."""
+    engine = Engine(*map(str, range(count)))
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    for micro, whole in ((1, False), (0, True)):
+        options = LogOptions(since=begin + timedelta(microseconds=micro))
+        log = _Log(cast("Any", engine), "c", options, terminal=False, rotated=True)
+        lines = [line.content.decode() async for line in log.lines(None)]
+        assert lines == [str(n) for n in range(1000 * micro, count)]
+        assert log.whole == whole
+    assert not engine.since
+
+
+@pytest.mark.parametrize(
+    ("config", "oldest"),
+    [
+        ({"max-size": "16384", "max-file": "3"}, ("/log.2.gz", "/log.2")),
+        ({"max-size": "16384", "max-file": "1"}, ()),
+        ({"max-size": "16384"}, ()),
+        ({"max-file": "3"}, ()),
+        (None, ()),
+    ],
+)
+def test_what_shows_that_lines_may_be_gone(
+    config: dict[str, str] | None, oldest: tuple[str, ...]
+) -> None:
+    driver = {"Type": "json-file", "Config": config}
+    rotation = Rotation({"LogPath": "/log", "HostConfig": {"LogConfig": driver}})
+    assert rotation.oldest == oldest
+    if oldest:
+        assert "the engine keeps 3 files of 16Ki (" in rotation.older_lines
+    elsewhere = {"LogPath": "", "HostConfig": {"LogConfig": driver | {"Type": "journald"}}}
+    assert Rotation(elsewhere).oldest == ()

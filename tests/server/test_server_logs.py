@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,3 +153,25 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_end(
             await asyncio.sleep(0.01)
     writer.close()
     assert served.kubelet.closed_logs == 1
+
+
+async def test_gaps_are_told_only_where_they_are_asked_for(
+    logged: Served, http: aiohttp.ClientSession
+) -> None:
+    lines = [line(b"one"), line(b"tw", partial=True), line(b"three")]
+    logged.kubelet.lines = [replace(one, gap="gone") for one in lines]
+    stamp = b"2026-01-01T00:00:00.000000001Z "
+    for query, body in (
+        ("", b"one\ntwthree\n"),
+        ("timestamps=true", stamp + b"one\n" + stamp + b"twthree\n"),
+        ("podtuiGaps=true", b"one\ntwthree\n"),
+        (
+            "timestamps=true&podtuiGaps=true",
+            b"podtui-log-gap gone\n" + stamp + b"one\n"
+            b"podtui-log-gap gone\n" + stamp + b"tw\n"
+            b"podtui-log-gap gone\n" + stamp + b"three\n",
+        ),
+    ):
+        async with http.get(f"{LOG}?{query}") as response:
+            assert await response.read() == body
+    assert [asked[-1].gaps for asked in logged.kubelet.asked] == [False, False, False, True]

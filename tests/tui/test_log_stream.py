@@ -47,7 +47,7 @@ class Heard:
     def take_lines(self, source: int, lines: list[bytes]) -> None:
         self.said += [line.decode().partition(" ")[2] for line in lines]
 
-    def take_remark(self, source: int, tag: int, text: str) -> None:
+    def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
         self.said.append(f"{ {GAP: 'GAP', RULE: 'RULE'}[tag] } {text}")
 
     def take_state(self, source: int, state: str, *, quiet: bool) -> None:
@@ -194,3 +194,36 @@ async def test_the_log_before_ends() -> None:
     assert heard.said[2].startswith("RULE app ended with exit code 2 (Error), restart 1")
     assert script.queries[0].previous
     assert not script.queries[0].follow
+
+
+GONE = b"podtui-log-gap Older lines \x1b[2Jare gone"
+SAID = "GAP ▲ Older lines are gone"
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ([GONE, line(1, "a"), line(2, "b"), GONE, line(3, "c")],),
+        ([GONE], [line(1, "a")], [line(2, "b"), GONE], [line(3, "c")]),
+    ],
+)
+async def test_what_the_agent_says_is_missing_stands_where_it_is_missing(
+    batches: tuple[list[bytes], ...],
+) -> None:
+    script = Script(batches)
+    heard = await hear(script, TARGET, 5)
+    assert heard.said == [SAID, "a", "b", SAID, "c"]
+    assert script.queries[0].gaps
+
+
+async def test_what_is_missing_before_lines_that_are_shown_already_is_not_said_again() -> None:
+    script = Script(
+        ([GONE, line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
+        ([GONE, line(2, "b"), line(3, "c")], AgentUnavailable("gone")),
+        ([GONE, line(5, "e")],),
+    )
+    heard = await hear(script, TARGET, 6)
+    assert heard.said == [
+        SAID, "a", "b", "c",
+        f"GAP … lines between 12:00:03.000 and 12:00:05.000 are not shown: {CUT}", "e",
+    ]  # fmt: skip

@@ -373,3 +373,20 @@ async def test_events_of_several_pods_say_whose_they_are() -> None:
         await wait_for(
             pilot, lambda: "counter-n1  Killing  the container" in log_text(logs.view), "the other"
         )
+
+
+async def test_a_log_whose_beginning_is_gone_says_so_in_its_first_row() -> None:
+    client = full_client()
+    gap = b"podtui-log-gap Older lines may be gone: the engine keeps 5 files of 10Mi"
+    client.log_lines["nginx"] = [
+        gap,
+        b"2026-11-21T12:00:00Z 213522",
+        b"2026-11-21T12:00:01Z 213523",
+    ]
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "213523" in log_text(logs.view), "the log")
+        rows = log_text(logs.view).splitlines()
+        place = rows.index(next(row for row in rows if "213522" in row))
+        assert "▲ Older lines may be gone: the engine" in rows[place - 1]

@@ -117,7 +117,7 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
         message=message,
         pid=pid,
         resources=_resources(mapping(found, "HostConfig")),
-        log_path=_log_path(found),
+        log_path=log_path(found),
     )
 
 
@@ -136,7 +136,8 @@ def _resources(host: Mapping[str, Any]) -> Resources:
     )
 
 
-def _log_path(found: Mapping[str, Any]) -> str:
+def log_path(found: Mapping[str, Any]) -> str:
+    """The engine's own file of the log; empty where the driver is another."""
     driver = mapping(mapping(found, "HostConfig"), "LogConfig").get("Type")
     return str(found.get("LogPath") or "") if driver == "json-file" else ""
 

@@ -8,23 +8,33 @@ from the end of it back to the line that was the last one before.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import aiohttp
 
-from podtui.errors import EngineNotFound
+from podtui.api.quantity import Format, Quantity
+from podtui.api.times import parse_time
+from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime.docker.client import mapping
 from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.host_files import HostFiles
+from podtui.runtime.docker.inspection import log_path
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.wire import pieces
-from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.runtime.protocol import HostPathKind, LogLine, LogOptions
 
+_LOG = logging.getLogger(__name__)
 _CALL_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 2.0
 """How long to believe that there is nothing new, at first."""
@@ -35,8 +45,53 @@ _GATHER_SECONDS: Final = 0.05
 _CHUNK: Final = 64 * 1024
 _REMEMBERED: Final = 8
 _LEAST_TAIL: Final = 256
+_NEWEST: Final = 5000
+"""How many lines to look at first for those since a moment."""
 _QUIET_TAIL: Final = 2 * _REMEMBERED
 """How many lines to look at first where nothing new is expected."""
+
+
+LOST: Final = (
+    "Lines are missing here: the engine rotated them away before they could be read"
+    " (containerLogMaxSize, containerLogMaxFiles)"
+)
+
+
+class Rotation:
+    """The log files that the engine keeps of an inspected container.
+
+    How often it rotated them is not recorded anywhere. Lines can only be gone when there are as
+    many files as it keeps, and they are gone for certain after one more rotation.
+    """
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        config = mapping(mapping(mapping(found, "HostConfig"), "LogConfig"), "Config")
+        self.path = log_path(found)
+        self._files = _number(str(config.get("max-file") or ""))
+        self._size = _number(str(config.get("max-size") or ""))
+
+    @property
+    def oldest(self) -> tuple[str, ...]:
+        """The names that the oldest file may have when there are as many as the engine keeps;
+        empty where it does not rotate, or where that leaves no trace."""
+        if not self.path or not self._size or self._files < 2:
+            return ()
+        name = f"{self.path}.{self._files - 1}"
+        return f"{name}.gz", name
+
+    @property
+    def older_lines(self) -> str:
+        """Says what may be missing before the oldest line."""
+        size = Quantity.of(self._size, Format.BINARY_SI)
+        return (
+            f"Older lines may be gone: the engine keeps {self._files} files of {size}"
+            " (containerLogMaxSize, containerLogMaxFiles)"
+        )
+
+
+def _number(text: str) -> int:
+    """0 for what is not written as we write it."""
+    return int(text) if text.isdecimal() else 0
 
 
 class _Hint(Enum):
@@ -69,23 +124,58 @@ class Trail:
         pairs = zip(reversed(self._last), reversed(lines), strict=False)
         return bool(lines) and bool(self._last) and all(one == other for one, other in pairs)
 
+    def before(self, line: LogLine) -> bool:
+        """Whether all of this is older than ``line``."""
+        # Time stamps of one log have the same length and zone: they compare as texts.
+        return bool(self._last) and self._last[-1].timestamp < line.timestamp
+
 
 class Logs:
     """Logs of our containers."""
 
-    def __init__(self, connection: Connection, ownership: Ownership) -> None:
+    def __init__(self, connection: Connection, ownership: Ownership, host_files: HostFiles) -> None:
         self._connection = connection
         self._ownership = ownership
+        self._host_files = host_files
 
     async def read(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLine]:
         link = self._connection.link
         found = await self._ownership.inspect(container_id)
-        log = _Log(link, container_id, options, terminal=bool(found["Config"].get("Tty")))
+        rotation = Rotation(found)
+        log = _Log(
+            link,
+            container_id,
+            options,
+            terminal=bool(found["Config"].get("Tty")),
+            rotated=bool(rotation.oldest),
+        )
         lines = self._followed(log) if options.follow else log.lines(options.tail)
         with meant():
+            # A tail asks for no more than is there.
+            gaps = options.gaps and options.tail is None
+            full = gaps and await self._full(rotation, ask_engine=options.since is None)
             async with aclosing(lines):
                 async for line in lines:
-                    yield line
+                    yield replace(line, gap=rotation.older_lines) if full and log.whole else line
+                    full = False
+
+    async def _full(self, rotation: Rotation, *, ask_engine: bool) -> bool:
+        """Whether there are as many files as the engine keeps."""
+        oldest = rotation.oldest
+        if oldest and self._connection.link.info.local:
+            here = await asyncio.to_thread(lambda: [*map(os.path.exists, (rotation.path, *oldest))])
+            if here[0]:
+                return any(here[1:])
+        if not ask_engine:
+            # It takes a container of its own to see files on another host.
+            return False
+        try:
+            for path in oldest:
+                if await self._host_files.kind(path) is HostPathKind.FILE:
+                    return True
+        except EngineError as error:
+            _LOG.warning("can't tell whether %s was rotated: %s", rotation.path, error)
+        return False
 
     async def _followed(self, log: _Log) -> AsyncGenerator[LogLine]:
         trail = Trail()
@@ -117,17 +207,50 @@ class _Log:
     """One container's log on the engine. Everything raises `Refused`."""
 
     def __init__(
-        self, link: Link, container_id: str, options: LogOptions, *, terminal: bool
+        self,
+        link: Link,
+        container_id: str,
+        options: LogOptions,
+        *,
+        terminal: bool,
+        rotated: bool = False,
     ) -> None:
         self._link = link
+        # Docker, at least up to 20.10, leaves out all rotated files when the oldest of them ends
+        # before ``since``.
+        self._since = options.since if rotated else None
         self._path = f"/containers/{container_id}/logs"
         self._terminal = terminal
         self.container_id = container_id
         self.options = options
+        self.whole = True
+        """Whether no line that the engine keeps was left out as too old."""
 
-    async def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
+    def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
         """Those that are there now, of what is asked for; the last ``tail`` of them."""
-        query = _query(self.options) | {"tail": "all" if tail is None else str(max(0, tail))}
+        return self._read(tail) if self._since is None else self._not_before(self._since, tail)
+
+    async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLine]:
+        """Look for ``since`` in the newest lines first: reading a whole log can take seconds."""
+        for looked in (_NEWEST, None) if tail is None else (tail,):
+            async with aclosing(self._read(looked)) as lines:
+                first = await anext(lines, None)
+                if first is None:
+                    return
+                self.whole = not is_before(first, since)
+                if self.whole and looked == _NEWEST and tail is None:
+                    continue
+                if self.whole:
+                    yield first
+                found = self.whole
+                async for line in lines:
+                    found = found or not is_before(line, since)
+                    if found:
+                        yield line
+                return
+
+    async def _read(self, tail: int | None) -> AsyncGenerator[LogLine]:
+        query = self._query() | {"tail": "all" if tail is None else str(max(0, tail))}
         lines = TerminalLines() if self._terminal else FramedLines()
         async with self._link.wire.open(
             "GET", self._path, query=query, idle=_CALL_SECONDS
@@ -149,7 +272,7 @@ class _Log:
 
     async def coming(self, trail: Trail) -> AsyncGenerator[LogLine]:
         """Those after the trail's end, until the engine's stream of them ends."""
-        query = _query(self.options) | {"follow": "1", "tail": "0"}
+        query = self._query() | {"follow": "1", "tail": "0"}
         query.pop("since", None)
         tail, patience, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
         async with self._link.wire.open("GET", self._path, query=query) as hints:
@@ -186,9 +309,19 @@ class _Log:
             if found:
                 return
             looked = None if count < looked else looked * 8
+        first = True
         async with aclosing(self.lines(None)) as lines:
             async for line in lines:
-                yield line
+                yield replace(line, gap=LOST) if first and trail.before(line) else line
+                first = False
+
+    def _query(self) -> dict[str, str]:
+        query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "0"}
+        if self.options.since is not None and self._since is None:
+            query["since"] = _seconds(self.options.since)
+        if self.options.until is not None:
+            query["until"] = _seconds(self.options.until)
+        return query
 
 
 async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
@@ -208,13 +341,19 @@ async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
     return _Hint.END
 
 
-def _query(options: LogOptions) -> dict[str, str]:
-    query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "0"}
-    if options.since is not None:
-        query["since"] = _seconds(options.since)
-    if options.until is not None:
-        query["until"] = _seconds(options.until)
-    return query
+def is_before(line: LogLine, moment: datetime) -> bool:
+    """Whether an engine wrote the line earlier; False where its time cannot be read."""
+    text = _stamp(moment)
+    if len(line.timestamp) == len(text) and line.timestamp.endswith("Z"):
+        return line.timestamp < text
+    written = parse_time(line.timestamp)
+    return written is not None and written < moment
+
+
+@lru_cache(maxsize=16)
+def _stamp(moment: datetime) -> str:
+    """As Docker writes it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
 
 
 def _seconds(when: datetime) -> str:

@@ -89,7 +89,7 @@ class DockerRuntime:
             logs=self.log_limits,
         )
         self._images = Images(self._connection)
-        self._logs = Logs(self._connection, self._ownership)
+        self._logs = Logs(self._connection, self._ownership, self._host_files)
         self._sessions = Sessions(self._connection, self._ownership, clock)
         self._dialing = Dialing(self._connection, self._sandboxes, self._sessions, self._running_in)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -12,6 +13,7 @@ from podtui.runtime.memory.behaviour import KILLED, Actor, Endless, Exit, Pause,
 from podtui.runtime.protocol import LogLine
 
 KEPT_LINES: Final = 10_000
+OLDER_LINES: Final = "Older lines are gone: the simulated engine keeps the last"
 # An endless program that nobody looked at for longer than this goes on from here: what it would
 # have said before is taken as rolled out of its log.
 MAX_LAG: Final = 3600.0
@@ -32,6 +34,7 @@ class Process:
         self._started_at = started_at
         self._programs = [actor.main()]
         self._cuttable = False
+        self._keep = keep
         self._lines: deque[LogLine] = deque(maxlen=keep)
         self.next_at = 0.0
         """When it goes on."""
@@ -121,8 +124,11 @@ class Process:
     def lines_from(self, number: int) -> Iterator[LogLine]:
         """Kept lines from the ``number``-th ever written on."""
         skipped = max(0, len(self._lines) - (self.written - number))
+        gap = f"{OLDER_LINES} {self._keep:,}" if self.first_kept > number else ""
         for index in range(skipped, len(self._lines)):
-            yield self._lines[index]
+            line = self._lines[index]
+            yield replace(line, gap=gap) if gap else line
+            gap = ""
 
     @property
     def first_kept(self) -> int:

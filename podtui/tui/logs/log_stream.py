@@ -7,6 +7,7 @@ where it broke, and says so where lines are missing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, Final, Protocol, cast
 
@@ -21,6 +22,7 @@ from podtui.tui.logs.log_target import (
     describe_end,
     describe_previous,
     instance,
+    split_gaps,
     stamp_of,
     zoned,
 )
@@ -35,8 +37,9 @@ class Sink(Protocol):
 
     def take_lines(self, source: int, lines: list[bytes]) -> None: ...
 
-    def take_remark(self, source: int, tag: int, text: str) -> None:
-        """What is said at this place of the log; ``tag`` is RULE or GAP."""
+    def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
+        """What is said at this place of the log; ``tag`` is RULE or GAP. ``stamp`` is its time, 0
+        for that of the newest line."""
         ...
 
     def take_state(self, source: int, state: str, *, quiet: bool) -> None:
@@ -67,6 +70,7 @@ class LogStream:
         self._instance = instance(pod, target.container)
         self._wake = asyncio.Event()
         self._any = False
+        self._gap = ""
         self._resumption = Resumption()
 
     def publish(self, pod: Pod) -> None:
@@ -127,14 +131,22 @@ class LogStream:
             since_seconds=None if moment else target.range.since,
             # Whole seconds: the surplus is known and dropped.
             since_time=rfc3339(moment // SECOND * SECOND),
+            gaps=True,
         )
+        self._gap = ""
         batches = self._client.logs(target.namespace, target.pod, query)
         async with aclosing(cast("Any", batches)):
             async for lines in batches:
-                self._take(lines)
+                for gap, part in split_gaps(lines):
+                    self._gap = gap or self._gap
+                    self._take(part)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _take(self, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
         fresh = list(self._resumption.take(lines))
+        # Before lines that are shown already nothing is missing.
+        gap, self._gap = self._gap if len(fresh) == len(lines) else "", ""
         if not fresh:
             return
         if not self._any and self.target.previous:
@@ -143,6 +155,9 @@ class LogStream:
             before, after = (clock(parse_stamp(zoned(s))) for s in (lost, stamp_of(fresh[0])))
             self._remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
                               " cut while it could not be read")  # fmt: skip
+        elif gap:
+            stamp = parse_stamp(zoned(stamp_of(fresh[0])))
+            self._sink.take_remark(self._source, GAP, f"▲ {clean(gap)}", stamp)
         self._any = True
         self._sink.take_lines(self._source, fresh)
         self._say("", quiet=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.names import LOG_GAP
 from podtui.api.pods import container_names, container_statuses
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
@@ -18,6 +19,7 @@ from podtui.tui.overview.rows import pod_key
 from podtui.tui.pods.pod_status import Family, pod_status_line
 from podtui.tui.widgets.sanitize import clean
 
+_GAP: Final = LOG_GAP.encode()
 TAIL: Final = 5000
 """Lines of the past that a glance at a log asks for."""
 
@@ -204,6 +206,16 @@ class Resumption:
                 self.lost_after = self._last
             return lines[number:]
         return ()
+
+
+def split_gaps(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Runs of lines, each with what the agent says is missing before it, empty for nothing."""
+    gap, start = "", 0
+    for number, line in enumerate(lines):
+        if line.startswith(_GAP):
+            yield gap, lines[start:number]
+            gap, start = line[len(_GAP) :].decode(errors="replace"), number + 1
+    yield gap, lines[start:]
 
 
 def stamp_of(line: bytes) -> bytes:

@@ -19,6 +19,7 @@ from podtui.tui.logs.log_commands import LogCommands
 from podtui.tui.logs.log_events import EventLines
 from podtui.tui.logs.log_merge import Merger
 from podtui.tui.logs.log_stream import LogStream
+from podtui.tui.logs.log_tags import GAP
 from podtui.tui.logs.log_target import (
     GLANCE,
     RANGES,
@@ -219,8 +220,10 @@ class LogsPane(LogCommands):
             self._pump()
         self._wake()
 
-    def take_remark(self, source: int, tag: int, text: str) -> None:
-        stamp = self._merger.last_stamp(source)
+    def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
+        if tag == GAP and len(self._targets) > 1:
+            text = f"{self.source_names[source]}: {text}"
+        stamp = stamp or self._merger.last_stamp(source)
         self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
         self._pump()
         self._wake()
