@@ -36,6 +36,8 @@ DEPARTURES: Final = (
     Departure(11, "always-exit0", r"^containers: containerStatuses\[main\]\.state\."),
     Departure(11, "init-fail", r"^containers: initContainerStatuses\[init-a\]\.state\."),
     Departure(11, "oom", r"^containers: containerStatuses\[main\]\.state\."),
+    Departure(47, "configmap-env", r"^pods: refused: "),
+    Departure(47, "subpath-missing-vol", r"^pods: refused: "),
     Departure(11, "poststart-fail", r"^containers: containerStatuses\[main\]\.state\."),
 )
 

@@ -239,7 +239,7 @@ def test_find_explain_mend_save_delete_undo(
     for name in ("quiet", "ticker"):
         terminal.see(rf"^│[ ▌]{name}-n1 +1/1 +● Running")
     hand.find()
-    says(terminal, f"{CAUSE} X ")
+    says(terminal, f"{CAUSE} X: ")
 
     hand.explain()
     shown = says(terminal, CAUSE, WHY, EVIDENCE, "worker.yaml:11 spec.containers[0].command",

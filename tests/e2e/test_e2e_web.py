@@ -199,7 +199,7 @@ async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_pat
         (first,) = {_session(it.pid) for it in server.programs()}
         await page.type("q")
         await told(page, "podtui has ended. Enter")
-        await see(page, r"The agent \(process \d+\) goes on")
+        await see(page, r"The agent \(process \d+\) keeps running")
         assert await page.evaluate(f"{BARS}.length") == 0
         await asyncio.to_thread(no_programs, server)
         await page.key("Enter", "Enter", text="\r")
