@@ -103,7 +103,12 @@ def test_systemd_waits_longer_than_the_pods_may_take(tmp_path: Path) -> None:
 
 @example(name='50% of "$HOME"')
 @example(name="two\nlines \\ and a tab\t")
-@given(name=st.text(st.characters(exclude_characters="/\x00"), min_size=1).filter(str.strip))
+# Lone surrogates are in no name that a system gives.
+@given(
+    name=st.text(
+        st.characters(exclude_characters="/\x00", exclude_categories=("Cs",)), min_size=1
+    ).filter(str.strip)
+)
 def test_any_path_arrives_as_it_is(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     resolved = resolve({"rootDir": f"/r/{name}", "staticPodPath": "/p"}, {}, working=base)
