@@ -3,7 +3,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from textual.geometry import Size
 
@@ -139,6 +139,10 @@ def test_an_event_names_its_pod_before_its_message_is_shown_in_full(
 KEYS = [column.key for column in POD_COLUMNS]
 
 
+@example(
+    chosen={"status", "restarts", "namespace"}, wide=False, sort=2, widths=[1] * len(KEYS),
+    available=49,
+)  # fmt: skip
 @given(
     chosen=st.sets(st.sampled_from(KEYS)),
     wide=st.booleans(),

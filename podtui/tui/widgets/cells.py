@@ -147,8 +147,8 @@ def fit(
 
     ``natural`` and ``short`` are the widths that the cells of each column want. Long cells give way
     first, then flexible columns down to their minimum, then whole columns by rank. Only those of
-    ``shown`` are looked at. Columns that nobody ticked go before those of ``ticked``, which the
-    user added; those of ``wanted`` and the first by rank are the last to go.
+    ``shown`` are considered. Where the user has ``ticked`` columns, all others but the first by
+    rank go before them; those of ``wanted`` and the first by rank are the last to go.
     """
     kept = list(range(len(columns)) if shown is None else shown)
     added = {i for i in kept if i in ticked and columns[i].shown is not Shown.ALWAYS}
@@ -162,9 +162,14 @@ def fit(
     extra = [
         i
         for i in kept
-        if columns[i].shown is not Shown.ALWAYS and i not in wanted and i not in added
+        if i != first
+        and i not in added
+        and (
+            (bool(ticked) and i not in ticked)
+            or (columns[i].shown is not Shown.ALWAYS and i not in wanted)
+        )
     ]
-    while extra and _total(tight, kept) > available:
+    while extra and max(_total(tight, kept), _total(least, kept)) > available:
         # Before anything that is always there is cut.
         extra.remove(least_ranked := min(extra, key=lambda i: rank[i]))
         kept.remove(least_ranked)
