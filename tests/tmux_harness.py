@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PODTUI = [sys.executable, "-m", "podtui"]
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 120.0) -> None:
     """Poll until ``condition`` holds; fails with ``what`` otherwise."""
     deadline = time.monotonic() + timeout
     while not condition():
@@ -75,7 +75,7 @@ class Terminal:
         # To tell that the program has ended tmux moves all lines up: the first is in its history.
         return self._call("capture-pane", "-p", "-S", "-1") if ENDED in shown else shown
 
-    def see(self, pattern: str, timeout: float = 30.0) -> str:
+    def see(self, pattern: str, timeout: float = 120.0) -> str:
         """Wait until the screen matches ``pattern``; returns the screen."""
         deadline = time.monotonic() + timeout
         while True:
@@ -86,7 +86,7 @@ class Terminal:
                 pytest.fail(f"not seen within {timeout:.0f} s: {pattern!r}\n{shown}")
             time.sleep(0.05)
 
-    def see_no(self, pattern: str, timeout: float = 30.0) -> str:
+    def see_no(self, pattern: str, timeout: float = 120.0) -> str:
         deadline = time.monotonic() + timeout
         while True:
             shown = self.screen()
@@ -98,7 +98,7 @@ class Terminal:
 
     # --- the mouse
 
-    def click(self, pattern: str, *, right: bool = False, timeout: float = 30.0) -> str:
+    def click(self, pattern: str, *, right: bool = False, timeout: float = 120.0) -> str:
         """Click where the screen says ``pattern``, in the middle of its first group or of all of
         it, once it does and stands still; returns the screen that was clicked on."""
         shown = self.see(pattern, timeout)

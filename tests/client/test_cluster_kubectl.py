@@ -22,7 +22,7 @@ from podtui.kubeconfig import choose, load
 KUBECTL = shutil.which("kubectl")
 pytestmark = [
     pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: it is not asked"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 PLUGIN = """\
 #!{python}

@@ -23,7 +23,7 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.kubelet.base.annotations import LACKS
 from podtui.runtime.docker.identity import instant, root_key
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(300)]
 
 SAMPLES = ROOT / "static_pods"
 GALLERY = SAMPLES / "gallery"

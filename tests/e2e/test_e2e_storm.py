@@ -248,7 +248,7 @@ class Engine:
         ).returncode == 0, "the engine answers again", 60)  # fmt: skip
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_two_agents_never_serve_one_root(machine: Machine, agent: Agent) -> None:
     lock = machine.root / "podtui.lock"
     wait_until(lambda: read_agent(lock) is not None, "the agent holds its lock", 30)

@@ -23,7 +23,7 @@ from tmux_harness import PODTUI, Machine, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.parametrize("machine", ["memory"], indirect=True),
 ]
 

@@ -278,7 +278,7 @@ async def test_who_has_no_token_sees_and_starts_nothing(machine: Machine, tmp_pa
         try:
             async with browser.page() as other:
                 await other.open(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-                await other.until('document.body.textContent === "evil"')
+                await other.until('document.body?.textContent === "evil"')
                 address = f"ws{server.base[4:]}{inside}terminal"
                 how = await other.evaluate(
                     f"new Promise((tell) => {{ const it = new WebSocket({address!r});"

@@ -16,7 +16,7 @@ from served import Served, event, line, node, pod
 KUBECTL = shutil.which("kubectl")
 pytestmark = [
     pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: the API is not tried with it"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 

@@ -21,7 +21,7 @@ KUBECTL = shutil.which("kubectl")
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: sessions are not tried"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 SCRIPT = "httpd -p 127.0.0.1:8080 -h /etc; while sleep 0.2; do echo tick; done"
