@@ -27,7 +27,7 @@ class AgentClash(PodtuiError):
 
 
 class Owner(StrEnum):
-    """What became of the agent of a root directory."""
+    """State of the agent of a root directory."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -67,7 +67,7 @@ def find_clashes(
 
 
 def owner_of(root_dir: str) -> Owner:
-    """Whether an agent serves a root directory on this machine."""
+    """Look up on this machine if an agent serves a root directory."""
     if not root_dir or not os.path.isdir(root_dir):
         return Owner.GONE
     held = is_held(Path(root_dir) / "podtui.lock")
@@ -75,7 +75,7 @@ def owner_of(root_dir: str) -> Owner:
 
 
 def explain(clash: Clash, settings: Settings) -> str:
-    """What clashes, and what to do."""
+    """Describe the clash and its remedy."""
     podtui = typed_program()
     root = f"--root-dir {shlex.quote(clash.root_dir)}"
     pods = f"{len(clash.pods)} pods" if len(clash.pods) > 1 else f"pod {', '.join(clash.pods)}"

@@ -120,7 +120,7 @@ class AgentProcess:
 
     @property
     def crashed(self) -> bool:
-        """Whether the agent that was started here was killed or failed, and no other runs."""
+        """True if the agent started here was killed or failed, and no other runs."""
         failed = self.child is not None and self.child.poll() not in (None, 0)
         return failed and not is_held(self._settings.lock_path)
 
