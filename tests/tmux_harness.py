@@ -119,7 +119,11 @@ class Terminal:
         self.type(f"\x1b[<{65 if lines > 0 else 64};{x};{y}M" * abs(lines))
 
     def kill(self) -> None:
+        """End the server, and wait for its end: a session started before it would end with it."""
+        server = self._call("display-message", "-p", "#{pid}").strip()
         self._call("kill-server")
+        if server:
+            wait_until(lambda: not Path("/proc", server).exists(), "the end of tmux", 20)
 
 
 class Machine:
