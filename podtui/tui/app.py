@@ -33,7 +33,7 @@ from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
 from podtui.tui.actions.actions import Actions, leave_dialog
 from podtui.tui.actions.own_deeds import OwnDeeds
-from podtui.tui.actions.terminal import discard_output_of_closed_terminal
+from podtui.tui.actions.terminal import abandon_closed_terminal
 from podtui.tui.agent import (
     Agent,
     folder_of,
@@ -510,7 +510,7 @@ class PodtuiApp(InTurn):
         if number in self.ignored_signals:
             return
         if number is signal.SIGHUP:
-            discard_output_of_closed_terminal()
+            abandon_closed_terminal()
         self.exit(return_code=128 + number)
 
     def on_terminal_closed(self) -> None:

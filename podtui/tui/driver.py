@@ -21,6 +21,8 @@ from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from podtui.tui.actions.terminal import abandon_closed_terminal
+
 LOOK: Final = 0.1
 """Seconds between two looks whether an Esc is a key of its own or begins a longer one."""
 ALERT: Final = max(1.0, 2 * ESCAPE_DELAY)
@@ -64,9 +66,24 @@ class PatientDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)  # pyright: ignore[reportUnknownMemberType]
         self.exit_event = Ending()
+        self._reads = False
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, unless it is ours: Textual starts again after every SIGCONT, which
+        would leave a second pair of threads behind that nobody ends. tmux sends one, with SIGHUP,
+        to the programs of a server that ends."""
+        if not self._reads:
+            super().start_application_mode()
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, in a thread of its own, until `exit_event` is set."""
+        self._reads = True
+        try:
+            self._read_input()
+        finally:
+            self._reads = False
+
+    def _read_input(self) -> None:
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")().decode
         came = time.monotonic()
@@ -85,6 +102,7 @@ class PatientDriver(LinuxDriver):
                     if not data:
                         # Nothing will ever come, and would be ready at once each time.
                         selector.unregister(self.fileno)
+                        abandon_closed_terminal()
                         self.process_message(TerminalClosed())
                     if text := decode(data):
                         self._hand_on(parser.feed(text))

@@ -361,6 +361,29 @@ def test_a_terminal_that_closes_ends_the_screen(
     assert errors.read_text() == "129\n"
 
 
+def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
+    """tmux sends SIGHUP and SIGCONT."""
+    write(machine, "web", "sleep 3600")
+    terminal = machine.terminal
+    for _ in range(3):
+        terminal.start(PODTUI, columns=80, rows=24, env=machine.env, cwd=machine.folder)
+        process = Path("/proc", terminal._call("display-message", "-p", "#{pane_pid}").strip())
+        terminal.see("web-n1")
+        terminal.kill()
+        wait_until(lambda: not process.exists(), "the end of the screen", 30)  # noqa: B023
+
+
+def test_a_screen_that_is_told_to_continue_goes_on(session: Callable[..., Session]) -> None:
+    opened = session()
+    opened.see(b"agent \x1b")
+    os.kill(opened.process.pid, signal.SIGCONT)
+    opened.press(b"?")
+    opened.see(b"Help")
+    opened.press(b"\x03")
+    assert opened.wait() == 0
+    assert opened.modes_left_on() == set()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signals) -> None:
     terminal = machine.terminal

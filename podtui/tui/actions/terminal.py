@@ -24,6 +24,8 @@ EDITORS = ("PODTUI_EDITOR", "EDITOR")
 FALLBACK = "vi"
 GRACE_SECONDS = 2.0
 """For a program that is to end since podtui does."""
+END_SECONDS = 5
+"""For podtui to end in once its terminal is closed."""
 
 
 class ProgramFailed(PodtuiError):
@@ -55,8 +57,12 @@ def lent_terminal(app: PodtuiApp) -> Generator[None]:
                 lent.__exit__(None, None, None)
 
 
-def discard_output_of_closed_terminal() -> None:
-    """Send the output to nowhere where its terminal is gone: each write to it would fail."""
+def abandon_closed_terminal() -> None:
+    """Send the output to nowhere if its terminal is gone, and end within `END_SECONDS`.
+
+    Textual's output thread ends with the first write that fails; whoever then waits for it, or for
+    room in its queue, waits for ever. SIGALRM ends the process in that case.
+    """
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is None:
             continue
@@ -64,6 +70,7 @@ def discard_output_of_closed_terminal() -> None:
             termios.tcgetattr(stream.fileno())
         except termios.error as error:
             if error.args[0] == errno.EIO:
+                signal.alarm(END_SECONDS)
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
