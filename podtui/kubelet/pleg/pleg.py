@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 # More dirty pods than this are cheaper to see with one list of everything.
 REFRESH_LIMIT = 8
 # A pod whose worker acts looks for itself when it is done; the stream gives it this long.
-BUSY_DELAY = 0.3
+BUSY_DELAY = 1.0
 # An engine may tell of an end before its lists show it: when to look again until they do.
 ECHOES = (0.02, 0.1, 0.5)
 ENDS = frozenset({"die", "destroy"})
