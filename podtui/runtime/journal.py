@@ -56,11 +56,10 @@ class Journal:
     def add(self, call: EngineCall) -> None:
         self._serial += 1
         call = msgspec.structs.replace(call, serial=self._serial)
-        for index in range(len(self._calls) - 1, -1, -1):
-            before = self._calls[index]
+        for back, before in enumerate(reversed(self._calls), start=1):
             if before.uid == call.uid:
                 if (before.line, before.error) == (call.line, call.error):
-                    del self._calls[index]
+                    del self._calls[-back]
                     call = msgspec.structs.replace(call, count=before.count + 1)
                 break
         self._calls.append(call)
@@ -120,20 +119,20 @@ class _Journaled:
         return getattr(self._runtime, name)
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
-        before = frozenset(self._owners)
+        before = frozenset(self._owners) if pod_uid is None else frozenset[str]()
         snapshot = await self._runtime.list(pod_uid)
-        owners = {
-            one.id: _owner(one.namespace, one.name, one.uid) for one in snapshot.sandboxes
-        } | {
-            one.id: _owner(one.pod_namespace, one.pod_name, one.pod_uid, one.name)
-            for one in snapshot.containers
-        }
-        if pod_uid is None:
-            # What was made while the engine was asked may not be on the list.
-            late = {one: owner for one, owner in self._owners.items() if one not in before}
-            self._owners = late | owners
-        else:
-            self._owners |= owners
+        known = self._owners
+        for box in snapshot.sandboxes:
+            if box.id not in known:
+                known[box.id] = _owner(box.namespace, box.name, box.uid)
+        for one in snapshot.containers:
+            if one.id not in known:
+                known[one.id] = _owner(one.pod_namespace, one.pod_name, one.pod_uid, one.name)
+        if before:
+            # What was made while the engine was asked may not be on the list: it is not in before.
+            listed = {one.id for one in (*snapshot.sandboxes, *snapshot.containers)}
+            for gone in before - listed:
+                known.pop(gone, None)
         return snapshot
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:

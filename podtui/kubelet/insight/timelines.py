@@ -35,8 +35,8 @@ class Timelines:
         self._records = records
         self._clock = clock
         self._starts: dict[_Name, tuple[PodStart, ...]] = {}
-        self._instances: dict[tuple[str, str], str] = {}
-        """The engine's id of what a container runs, by pod UID and name."""
+        self._instances: dict[str, dict[str, str]] = {}
+        """By pod UID and container name: the engine's id of what the container runs."""
         self._dirty: dict[_Name, None] = {}
         self._wake = asyncio.Event()
         self.turn = Turn()
@@ -70,7 +70,7 @@ class Timelines:
 
     def started(self, pod: Pod, container: Container, container_id: str, *, init: bool) -> None:
         """The container's program runs from now on."""
-        self._instances[pod.metadata.uid, container.name] = container_id
+        self._instances.setdefault(pod.metadata.uid, {})[container.name] = container_id
         self.ended(pod, StepKind.CREATE, container.name)
         self.began(pod, StepKind.RUN, container.name, init=init)
 
@@ -98,8 +98,7 @@ class Timelines:
         start = self._newest(pod)
         if start is not None and start.over is None:
             self._put(pod, steps.close(start, self._now()))
-        for name in [key for key in self._instances if key[0] == pod.metadata.uid]:
-            del self._instances[name]
+        self._instances.pop(pod.metadata.uid, None)
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Every other pod went while no kubelet was there to see it."""
@@ -109,7 +108,7 @@ class Timelines:
                 self._set(name, (steps.close(starts[0], now), *starts[1:]))
 
     def _instance(self, observed: ObservedPod, name: str) -> ObservedContainer | None:
-        known = self._instances.get((observed.uid, name))
+        known = self._instances.get(observed.uid, {}).get(name)
         if known is None:
             return observed.newest(name)
         return next((one for one in observed.containers if one.id == known), None)

@@ -36,6 +36,18 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     actuated: dict[str, Allocation] = {}
 
 
+class _Table:
+    """Allocations by pod UID, and each as JSON: a change encodes one of many pods."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Allocation] = {}
+        self.encoded: dict[str, msgspec.Raw] = {}
+
+    def set(self, uid: str, allocation: Allocation) -> None:
+        self.known[uid] = allocation
+        self.encoded[uid] = msgspec.Raw(msgspec.json.encode(allocation))
+
+
 class Allocations:
     """Both by pod UID. ``root_dir`` empty keeps nothing on disk.
 
@@ -46,17 +58,15 @@ class Allocations:
     def __init__(self, root_dir: str, clock: Clock) -> None:
         self._path = Path(root_dir) / FILE_NAME if root_dir else None
         self._clock = clock
-        self._allocated: dict[str, Allocation] = {}
-        self._actuated: dict[str, Allocation] = {}
-        self._encoded: dict[int, tuple[Allocation, msgspec.Raw]] = {}
-        """By `id`, as last written: encoding all of many pods for each change took most of it."""
+        self._allocated = _Table()
+        self._actuated = _Table()
         self._changed = asyncio.Event()
 
     # --- allocated
 
     def allocated(self, pod: Pod) -> Pod:
         """The pod with what it was allocated; the same object where that is what it asks for."""
-        return allocated_pod(pod, self._allocated.get(pod.metadata.uid))
+        return allocated_pod(pod, self._allocated.known.get(pod.metadata.uid))
 
     def allocate(self, pod: Pod) -> None:
         """From now on the pod has what it asks for here."""
@@ -66,7 +76,7 @@ class Allocations:
 
     def actuated(self, uid: str) -> Allocation | None:
         """What the engine was last told; None where nobody knows."""
-        return self._actuated.get(uid)
+        return self._actuated.known.get(uid)
 
     def actuate(self, pod: Pod, container: Container) -> None:
         """The engine was told the container's amounts, or is about to be. Ephemeral ones have
@@ -76,20 +86,20 @@ class Allocations:
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
         """Take running containers of which nothing is known for what the pod was allocated."""
-        known = self._actuated.get(pod.metadata.uid)
+        known = self._actuated.known.get(pod.metadata.uid)
         names = () if known is None else known.containers
         fresh = [one for one in running if one.name not in names]
         self._actuate(pod, {one.name: with_pod_limits(pod, one) for one in fresh})
 
     def actuate_pod(self, pod: Pod) -> None:
         """The pod's own resources are what its containers are held to."""
-        known = self._actuated.get(pod.metadata.uid)
+        known = self._actuated.known.get(pod.metadata.uid)
         if known is not None:
             self._set(self._actuated, pod.metadata.uid, replace(known, pod=pod.spec.resources))
 
     def _actuate(self, pod: Pod, containers: Mapping[str, ResourceRequirements]) -> None:
         uid = pod.metadata.uid
-        known = self._actuated.get(uid) or Allocation(pod=pod.spec.resources, containers={})
+        known = self._actuated.known.get(uid) or Allocation(pod=pod.spec.resources, containers={})
         if containers:
             merged = replace(known, containers={**known.containers, **containers})
             self._set(self._actuated, uid, merged)
@@ -98,17 +108,19 @@ class Allocations:
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""
-        if (self._allocated.pop(uid, None), self._actuated.pop(uid, None)) != (None, None):
-            self._changed.set()
+        for table in (self._allocated, self._actuated):
+            if table.known.pop(uid, None) is not None:
+                del table.encoded[uid]
+                self._changed.set()
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Forget every other pod."""
-        for uid in (self._allocated.keys() | self._actuated.keys()) - set(uids):
+        for uid in (self._allocated.known.keys() | self._actuated.known.keys()) - set(uids):
             self.forget(uid)
 
-    def _set(self, of: dict[str, Allocation], uid: str, allocation: Allocation) -> None:
-        if of.get(uid) != allocation:
-            of[uid] = allocation
+    def _set(self, table: _Table, uid: str, allocation: Allocation) -> None:
+        if table.known.get(uid) != allocation:
+            table.set(uid, allocation)
             self._changed.set()
 
     # --- the file
@@ -124,7 +136,9 @@ class Allocations:
         except (OSError, msgspec.MsgspecError) as error:
             _LOG.warning("%s is not read: %s", self._path, error)
             return
-        self._allocated, self._actuated = dict(kept.allocated), dict(kept.actuated)
+        for table, found in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
+            for uid, allocation in found.items():
+                table.set(uid, allocation)
 
     async def run(self) -> None:
         """Endless: write what changed."""
@@ -140,16 +154,8 @@ class Allocations:
         self._changed.clear()
         if self._path is None:
             return
-        encoded = self._encoded
-        self._encoded = {
-            id(one): encoded.get(id(one)) or (one, msgspec.Raw(msgspec.json.encode(one)))
-            for one in (*self._allocated.values(), *self._actuated.values())
-        }
         data = msgspec.json.encode(
-            {
-                name: {uid: self._encoded[id(one)][1] for uid, one in of.items()}
-                for name, of in (("allocated", self._allocated), ("actuated", self._actuated))
-            }
+            {"allocated": self._allocated.encoded, "actuated": self._actuated.encoded}
         )
         try:
             await asyncio.to_thread(_write, self._path, data)
