@@ -244,6 +244,9 @@ REFUSED = {
     b"%YAML 1.2\n---\na: 1": ("InvalidYAML", (1, 1)),
     b'a: b\nc: ["x\\/y"]': ("InvalidYAML", (2, 7)),
     b'a: "b\n  c\\\\d\\/"': ("InvalidYAML", (2, 7)),
+    b'a: ["\\\'", "\\q"]': ("InvalidYAML", (1, 12)),
+    b'a: ["\\\'", "\\/"]': ("InvalidYAML", (1, 12)),
+    "a: b\n\ufeff\nc: d".encode(): ("InvalidYAML", (3, 1)),
     b"%YAML 9.9\n---\na: 1": ("InvalidYAML", (1, 1)),
 }
 
@@ -255,6 +258,44 @@ def test_refused_with_a_place(text: bytes) -> None:
     problem = refused.value.problem
     assert (problem.code, problem.place) == REFUSED[text]
     assert problem.message.isprintable()
+
+
+_APOSTROPHES = {
+    r"""a: "don\'t" """: "don't",
+    r"""a: "\'\\'\\\'\"" """: "'\\'\\'\"",
+    'a: "x\\\n  \\\'y"': "x'y",
+    r"""a: 'x\''y' """: r"x\'y",
+    r"""a: x\'y # "\'" """: r"x\'y",
+    "a: |-\n  x\\'\n": r"x\'",
+    '# \ue000\ue001\na: "\ue000\\\'\\uE002"': "\ue000'\ue002",
+}
+
+
+@pytest.mark.parametrize("text", _APOSTROPHES)
+def test_an_escaped_apostrophe_is_read_as_by_a_kubelet(text: str) -> None:
+    expected = {"a": _APOSTROPHES[text]}
+    (document,) = read_documents(text.encode())
+    assert (document.value, read_document(text.encode()).value) == (expected, expected)
+
+
+def test_an_escaped_apostrophe_moves_no_place() -> None:
+    (document,) = read_documents(b'{"a\\\'": "\\\'", b: c}')
+    assert document.values[("b",)] == (1, 18)
+
+
+@given(st.text(st.sampled_from("\\'\"/ \ue000\ue001ab"), max_size=12))
+def test_quotes_give_back_what_was_put_into_them(text: str) -> None:
+    double = text.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
+    single = text.replace("'", "''")
+    data = f"a: \"{double}\"\nb: '{single}'\n".encode()
+    for document in (read_document(data), *read_documents(data)):
+        assert document.value == {"a": text, "b": text}
+
+
+def test_a_mark_at_the_start_of_a_line_is_a_letter_to_a_kubelet() -> None:
+    text = "a: b\n\ufeffc: 'd\n  \ufeff'\n".encode()
+    assert read_document(text).value == {"a": "b", "\ufeffc": "d \ufeff"}
+    assert read_documents("a: b\n\ufeff\nc: d\n".encode())[0].value == {"a": "b", "c": "d"}
 
 
 def test_tabs_are_named() -> None:
