@@ -122,18 +122,50 @@ def test_a_kubelet_takes_the_later_of_two_equal_keys(text: bytes) -> None:
     assert (document.place(("a",)) or ())[:1] == (3,)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (b'{"a": 1, "a": null}', {"a": 1}),
-        (b'{"a": {"b": 1, "c": 2}, "a": {"c": 3}}', {"a": {"b": 1, "c": 3}}),
-        (b'{"a": [{"b": 1}, 2, 3], "a": [{"c": 1}, null]}', {"a": [{"b": 1, "c": 1}, 2]}),
-        (b'{"a": [1], "a": [{"b": 1}, 2]}', {"a": [{"b": 1}, 2]}),
-        (b'{"a": {"b": 1}, "a": 2}', {"a": 2}),
-    ],
-)
-def test_a_kubelet_merges_equal_keys_of_json(text: bytes, value: object) -> None:
-    assert read_document(text).value == value
+_EQUAL_KEYS: dict[str, dict[str, object]] = {
+    # A null removes a list, a map and what Go holds by pointer.
+    '"volumes": [{}], "volumes": null': {"volumes": None},
+    '"nodeSelector": {"a": "b"}, "nodeSelector": null': {"nodeSelector": None},
+    '"securityContext": {"fsGroup": 1}, "securityContext": null': {"securityContext": None},
+    '"resources": {}, "resources": null': {"resources": None},
+    # It leaves anything else.
+    '"hostname": "a", "hostname": null': {"hostname": "a"},
+    '"containers": [{"resources": {"claims": []}, "resources": null}]': {
+        "containers": [{"resources": {"claims": []}}]
+    },
+    # A later value is decoded into the earlier one; the entries of a map are replaced.
+    '"dnsConfig": {"searches": ["a"]}, "dnsConfig": {"options": []}': {
+        "dnsConfig": {"searches": ["a"], "options": []}
+    },
+    '"nodeSelector": {"a": "b", "c": "d"}, "nodeSelector": {"a": null}': {
+        "nodeSelector": {"a": None, "c": "d"}
+    },
+    '"volumes": [{"name": "a"}, {"name": "b"}, {}], "volumes": [{"nfs": {}}, null]': {
+        "volumes": [{"name": "a", "nfs": {}}, {"name": "b"}]
+    },
+    '"volumes": [{"name": "a"}], "volumes": [], "volumes": [{}, {}]': {"volumes": [{}, {}]},
+    '"volumes": 1, "volumes": [{}], "odd": {"a": 1}, "odd": null': {"volumes": [{}], "odd": None},
+}
+
+
+@pytest.mark.parametrize("spec", _EQUAL_KEYS)
+def test_a_kubelet_merges_equal_keys_of_json(spec: str) -> None:
+    document = read_document(f'{{"spec": {{{spec}}}}}'.encode())
+    assert document.value == {"spec": _EQUAL_KEYS[spec]}
+
+
+def test_a_kubelet_merges_nested_equal_keys_of_json() -> None:
+    text = b"""{"metadata": {"name": "a", "labels": {"a": "b"}},
+      "metadata": {"labels": {"c": "d"}, "labels": {"e": "f"}}, "metadata": null}"""
+    expected = {"name": "a", "labels": {"a": "b", "c": "d", "e": "f"}}
+    document = read_document(text)
+    assert document.value == {"metadata": expected}
+    assert [path for path, _ in document.overwritten] == [
+        ("metadata", "labels"),
+        ("metadata",),
+        ("metadata",),
+    ]
+    assert document.overwritten[1][1] == {"name": "a", "labels": {"a": "b"}}
 
 
 @pytest.mark.parametrize(
