@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.kills import kill_of
-from podtui.api.pods import is_sidecar, is_true
+from podtui.api.pods import is_sidecar, is_true, run_began
 from podtui.api.times import parse_time
 from podtui.api.v1 import Container, ContainerStatus, Pod
 
@@ -103,7 +103,7 @@ def on_trial_until(
     kill = kill_of(pod, container.name, last)
     if kill is not None and kill.on_purpose:
         return None
-    finished, started = _epoch(last.finishedAt), _epoch(last.startedAt)
+    finished, started = _epoch(last.finishedAt), _epoch(run_began(last))
     since = _epoch(runs.startedAt) or finished
     if since is None:
         return None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from podtui.api.v1 import Container, ContainerStatus, Pod
+from podtui.api.v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
+
+NEVER_STARTED: Final = "1970-01-01T00:00:00Z"
+"""``startedAt`` of a container that failed to start, as a kubelet reports it on containerd."""
 
 
 def full_name(pod: Pod) -> str:
@@ -25,6 +29,11 @@ def is_sidecar(container: Container) -> bool:
 def is_true(pod: Pod, condition: str) -> bool:
     """Whether the pod has the condition, and with status True."""
     return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
+
+
+def run_began(ended: ContainerStateTerminated) -> str | None:
+    """When the run began; of a container that failed to start, when that was."""
+    return ended.finishedAt if ended.startedAt == NEVER_STARTED else ended.startedAt
 
 
 def init_containers(pod: Pod) -> tuple[Container, ...]:

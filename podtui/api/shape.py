@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -47,6 +47,8 @@ class Field:
     name: str
     shape: Shape
     required: bool
+    by_pointer: bool
+    """Whether Go holds the object by pointer; only true of objects."""
 
 
 _SCALARS: Final = {
@@ -71,6 +73,11 @@ _MAY_BE_ABSENT: Final = frozenset(
         ("Sysctl", "value"),
     }
 )
+# Objects of which the schema does not tell whether Go holds them by pointer.
+_OPTIONAL_BY_VALUE: Final = frozenset(
+    {("PersistentVolumeClaimSpec", "resources"), ("PersistentVolumeClaimTemplate", "metadata")}
+)
+_REQUIRED_BY_POINTER: Final = frozenset({("ScaleIOVolumeSource", "secretRef")})
 
 
 def _shape(annotation: str) -> Shape:
@@ -89,14 +96,32 @@ def _shape(annotation: str) -> Shape:
 def fields(struct: type[v1.Struct]) -> Mapping[str, Field]:
     """The fields of a struct by wire name."""
     annotations: dict[str, str] = struct.__annotations__
-    return {
-        info.encode_name: Field(
+    found: dict[str, Field] = {}
+    for info in msgspec.structs.fields(struct):
+        annotation, key = annotations[info.name], (struct.__name__, info.name)
+        shape = _shape(annotation)
+        optional = annotation.endswith("| None") and key not in _OPTIONAL_BY_VALUE
+        found[info.encode_name] = Field(
             info.encode_name,
-            _shape(annotations[info.name]),
-            info.required and (struct.__name__, info.name) not in _MAY_BE_ABSENT,
+            shape,
+            info.required and key not in _MAY_BE_ABSENT,
+            shape.form is Form.OBJECT and (optional or key in _REQUIRED_BY_POINTER),
         )
-        for info in msgspec.structs.fields(struct)
-    }
+    return found
+
+
+def shape_at(struct: type[v1.Struct], path: Iterable[str | int]) -> Shape | None:
+    """The shape of what is at a path below a struct; None where it has no such field."""
+    shape: Shape | None = Shape(Form.OBJECT, struct=struct)
+    for step in path:
+        if shape is None or isinstance(step, int) != (shape.form is Form.LIST):
+            return None
+        if shape.struct is None:
+            shape = shape.item
+        else:
+            field = fields(shape.struct).get(str(step))
+            shape = field.shape if field is not None else None
+    return shape
 
 
 @functools.cache

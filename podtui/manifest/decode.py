@@ -16,7 +16,7 @@ from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.api.nearest import closest
 from podtui.api.quantity import SYNTAX, canonical
-from podtui.api.shape import Form, Shape, empty, fields, required_names
+from podtui.api.shape import Form, Shape, empty, fields, required_names, shape_at
 from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
 from podtui.manifest.foreign import foreign_list, foreign_object, kind_advice, plain_text
 from podtui.manifest.scalars import number_text
@@ -247,12 +247,13 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: boo
     return problems
 
 
-def _status_problems(document: Document, status: object) -> list[Problem]:
-    """Return what keeps a kubelet from decoding the status, which is then ignored."""
-    if status is None:
+def _undecodable(document: Document, value: object, path: Path) -> list[Problem]:
+    """Return what keeps a kubelet from decoding a value that is then ignored."""
+    shape = shape_at(v1.Pod, path)
+    if value is None or shape is None:
         return []
     walker = _Walker(document, v1.Pod, strict=True)
-    walker.value(status, Shape(Form.OBJECT, struct=v1.PodStatus), ("status",))
+    walker.value(value, shape, path)
     return [p for p in walker.problems if p.code in {"FieldValueTypeInvalid", "FieldValueInvalid"}]
 
 
@@ -314,7 +315,8 @@ def decode(
         )
     walker = _Walker(document, struct, strict=strict)
     if struct is v1.Pod and strict:
-        problems += _status_problems(document, tree.get("status"))
+        for path, value in ((("status",), tree.get("status")), *document.overwritten):
+            problems += _undecodable(document, value, path)
     if struct is v1.Pod:
         tree = {key: value for key, value in tree.items() if key != "status"}
     clean = walker.object_value(tree, struct, ())

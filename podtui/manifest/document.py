@@ -73,6 +73,8 @@ class Document:
     raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """How scalars that are not text were written (``yes``, ``0644``)."""
     is_json: bool = False
+    overwritten: tuple[tuple[Path, Any], ...] = ()
+    """The earlier values of equal keys, where the later ones count."""
 
     @property
     def cut_off(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, cast
 
 from podtui.api.local import Severity
+from podtui.api.shape import Field, Form, Shape, fields, shape_at
+from podtui.api.v1 import Pod
 from podtui.manifest.document import (
     MAX_DEPTH,
     MAX_NODES,
@@ -38,6 +41,7 @@ class _Reader:
         self.values: dict[Path, Place] = {}
         self.raw: dict[Path, str] = {}
         self.problems: list[Problem] = []
+        self.overwritten: list[tuple[Path, Any]] = []
         self.nodes = 0
 
     def place(self, offset: int) -> Place:
@@ -111,6 +115,7 @@ class _Reader:
 
     def object(self, offset: int, path: Path) -> tuple[dict[str, Any], int]:
         found: dict[str, Any] = {}
+        repeated: dict[str, list[Any]] = {}
         here = self.skip(offset + 1)
         if self.text.startswith("}", here):
             return found, here + 1
@@ -144,9 +149,16 @@ class _Reader:
             else:
                 self.keys[child] = self.place(start)
                 value, here = self.value(here, child)
-                found[key] = merged(found[key], value) if key in found else value
+                if key in found:
+                    repeated.setdefault(key, [found[key]]).append(value)
+                else:
+                    found[key] = value
             here = self.skip(here)
             if self.text.startswith("}", here):
+                for key, given in repeated.items():
+                    child = (*path, key)
+                    self.overwritten += ((child, value) for value in given[:-1])
+                    found[key] = _merged(child, given)
                 return found, here + 1
             here = self.comma(here, "}")
 
@@ -159,8 +171,8 @@ class _Reader:
 def read_json(text: str, *, last_wins: bool = False) -> Document:
     """The text's one value. Raises `UnreadableText` where it is not JSON or too much.
 
-    With ``last_wins`` two equal keys are `merged`, with a warning; else the first counts, with an
-    error.
+    With ``last_wins`` the values of equal keys of a Pod are merged as by Go, with a warning; else
+    the first counts, with an error.
     """
     reader = _Reader(text, last_wins=last_wins)
     value, end = reader.value(reader.skip(0), ())
@@ -168,25 +180,58 @@ def read_json(text: str, *, last_wins: bool = False) -> Document:
     if end < len(text):
         reader.refuse("there is text behind the object", end, "remove it")
     return Document(
-        value, reader.keys, reader.values, tuple(reader.problems), reader.raw, is_json=True
+        value,
+        reader.keys,
+        reader.values,
+        tuple(reader.problems),
+        reader.raw,
+        is_json=True,
+        overwritten=tuple(reader.overwritten),
     )
 
 
-def merged(earlier: Any, later: Any) -> Any:
-    """Return what Go's decoder makes of the values of two equal keys.
+def _merged(path: Path, given: list[Any]) -> Any:
+    """Return what Go's decoder makes of the values of equal keys of a Pod."""
+    around = shape_at(Pod, path[:-1])
+    field = None
+    if around is not None and around.struct is not None:
+        field = fields(around.struct).get(str(path[-1]))
+    if field is None:
+        return given[-1]
+    value, *rest = copy.deepcopy(given)
+    for later in rest:
+        value = _decoded_into(value, later, field)
+    return value
 
-    It decodes the later one into what it has: null changes nothing, objects gain fields, and the
+
+def _decoded_into(earlier: Any, later: Any, field: Field) -> Any:
+    """Merge a value of a field into the earlier one.
+
+    null removes lists, maps and what Go holds by pointer; objects and maps gain entries, and the
     items of a list are decoded into the earlier ones.
     """
-    if later is None:
-        return earlier
+    if later is not None:
+        return _merged_values(earlier, later, field.shape)
+    removed = field.by_pointer or field.shape.form in {Form.LIST, Form.MAP}
+    return None if removed else earlier
+
+
+def _merged_values(earlier: Any, later: Any, shape: Shape | None) -> Any:
+    if shape is None:
+        return later
     if isinstance(earlier, dict) and isinstance(later, dict):
         old, new = cast("dict[str, Any]", earlier), cast("dict[str, Any]", later)
-        return old | {key: merged(old.get(key), value) for key, value in new.items()}
+        known: Mapping[str, Field] = {} if shape.struct is None else fields(shape.struct)
+        for key, value in new.items():
+            merge = key in old and key in known
+            old[key] = _decoded_into(old[key], value, known[key]) if merge else value
+        return old
     if isinstance(earlier, list) and isinstance(later, list):
         before, after = cast("list[Any]", earlier), cast("list[Any]", later)
-        return [
-            merged(before[index], item) if index < len(before) else item
-            for index, item in enumerate(after)
-        ]
+        for index, old_item in enumerate(before[: len(after)]):
+            if after[index] is None:
+                after[index] = old_item
+            else:
+                after[index] = _merged_values(old_item, after[index], shape.item)
+        return after
     return later

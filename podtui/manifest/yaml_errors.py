@@ -18,6 +18,7 @@ _FIXES: Final = (
     ("found unexpected end of stream", "close the quotes"),
     ("did not find expected node content", "write a value here"),
     ("cannot start any token", "put the text in quotes"),
+    ("found unexpected ':'", "put the text in quotes"),
 )
 
 

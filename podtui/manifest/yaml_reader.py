@@ -44,6 +44,10 @@ from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_
 from podtui.manifest.yaml_errors import place_of, syntax_problem
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
+# The backslash is escaped itself behind an odd number of others.
+_ESCAPED_QUOTE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\'")
+_PRIVATE_USE: Final = range(0xE000, 0xF900)
+_PRIVATE_ESCAPE: Final = re.compile(r"\\[uU]0*([eEfF][0-9a-fA-F]{3})")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -58,11 +62,48 @@ class _Anchor:
     characters: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Substitution:
+    """A text as libyaml has to see it to read it as the kubelet's YAML decoder does.
+
+    That decoder knows the escape ``\\'`` in double quotes, and a byte-order mark at the start of a
+    line is a letter to it, where libyaml skips it. So ``backslash`` stands for the backslash of
+    that escape and ``mark`` for a mark, both as characters that the text does not have, escaped
+    neither. Places stay the same.
+    """
+
+    text: str
+    backslash: str = ""
+    mark: str = ""
+
+    @classmethod
+    def of(cls, text: str, *, strict: bool) -> _Substitution:
+        quote, marks = "\\'" in text, strict and "\ufeff" in text
+        if not (quote or marks):
+            return cls(text)
+        used = {*text, *(chr(int(code, 16)) for code in _PRIVATE_ESCAPE.findall(text))}
+        unused = [char for char in map(chr, _PRIVATE_USE) if char not in used][:2]
+        if len(unused) < 2:
+            return cls(text)
+        backslash, mark = unused
+        text = _ESCAPED_QUOTE.sub(rf"\1{backslash}'", text)
+        return cls(text.replace("\ufeff", mark) if marks else text, backslash, mark)
+
+    def value(self, event: ScalarEvent) -> str:
+        """Return the value of a scalar of the original text."""
+        text: str = event.value
+        if not self.backslash:
+            return text
+        backslash = "" if event.style == '"' else "\\"
+        return text.replace(self.backslash, backslash).replace(self.mark, "\ufeff")
+
+
 @dataclass(slots=True)
 class _Builder:
     """Turns the events of one document into values, places and problems."""
 
     events: Generator[Event, None, None]
+    source: _Substitution
     strict_text: str = ""
     """The text, where it is read as a kubelet does: of two equal keys the later one counts, with a
     warning; else the first, with an error."""
@@ -129,7 +170,7 @@ class _Builder:
         return anchor.value
 
     def scalar(self, event: ScalarEvent, path: Path, place: Place) -> Any:
-        text = event.value
+        text = self.source.value(event)
         tag = event.tag
         if self.strict_text and event.style == '"':
             self.check_escapes(event)
@@ -255,10 +296,11 @@ def read_yaml(text: str) -> Document:
     Raises `UnreadableText` where the text is not YAML or too much.
     """
     require_yaml_characters(text)
-    loader = _LOADER(text)
+    source = _Substitution.of(text, strict=True)
+    loader = _LOADER(source.text)
     events = _events(loader)
     try:
-        builder = _Builder(events, strict_text=text)
+        builder = _Builder(events, source, strict_text=text)
         document = _next_document(builder) or Document(None)
         further = _further_document(events)
     except yaml.YAMLError as error:
@@ -277,8 +319,9 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
     `UnreadableText` where the first one is not YAML, or too much.
     """
     require_yaml_characters(text)
-    loader = _LOADER(text)
-    builder = _Builder(_events(loader))
+    source = _Substitution.of(text, strict=False)
+    loader = _LOADER(source.text)
+    builder = _Builder(_events(loader), source)
     found: list[Document] = []
     try:
         while (document := _next_document(builder)) is not None:

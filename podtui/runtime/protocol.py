@@ -312,8 +312,8 @@ class ContainerStatus:
     """A container inspected (reference App. C for ``reason``).
 
     Once exited, ``reason`` is ``Completed``, ``Error`` or ``OOMKilled``; for a container that never
-    ran it is `START_ERROR`, and the exit code `START_EXIT_CODE`. ``message`` is the engine's text
-    of a failed start, not the termination message.
+    ran it is `START_ERROR`, the exit code `START_EXIT_CODE` and ``started_at`` None. ``message`` is
+    the engine's text of a failed start, not the termination message.
     """
 
     record: ContainerRecord

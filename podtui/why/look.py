@@ -11,7 +11,7 @@ from podtui.api.health import on_trial_until
 from podtui.api.kills import Kill, KillReason, kill_of, kills_of
 from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR
 from podtui.api.places import Path
-from podtui.api.pods import is_sidecar
+from podtui.api.pods import is_sidecar, run_began
 from podtui.api.times import parse_time
 from podtui.api.v1 import (
     Container,
@@ -191,7 +191,7 @@ class Case:
     def said_of_ending(self, reason: str, *words: str) -> Event | None:
         """The newest such event that was seen while the container that ended was there."""
         ending = self.ending
-        began = moment(ending.startedAt) if ending is not None else None
+        began = moment(run_began(ending)) if ending is not None else None
         for event in reversed(tuple(self.said(reason, *words))):
             seen = moment(last_seen(event))
             # Times are cut to seconds.

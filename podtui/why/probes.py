@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
+from podtui.api.pods import run_began
 from podtui.api.v1 import Event, Probe
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.look import Case, moment, newest
@@ -233,7 +234,7 @@ def _never_came_up(case: Case, failure: Failure) -> bool:
     """Whether the run that the probe ended was so short that the probe cannot have passed: only
     then may the program be slow to start."""
     ending, probe = case.ending, failure.probe
-    began = moment(ending.startedAt) if ending is not None else None
+    began = moment(run_began(ending)) if ending is not None else None
     ended = moment(ending.finishedAt) if ending is not None else None
     if began is None or ended is None:
         return True

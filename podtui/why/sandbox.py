@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from podtui.api.places import Path
+from podtui.api.pods import run_began
 from podtui.api.v1 import Event
 from podtui.why.admission import move_port
 from podtui.why.look import condition, is_over, last_seen, moment, newest, pod_events
@@ -40,7 +41,7 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
     status = facts.pod.status
     for one in (*status.initContainerStatuses, *status.containerStatuses):
         ended = one.state.terminated or one.lastState.terminated
-        began = moment(ended.startedAt) if ended is not None else None
+        began = moment(run_began(ended)) if ended is not None else None
         if one.state.running is not None or (began and (seen is None or began > seen)):
             return False
     return True

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from podtui.api.health import Health
+from podtui.api.pods import run_began
 from podtui.api.times import short_duration
 from podtui.why.look import Case, cases, moment
 from podtui.why.types import Diagnosis, Facts
@@ -58,7 +59,7 @@ def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
     if case is None:
         return Trial(said.cause, said.container, uid)
     end = case.ending
-    began, ended = (moment(end.startedAt), moment(end.finishedAt)) if end else (None, None)
+    began, ended = (moment(run_began(end)), moment(end.finishedAt)) if end else (None, None)
     return Trial(
         said.cause,
         said.container,

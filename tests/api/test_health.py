@@ -14,6 +14,7 @@ from pod_builders import T0, ctr, make_pod, sidecar
 from podtui.api.health import LONGEST_TRIAL, STABLE_SECONDS, Health, pod_health
 from podtui.api.kills import Kill, KillReason, with_kill
 from podtui.api.names import KILLS
+from podtui.api.pods import NEVER_STARTED
 from podtui.api.v1 import Pod
 
 NOW = T0.timestamp()
@@ -146,6 +147,12 @@ def test_one_that_fails_every_half_hour_has_to_run_for_longer_than_that() -> Non
     assert pod_health(days, NOW).until == NOW - 10 + LONGEST_TRIAL
     once = pod(restarted(1, ran=half_an_hour))
     assert pod_health(once, NOW).until == NOW - 10 + STABLE_SECONDS
+
+
+def test_a_failed_start_is_no_long_run() -> None:
+    never = {"code": 128, "reason": "StartError", "startedAt": NEVER_STARTED}
+    made = pod(restarted(4, **never))
+    assert pod_health(made, NOW).until == NOW - 10 + STABLE_SECONDS
 
 
 def test_of_two_that_recover_the_later_one_counts() -> None:

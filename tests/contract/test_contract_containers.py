@@ -59,6 +59,8 @@ async def test_a_command_that_is_not_there(bench: Bench) -> None:
     status = await bench.runtime.container_status(ident)
     assert status.record.state is ContainerState.EXITED
     assert (status.reason, status.exit_code) == ("StartError", 128)
+    assert status.started_at is None
+    assert status.finished_at is not None
     assert "nosuch" in status.message
 
 

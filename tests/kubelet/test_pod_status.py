@@ -457,6 +457,16 @@ def test_a_crash_shows_as_terminated_until_a_failed_start_is_known():
     assert wire(one.lastState) == {}
 
 
+def test_a_failed_start_began_at_the_zero_time():
+    failed = down("c", 128, reason="StartError", started_at=None)
+    found = wire(one_of(status(make_pod(), seen(failed))).state)["terminated"]
+    assert (found["reason"], found["startedAt"]) == ("StartError", "1970-01-01T00:00:00Z")
+    assert (
+        found["finishedAt"]
+        == wire(one_of(status(make_pod(), seen(down()))).state)["terminated"]["finishedAt"]
+    )
+
+
 def test_what_runs_shows_no_failure_of_an_earlier_start():
     one = one_of(status(make_pod(), seen(up()), waiting={"c": ("CrashLoopBackOff", "x")}))
     assert one.state.running is not None

@@ -27,6 +27,14 @@ def test_golden_invalid_yaml() -> None:
     assert "line 3" in found.message
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_text_that_ends_with_a_colon_needs_quotes_in_a_flow(strict: bool) -> None:
+    text = pod_text(extra="    args: [x:]\n")
+    (found,) = read(text, strict=strict).diagnostics
+    assert (found.code, found.fix) == ("InvalidYAML", "put the text in quotes")
+    assert read(text.replace("x:", "'x:'"), strict=strict).pods
+
+
 def test_golden_invalid_spec() -> None:
     (found,) = read(pod_text(name="Invalid_Name")).diagnostics
     assert (found.line, found.column, found.field) == (4, 9, "metadata.name")

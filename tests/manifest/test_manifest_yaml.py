@@ -122,18 +122,50 @@ def test_a_kubelet_takes_the_later_of_two_equal_keys(text: bytes) -> None:
     assert (document.place(("a",)) or ())[:1] == (3,)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (b'{"a": 1, "a": null}', {"a": 1}),
-        (b'{"a": {"b": 1, "c": 2}, "a": {"c": 3}}', {"a": {"b": 1, "c": 3}}),
-        (b'{"a": [{"b": 1}, 2, 3], "a": [{"c": 1}, null]}', {"a": [{"b": 1, "c": 1}, 2]}),
-        (b'{"a": [1], "a": [{"b": 1}, 2]}', {"a": [{"b": 1}, 2]}),
-        (b'{"a": {"b": 1}, "a": 2}', {"a": 2}),
-    ],
-)
-def test_a_kubelet_merges_equal_keys_of_json(text: bytes, value: object) -> None:
-    assert read_document(text).value == value
+_EQUAL_KEYS: dict[str, dict[str, object]] = {
+    # A null removes a list, a map and what Go holds by pointer.
+    '"volumes": [{}], "volumes": null': {"volumes": None},
+    '"nodeSelector": {"a": "b"}, "nodeSelector": null': {"nodeSelector": None},
+    '"securityContext": {"fsGroup": 1}, "securityContext": null': {"securityContext": None},
+    '"resources": {}, "resources": null': {"resources": None},
+    # It leaves anything else.
+    '"hostname": "a", "hostname": null': {"hostname": "a"},
+    '"containers": [{"resources": {"claims": []}, "resources": null}]': {
+        "containers": [{"resources": {"claims": []}}]
+    },
+    # A later value is decoded into the earlier one; the entries of a map are replaced.
+    '"dnsConfig": {"searches": ["a"]}, "dnsConfig": {"options": []}': {
+        "dnsConfig": {"searches": ["a"], "options": []}
+    },
+    '"nodeSelector": {"a": "b", "c": "d"}, "nodeSelector": {"a": null}': {
+        "nodeSelector": {"a": None, "c": "d"}
+    },
+    '"volumes": [{"name": "a"}, {"name": "b"}, {}], "volumes": [{"nfs": {}}, null]': {
+        "volumes": [{"name": "a", "nfs": {}}, {"name": "b"}]
+    },
+    '"volumes": [{"name": "a"}], "volumes": [], "volumes": [{}, {}]': {"volumes": [{}, {}]},
+    '"volumes": 1, "volumes": [{}], "odd": {"a": 1}, "odd": null': {"volumes": [{}], "odd": None},
+}
+
+
+@pytest.mark.parametrize("spec", _EQUAL_KEYS)
+def test_a_kubelet_merges_equal_keys_of_json(spec: str) -> None:
+    document = read_document(f'{{"spec": {{{spec}}}}}'.encode())
+    assert document.value == {"spec": _EQUAL_KEYS[spec]}
+
+
+def test_a_kubelet_merges_nested_equal_keys_of_json() -> None:
+    text = b"""{"metadata": {"name": "a", "labels": {"a": "b"}},
+      "metadata": {"labels": {"c": "d"}, "labels": {"e": "f"}}, "metadata": null}"""
+    expected = {"name": "a", "labels": {"a": "b", "c": "d", "e": "f"}}
+    document = read_document(text)
+    assert document.value == {"metadata": expected}
+    assert [path for path, _ in document.overwritten] == [
+        ("metadata", "labels"),
+        ("metadata",),
+        ("metadata",),
+    ]
+    assert document.overwritten[1][1] == {"name": "a", "labels": {"a": "b"}}
 
 
 @pytest.mark.parametrize(
@@ -244,6 +276,9 @@ REFUSED = {
     b"%YAML 1.2\n---\na: 1": ("InvalidYAML", (1, 1)),
     b'a: b\nc: ["x\\/y"]': ("InvalidYAML", (2, 7)),
     b'a: "b\n  c\\\\d\\/"': ("InvalidYAML", (2, 7)),
+    b'a: ["\\\'", "\\q"]': ("InvalidYAML", (1, 12)),
+    b'a: ["\\\'", "\\/"]': ("InvalidYAML", (1, 12)),
+    "a: b\n\ufeff\nc: d".encode(): ("InvalidYAML", (3, 1)),
     b"%YAML 9.9\n---\na: 1": ("InvalidYAML", (1, 1)),
 }
 
@@ -255,6 +290,44 @@ def test_refused_with_a_place(text: bytes) -> None:
     problem = refused.value.problem
     assert (problem.code, problem.place) == REFUSED[text]
     assert problem.message.isprintable()
+
+
+_APOSTROPHES = {
+    r"""a: "don\'t" """: "don't",
+    r"""a: "\'\\'\\\'\"" """: "'\\'\\'\"",
+    'a: "x\\\n  \\\'y"': "x'y",
+    r"""a: 'x\''y' """: r"x\'y",
+    r"""a: x\'y # "\'" """: r"x\'y",
+    "a: |-\n  x\\'\n": r"x\'",
+    '# \ue000\ue001\na: "\ue000\\\'\\uE002"': "\ue000'\ue002",
+}
+
+
+@pytest.mark.parametrize("text", _APOSTROPHES)
+def test_an_escaped_apostrophe_is_read_as_by_a_kubelet(text: str) -> None:
+    expected = {"a": _APOSTROPHES[text]}
+    (document,) = read_documents(text.encode())
+    assert (document.value, read_document(text.encode()).value) == (expected, expected)
+
+
+def test_an_escaped_apostrophe_moves_no_place() -> None:
+    (document,) = read_documents(b'{"a\\\'": "\\\'", b: c}')
+    assert document.values[("b",)] == (1, 18)
+
+
+@given(st.text(st.sampled_from("\\'\"/ \ue000\ue001ab"), max_size=12))
+def test_quotes_give_back_what_was_put_into_them(text: str) -> None:
+    double = text.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
+    single = text.replace("'", "''")
+    data = f"a: \"{double}\"\nb: '{single}'\n".encode()
+    for document in (read_document(data), *read_documents(data)):
+        assert document.value == {"a": text, "b": text}
+
+
+def test_a_mark_at_the_start_of_a_line_is_a_letter_to_a_kubelet() -> None:
+    text = "a: b\n\ufeffc: 'd\n  \ufeff'\n".encode()
+    assert read_document(text).value == {"a": "b", "\ufeffc": "d \ufeff"}
+    assert read_documents("a: b\n\ufeff\nc: d\n".encode())[0].value == {"a": "b", "c": "d"}
 
 
 def test_tabs_are_named() -> None:

@@ -203,6 +203,8 @@ def test_states(state: dict[str, Any], kind: ContainerState, reason: str, code: 
     assert (status.record.state, status.reason, status.exit_code) == (kind, reason, code)
     assert status.pid == (7 if kind is ContainerState.RUNNING else None)
     assert (status.finished_at is None) == (kind is not ContainerState.EXITED)
+    never_ran = reason == "StartError" or kind is ContainerState.CREATED
+    assert (status.started_at is None) == never_ran
 
 
 _RUNC = (

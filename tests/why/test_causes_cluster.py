@@ -7,6 +7,7 @@ from msgspec import structs
 from served import node, pod
 
 from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
+from podtui.api.pods import NEVER_STARTED
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -105,6 +106,12 @@ def fell(minute: int) -> ContainerState:
     )
 
 
+def never_started(minute: int) -> ContainerState:
+    ended = fell(minute).terminated
+    assert ended is not None
+    return ContainerState(terminated=structs.replace(ended, exitCode=128, startedAt=NEVER_STARTED))
+
+
 BACK_OFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
 
 
@@ -116,6 +123,7 @@ BACK_OFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff
         ((container(BACK_OFF, fell(1)),), "SandboxFailed"),
         ((container(BACK_OFF, fell(9)),), "Fails"),
         ((container(fell(9)),), "Fails"),
+        ((container(never_started(9)),), "Fails"),
         ((container(began(1)),), "Healthy"),
         ((container(began(9)),), "Healthy"),
     ],

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from cause_cases import hungry, probes
+from cause_cases import hungry, one_word, probes
 from kubelet_world import World
 from why_world import Asked, asked, fixed, one, the_fix
 
@@ -131,3 +131,9 @@ async def test_a_file_without_a_pod_is_verified_by_the_pod_that_it_gives() -> No
     async with asked(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED
+
+
+async def test_a_run_that_never_began_lasted_for_no_time() -> None:
+    async with asked(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
+        said = await it.until("CommandNotFound")
+        assert begin_trial(await it.facts(), said).ran == 0

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from podtui.api.pods import ephemeral_containers, is_sidecar
+from podtui.api.pods import NEVER_STARTED, ephemeral_containers, is_sidecar
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -116,7 +116,7 @@ def _state(one: ObservedContainer, view: _View, was_running: bool) -> ContainerS
                 exitCode=one.exit_code,
                 reason=one.reason,
                 message=cut(one.message, message_limit(view.pod)),
-                startedAt=optional_rfc3339(one.started_at),
+                startedAt=optional_rfc3339(one.started_at) or NEVER_STARTED,
                 finishedAt=optional_rfc3339(one.finished_at),
                 containerID=f"{view.runtime_name}://{one.id}",
             )

@@ -99,9 +99,8 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
             started = min(started, finished)
         reason = "OOMKilled" if state.get("OOMKilled") else "Error" if code else "Completed"
     elif code:
-        # It never ran. Times that say otherwise would look like a run of its own.
         kind, code, reason = ContainerState.EXITED, START_EXIT_CODE, START_ERROR
-        started = finished = seen.created_at
+        finished = seen.created_at
     else:
         kind, finished = ContainerState.CREATED, None
     record = container_record(seen, kind)
@@ -147,7 +146,6 @@ def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
     return replace(
         status,
         record=replace(status.record, state=ContainerState.EXITED),
-        started_at=status.record.created_at,
         finished_at=status.record.created_at,
         exit_code=START_EXIT_CODE,
         reason=START_ERROR,

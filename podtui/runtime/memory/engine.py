@@ -279,7 +279,7 @@ class MemoryEngine:
         if problem:
             cell.set_state(ContainerState.EXITED)
             cell.exit_code, cell.reason, cell.message = START_EXIT_CODE, START_ERROR, problem
-            cell.started_at = cell.finished_at = cell.record.created_at
+            cell.finished_at = cell.record.created_at
             cell.signal.notify()
             raise ContainerStartError(problem)
         behaviour = cell.behaviour

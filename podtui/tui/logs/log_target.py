@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.names import LOG_GAP
-from podtui.api.pods import container_names, container_statuses
+from podtui.api.pods import container_names, container_statuses, run_began
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.logs.log_tags import SOURCES
@@ -113,7 +113,7 @@ def describe_previous(container: str, status: ContainerStatus | None) -> str:
         return f"{clean(container)}, the instance before"
     number = status.restartCount - 1
     which = "the first instance" if number <= 0 else f"the instance of restart {number}"
-    return f"{clean(container)}, {which}{_at(ended.startedAt, 'started')}"
+    return f"{clean(container)}, {which}{_at(run_began(ended), 'started')}"
 
 
 def _at(moment: str | None, word: str = "at") -> str:
