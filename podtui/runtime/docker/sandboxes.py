@@ -29,7 +29,7 @@ from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbo
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
-from podtui.runtime.docker.payload import sandbox_payload
+from podtui.runtime.docker.payload import host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.storage import (
     Entry,
@@ -169,6 +169,7 @@ class Sandboxes:
             places=layout.places,
             host_ipc=config.ipc is NamespaceMode.NODE,
             hostname=str(payload.get("Hostname", "")),
+            host_dns=host_dns(payload["HostConfig"]),
             spare_files=new_spares() if fresh and link.fills_volumes else [],
             pause_version=PAUSE_VERSION,
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
