@@ -83,8 +83,11 @@ class Sandboxes:
 
     async def status(self, sandbox_id: str) -> SandboxStatus:
         found = await self._ownership.inspect(sandbox_id)
-        routable = self._connection.link.info.routable_pods and is_routable(found, source_address)
-        return replace(sandbox_status(found), routable=routable)
+        info = self._connection.link.info
+        routable = info.routable_pods and is_routable(found, source_address)
+        status = sandbox_status(found)
+        enterable = info.local and status.pid is not None and is_enterable(status.pid)
+        return replace(status, routable=routable, enterable=enterable)
 
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
@@ -337,6 +340,16 @@ def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
             "o": ",".join([*options, f"pagesize={volume.huge_pages}"]),
         }
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
+
+
+def is_enterable(pid: int) -> bool:
+    """Whether this process may use the namespaces of another one: as root, or as the user of a
+    rootless engine."""
+    try:
+        os.stat(f"/proc/{pid}/ns/user")
+    except OSError:
+        return False
+    return True
 
 
 def source_address(address: str) -> str:
