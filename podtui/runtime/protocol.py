@@ -7,6 +7,7 @@ it leaves the engine in one of the states it could have had before or after the 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -189,6 +190,8 @@ class SandboxStatus:
     pid: int | None = None
     routable: bool = True
     """Whether this machine's route to ``ips`` leads to the pod, not to a stranger."""
+    enterable: bool = False
+    """Whether this process may open sockets in the pod's network (`Runtime.pod_socket`)."""
 
 
 # --- containers
@@ -627,6 +630,11 @@ class Runtime(Protocol):
     def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:
         """Connect to a TCP port of a pod, at its own loopback address where that can be had, else
         at the pod's. Raises `EngineNotFound`, and `EngineError` where nothing listens."""
+        ...
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        """Return a TCP socket in the pod's network, not yet connected, to dial the IP ``host`` from
+        there. Raises `EngineNotFound`, and `EngineError` where the network cannot be entered."""
         ...
 
     def read_files(

@@ -11,6 +11,7 @@ from contract.bench import Bench, now, rooted, until
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.protocol import (
     ContainerState,
+    DnsConfig,
     Mount,
     NamespaceMode,
     PodVolume,
@@ -65,6 +66,26 @@ async def test_a_sandbox_on_the_host_network_has_no_address(bench: Bench) -> Non
     ident = await bench.sandbox(network=NamespaceMode.NODE, hostname="")
     status = await bench.runtime.sandbox_status(ident)
     assert (status.ips, status.host_network) == ((), True)
+
+
+@pytest.mark.engine
+async def test_containers_of_a_pod_on_the_host_network(engine_bench: Bench) -> None:
+    dns = DnsConfig(servers=("192.0.2.53",), searches=("a.example",), options=("ndots:3",))
+    show = "readlink /proc/self/ns/net; cat /etc/resolv.conf"
+    sandbox = await engine_bench.sandbox(network=NamespaceMode.NODE, hostname="", dns=dns)
+    other = await engine_bench.sandbox(1, network=NamespaceMode.NODE, hostname="")
+    code, lines = await engine_bench.run(sandbox, show)
+    assert code == 0
+    assert {"nameserver 192.0.2.53", "search a.example", "options ndots:3"} <= set(lines)
+    _, neighbour = await engine_bench.run(other, show, name="other", attempt=1)
+    assert neighbour[0] == lines[0]
+    # A new agent learns the DNS options from the engine.
+    new = await engine_bench.open(engine_bench.root)
+    config = engine_bench.container_config(show, name="new")
+    created = await new.create_container(sandbox, config)
+    await new.start_container(created.id)
+    assert (await engine_bench.ended(created.id)).exit_code == 0
+    assert await engine_bench.text(created.id) == lines
 
 
 async def test_stopping_a_sandbox_stops_what_runs_in_it(bench: Bench) -> None:

@@ -9,6 +9,7 @@ import os
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -315,20 +316,10 @@ async def test_a_port_on_the_pods_loopback_alone(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_port_through_a_container(
-    engine_bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_port_through_a_container(engine_bench: Bench) -> None:
     """As for an engine in a virtual machine, whose networks are not this machine's."""
-    from podtui.runtime.docker import dialing
-
-    async def not_allowed(pid: int, port: int) -> None:
-        return None
-
-    async def no_route(status: object, port: int) -> None:
-        return None
-
-    monkeypatch.setattr(dialing, "_inside", not_allowed)
-    monkeypatch.setattr(dialing, "_outside", no_route)
+    link = engine_bench.runtime._connection.link  # type: ignore[attr-defined]
+    link.info = replace(link.info, local=False, routable_pods=False)
     sandbox = await engine_bench.sandbox()
     with pytest.raises(EngineError, match="none runs"):
         await fetch(engine_bench, sandbox, 8080)
@@ -336,6 +327,51 @@ async def test_a_port_through_a_container(
     assert (await fetch(engine_bench, sandbox, 8080)).rstrip().endswith(b"contract")
     with pytest.raises(EngineError, match="failed to connect to port 8081 of the pod: "):
         await fetch(engine_bench, sandbox, 8081)
+    with pytest.raises(EngineError, match="failed to enter the network namespace of the pod: "):
+        await engine_bench.runtime.pod_socket(sandbox, "127.0.0.1")
+
+
+@pytest.mark.engine
+async def test_the_user_of_the_engine_enters_the_network_of_a_pod(
+    engine_bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The helper process runs as the user of a rootless engine, and as root with others."""
+    from podtui.runtime.docker import dialing
+
+    sandbox = await engine_bench.sandbox()
+    await engine_bench.start(sandbox, "httpd -p 8080 -h /etc; sleep 300")
+    status = await engine_bench.runtime.sandbox_status(sandbox)
+    assert status.enterable is engine_bench.info.local
+    if not status.enterable:
+        return
+    owner = os.stat(f"/proc/{status.pid}").st_uid
+    script = tmp_path / "helper.py"
+    script.write_text(
+        f"import os, runpy\n"
+        f"helper = runpy.run_path({str(dialing._HELPER)!r})\n"
+        f"os.setresgid({owner}, {owner}, {owner})\n"
+        f"os.setresuid({owner}, {owner}, {owner})\n"
+        f"helper['main']()\n"
+    )
+    monkeypatch.setattr(dialing, "_HELPER", script)
+
+    async def answers() -> bool:
+        sock = await engine_bench.runtime.pod_socket(sandbox, status.ips[0])
+        with sock:
+            try:
+                await asyncio.get_running_loop().sock_connect(sock, (status.ips[0], 8080))
+            except ConnectionRefusedError:
+                return False
+            return True
+
+    await until(answers)
+    # A helper process that has ended is replaced.
+    helper = engine_bench.runtime._dialing._namespaces._helper  # type: ignore[attr-defined]
+    helper.kill()
+    helper.wait()
+    with pytest.raises(EngineError, match="failed to enter the network namespace of the pod: "):
+        await engine_bench.runtime.pod_socket(sandbox, status.ips[0])
+    assert await answers()
 
 
 async def test_a_stopped_sandbox_has_no_ports(bench: Bench) -> None:

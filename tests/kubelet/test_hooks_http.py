@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from podtui.api.v1 import (
     Pod,
 )
 from podtui.clock import SystemClock
+from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.hooks import HookRunner
@@ -48,10 +51,11 @@ async def post_start(
     pod: Pod | None = None,
     observed: ObservedPod = LOCAL,
     info: EngineInfo | None = None,
+    runtime: Pods | None = None,
 ) -> tuple[str, Events]:
     recorder = Recorder()
     runner = HookRunner(
-        runtime=None,  # type: ignore[arg-type]
+        runtime=runtime,  # type: ignore[arg-type]
         addresses=PodAddresses(lambda uid: observed, lambda: info or engine()),
         events=recorder,  # type: ignore[arg-type]
         clock=SystemClock(),
@@ -112,6 +116,40 @@ async def test_on_the_hosts_network_it_always_fails() -> None:
 async def test_a_port_by_name() -> None:
     problem, _ = await post_start(with_hook(port="nameless", path="/"))
     assert problem.endswith("failed - error: couldn't find port: nameless")
+
+
+class Pods:
+    """A runtime of which only ``pod_socket`` is used."""
+
+    def __init__(self, failure: EngineError | None = None) -> None:
+        self._failure = failure
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        if self._failure is not None:
+            raise self._failure
+        sock = socket.socket()
+        sock.setblocking(False)
+        return sock
+
+
+INSIDE = seen(sandboxes=(replace(box(ips=("127.0.0.1",)), routable=False, enterable=True),))
+
+
+async def test_a_request_from_inside_the_pod() -> None:
+    async with listening(answer("200 OK")) as server:
+        hook = with_hook(port=server.port, path="/go", scheme="HTTPS")
+        problem, events = await post_start(hook, observed=INSIDE, runtime=Pods())
+    assert (problem, [reason for _, reason, _, _ in events]) == ("", ["LifecycleHTTPFallback"])
+
+
+async def test_a_pod_that_cannot_be_entered_is_no_crash_loop() -> None:
+    hook = with_hook(port=80, path="/go")
+    lost = Pods(EngineError("no entry"))
+    problem, events = await post_start(hook, observed=INSIDE, runtime=lost)
+    text = "life-cycle hook of container c is not run: no entry"
+    assert (problem, events) == ("", [("Warning", "Degraded", text, "spec.containers{c}")])
+    with pytest.raises(EngineUnavailable):
+        await post_start(hook, observed=INSIDE, runtime=Pods(EngineUnavailable("gone")))
 
 
 async def test_what_the_engine_cannot_do_is_no_crash_loop() -> None:

@@ -6,10 +6,12 @@ import contextlib
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grpc_server import GrpcServer, grpc_server
 from kubelet_listener import answer, closed_port, listening, server_tls
 from pod_builders import box, engine, make_pod, seen
 
@@ -19,6 +21,7 @@ from podtui.api.v1 import (
     EnvVar,
     EnvVarSource,
     ExecAction,
+    GRPCAction,
     HTTPGetAction,
     HTTPHeader,
     ObjectFieldSelector,
@@ -41,11 +44,12 @@ HOST_NETWORK = seen(sandboxes=(box(host_network=True),))
 
 
 class Commands:
-    """A runtime of which only ``exec`` is used."""
+    """A runtime of which only ``exec`` and ``pod_socket`` are used."""
 
     def __init__(self, result: ExecResult | EngineError | None = None) -> None:
         self.result = result or ExecResult(exit_code=0, output=b"")
         self.asked: list[tuple[str, tuple[str, ...], float, int]] = []
+        self.opened: list[tuple[str, str]] = []
 
     async def exec(
         self, container_id: str, command: list[str], *, timeout: float, limit: int
@@ -54,6 +58,15 @@ class Commands:
         if isinstance(self.result, EngineError):
             raise self.result
         return self.result
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        """One of this machine's."""
+        self.opened.append((sandbox_id, host))
+        if isinstance(self.result, EngineError):
+            raise self.result
+        sock = socket.socket()
+        sock.setblocking(False)
+        return sock
 
 
 async def run(
@@ -316,6 +329,8 @@ async def test_http_connection_closed_without_a_word() -> None:
     async with listening(b"") as server:
         found = await run(http(server.port))
     assert found == Outcome(Verdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": EOF')
+    # A new connection that breaks is not a reason to send the request again.
+    assert len(server.requests) == 1
 
 
 async def test_http_nonsense() -> None:
@@ -380,6 +395,58 @@ async def test_an_unroutable_pod_is_reached_by_its_published_port() -> None:
     found = await run(http(81), pod=pod, info=rootless)
     assert found.verdict is Verdict.ERROR
     assert "give port 81 a hostPort" in found.text
+
+
+INSIDE = seen(sandboxes=(replace(box(ips=("127.0.0.1",)), routable=False, enterable=True),))
+
+
+async def test_http_from_inside_the_pod() -> None:
+    runtime = Commands()
+    async with listening(answer("200 OK")) as server:
+        server.answers["/moved"] = answer("302 Found", Location="/here")
+        found = await run(http(server.port, "/moved"), observed=INSIDE, runtime=runtime)
+        assert found.verdict is Verdict.SUCCESS
+        assert server.paths() == ["/moved", "/here"]
+        assert server.headers()["host"] == f"127.0.0.1:{server.port}"
+    assert runtime.opened == [("s0", "127.0.0.1")] * 2
+    port = closed_port()
+    refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+    found = await run(http(port), observed=INSIDE, runtime=runtime)
+    assert found == Outcome(Verdict.FAILURE, f'Get "http://127.0.0.1:{port}/": {refused}')
+    found = await run(tcp(port), observed=INSIDE, runtime=runtime)
+    assert found == Outcome(Verdict.FAILURE, refused)
+
+
+async def test_tcp_and_grpc_from_inside_the_pod() -> None:
+    runtime = Commands()
+    async with listening(b"") as server:
+        found = await run(tcp(server.port), observed=INSIDE, runtime=runtime)
+        assert found.verdict is Verdict.SUCCESS
+    async with grpc_server(GrpcServer()) as server:
+        probe = Probe(grpc=GRPCAction(port=server.port), timeoutSeconds=5)
+        found = await run(probe, observed=INSIDE, runtime=runtime)
+        assert found.verdict is Verdict.SUCCESS
+    assert runtime.opened == [("s0", "127.0.0.1")] * 2
+
+
+async def test_a_host_of_the_manifest_is_not_dialled_from_inside_the_pod() -> None:
+    runtime = Commands()
+    async with listening(b"") as server:
+        probe = tcp(server.port, host="127.0.0.1")
+        assert (await run(probe, observed=INSIDE, runtime=runtime)).verdict is Verdict.SUCCESS
+    assert runtime.opened == []
+
+
+@pytest.mark.parametrize("probe", [http(80), tcp(80), Probe(grpc=GRPCAction(port=80))])
+@pytest.mark.parametrize(
+    ("lost", "verdict"),
+    [(EngineError("no entry"), Verdict.ERROR), (EngineUnavailable("gone"), Verdict.NO_ENGINE)],
+)
+async def test_a_pod_that_cannot_be_entered(
+    probe: Probe, lost: EngineError, verdict: Verdict
+) -> None:
+    found = await run(probe, observed=INSIDE, runtime=Commands(lost))
+    assert found == Outcome(verdict, str(lost))
 
 
 async def test_nothing_is_dialled_in_a_simulation() -> None:

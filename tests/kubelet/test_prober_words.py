@@ -57,6 +57,7 @@ def test_the_newest_sandbox_counts_if_it_is_ready() -> None:
     assert pod_ip(seen(sandboxes=(box(1, ready=False), box(0, ips=("b",))))) == ""
 
 
+@pytest.mark.parametrize("enterable", [True, False])
 @pytest.mark.parametrize(
     ("fields", "reached"),
     [
@@ -66,10 +67,47 @@ def test_the_newest_sandbox_counts_if_it_is_ready() -> None:
         ({"local_host_network": True, "rootless": True}, True),
     ],
 )
-def test_the_hosts_network(fields: dict[str, bool], reached: bool) -> None:
-    addresses = PodAddresses(lambda uid: None, lambda: engine(**fields))
+def test_the_hosts_network(fields: dict[str, bool], reached: bool, enterable: bool) -> None:
+    observed = seen(sandboxes=(replace(box(host_network=True), enterable=enterable),))
+    addresses = PodAddresses(lambda uid: observed, lambda: engine(**fields))
     found = addresses.find(make_pod(hostNetwork=True), 80)
-    assert (found == Address("127.0.0.1", 80)) is reached
+    if reached:
+        assert found == Address("127.0.0.1", 80)
+    elif enterable:
+        assert found == Address("127.0.0.1", 80, "s0")
+    else:
+        assert isinstance(found, Unreachable)
+        assert "user of a rootless engine" in found.text
+    unseen = PodAddresses(lambda uid: None, lambda: engine(**fields))
+    assert isinstance(unseen.find(make_pod(hostNetwork=True), 80), Address) is reached
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("enterable", [True, False])
+@pytest.mark.parametrize("routable", [True, False])
+def test_a_port_is_dialled_here_then_inside_the_pod_then_where_it_is_published(
+    routable: bool, enterable: bool, published: bool, ready: bool
+) -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}] if published else []
+    sandbox = replace(box(ready=ready), routable=routable, enterable=enterable)
+    observed = seen(sandboxes=(sandbox,))
+    addresses = PodAddresses(lambda uid: observed, engine)
+    pod = make_pod({"name": "c", "ports": ports})
+    found = addresses.find(pod, 80)
+    if not ready:
+        assert found == Unreachable("the pod has no address")
+    elif routable:
+        assert found == Address("10.0.0.7", 80)
+    elif enterable:
+        assert found == Address("10.0.0.7", 80, "s0")
+    elif published:
+        assert found == Address("127.0.0.1", 8080)
+    else:
+        assert isinstance(found, Unreachable)
+        assert "10.0.0.7 is not reachable from here" in found.text
+        assert "give port 80 a hostPort" in found.text
+    assert addresses.find(pod, 80, host="192.0.2.1") == Address("192.0.2.1", 80)
 
 
 def test_an_address_that_is_a_strangers_here_is_not_dialled() -> None:
@@ -107,6 +145,14 @@ def test_redirects(location: str, url: str | None) -> None:
     request = request_for(HTTPGetAction(port=80, path="/a"), SIX, "test")
     following = redirected(request, location).request
     assert (None if following is None else following.url) == url
+
+
+def test_a_redirect_stays_inside_the_pod() -> None:
+    inside = replace(SIX, sandbox_id="s0")
+    request = request_for(HTTPGetAction(port=80, path="/a"), inside, "test")
+    following = redirected(request, "http://[fd00::7]:81/b").request
+    assert following is not None
+    assert following.address == Address("fd00::7", 81, "s0")
 
 
 @pytest.mark.parametrize("location", ["http://[fd00::7", "ftp://[fd00::7]/", "http://[fd00::7]:x/"])

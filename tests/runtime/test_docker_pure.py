@@ -29,6 +29,7 @@ from podtui.runtime.docker.payload import (
     Json,
     LogLimits,
     container_payload,
+    host_dns,
     sandbox_payload,
 )
 from podtui.runtime.docker.storage import (
@@ -330,6 +331,18 @@ def test_namespaces_of_a_container() -> None:
     )
     shared = payload_of(container(pid=NamespaceMode.POD), host_ipc=True)[0]["HostConfig"]
     assert (shared["IpcMode"], shared["PidMode"]) == ("host", "container:S")
+
+
+def test_a_container_that_cannot_join_a_sandbox_on_the_host_network_is_put_there() -> None:
+    dns = DnsConfig(servers=("10.0.0.53",), options=("ndots:3",))
+    config = sandbox(network=NamespaceMode.NODE, dns=dns)
+    payload = sandbox_payload(config, image="p", labels={}, volume="vol", memory={})
+    host = payload_of(container(), host_dns=host_dns(payload["HostConfig"]))[0]["HostConfig"]
+    assert (host["NetworkMode"], host["IpcMode"]) == ("host", "container:S")
+    given = {"Dns": ["10.0.0.53"], "DnsSearch": ["."], "DnsOptions": ["ndots:3"]}
+    assert {key: host[key] for key in given} == given
+    assert host_dns({"NetworkMode": "host", "Dns": [], "DnsSearch": None}) == {}
+    assert host_dns({"NetworkMode": "bridge", "Dns": ["10.0.0.53"]}) is None
 
 
 def test_resources_as_the_engine_takes_them() -> None:

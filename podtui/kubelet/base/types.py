@@ -29,6 +29,8 @@ class ObservedSandbox:
     host_network: bool = False
     routable: bool = True
     """Whether this machine's route to ``ips`` leads to the pod."""
+    enterable: bool = False
+    """Whether sockets can be opened in the pod's network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

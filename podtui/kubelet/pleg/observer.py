@@ -173,6 +173,7 @@ def _sandbox(status: SandboxStatus) -> ObservedSandbox:
         ips=status.ips,
         host_network=status.host_network,
         routable=status.routable,
+        enterable=status.enterable,
     )
 
 

@@ -1,4 +1,9 @@
-"""Where a pod's ports can be dialled (reference §8; 0.5 for pods on the host's network)."""
+"""Where a pod's ports are dialled, and from where (reference §8; 0.5 for pods on the host's
+network).
+
+At the pod's IP, from this machine or, where its route does not lead to the pod, from inside the
+pod's network. Without the permission to enter that, at the published port.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,15 @@ from podtui.kubelet.base.types import ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import EngineInfo, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"
+ENTERING: Final = "that takes root or the user of a rootless engine, on the engine's machine"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     host: str
     port: int
+    sandbox_id: str = ""
+    """The sandbox from whose network it is dialled; empty for this machine's."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -90,21 +98,29 @@ class PodAddresses:
         if host:
             return Address(host, port)
         engine = self._engine()
+        sandbox = _ready_sandbox(self._observe(pod.metadata.uid))
         if pod.spec.hostNetwork:
             if engine is None or engine.local_host_network:
                 return Address(LOOPBACK, port)
-            return Unreachable("the engine's host network cannot be reached from here")
-        sandbox = _ready_sandbox(self._observe(pod.metadata.uid))
+            if sandbox is not None and sandbox.enterable:
+                return Address(LOOPBACK, port, sandbox.id)
+            return Unreachable(
+                "the engine's host network is not reachable from here, and podtui cannot enter it"
+                f" ({ENTERING})"
+            )
         if sandbox is None or not sandbox.ips:
             return Unreachable("the pod has no address")
         ip = sandbox.ips[0]
         if engine is None or (engine.routable_pods and sandbox.routable):
             return Address(ip, port)
+        if sandbox.enterable:
+            return Address(ip, port, sandbox.id)
         published = _published(pod, port) if _publishes_here(engine) else None
         if published is not None:
             return published
         return Unreachable(
-            f"the pod's address {ip} cannot be reached from here: give port {port} a hostPort"
+            f"the pod's IP {ip} is not reachable from here, and podtui cannot enter the pod's"
+            f" network ({ENTERING}): give port {port} a hostPort"
         )
 
 

@@ -6,6 +6,7 @@ This module loads h2; import it where a check is about to be made.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -38,6 +39,7 @@ from podtui.kubelet.prober.grpc_words import (
 )
 from podtui.kubelet.prober.http_request import PROBE_AGENT
 from podtui.kubelet.prober.outcome import Outcome
+from podtui.kubelet.prober.tcp import OpenSocket, from_here, open_connection
 
 _FIRST_PAUSE: Final = 1.0
 _GROWTH: Final = 1.6
@@ -59,14 +61,18 @@ class _Failed(Exception):
         self.text = text
 
 
-async def check(address: Address, service: str, timeout: float) -> Outcome:
+async def check(
+    address: Address, service: str, timeout: float, open_socket: OpenSocket = from_here
+) -> Outcome:
     """Ask a server for a service's health; ``timeout`` in seconds covers connection and call.
 
     A connection that does not come about is tried again until then, as a gRPC client does.
+    Raises `EngineError`.
     """
     connected = False
+    sock = await open_socket(address)
     try:
-        async with asyncio.timeout(timeout), _connected(address) as channel:
+        async with asyncio.timeout(timeout), _connected(address, sock, open_socket) as channel:
             connected = True
             return judge(await channel.call(service, timeout), timeout)
     except _Failed as problem:
@@ -78,12 +84,14 @@ async def check(address: Address, service: str, timeout: float) -> Outcome:
 
 
 @asynccontextmanager
-async def _connected(address: Address) -> AsyncGenerator[_Channel]:
-    """A connection on which the server has spoken HTTP/2."""
+async def _connected(
+    address: Address, sock: socket.socket | None, open_socket: OpenSocket
+) -> AsyncGenerator[_Channel]:
+    """A connection on which the server has spoken HTTP/2. ``sock`` is for the first try."""
     pause = _FIRST_PAUSE
     while True:
         try:
-            reader, writer = await asyncio.open_connection(address.host, address.port)
+            reader, writer = await open_connection(address, sock)
         except OSError:
             reader = writer = None
         if reader is not None and writer is not None:
@@ -96,6 +104,7 @@ async def _connected(address: Address) -> AsyncGenerator[_Channel]:
                 writer.transport.abort()
         await asyncio.sleep(pause)
         pause *= _GROWTH
+        sock = await open_socket(address)
 
 
 class _Channel:

@@ -21,7 +21,7 @@ from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
 from podtui.kubelet.prober.http_request import PROBE_AGENT, request_for
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, error, failure
 from podtui.kubelet.prober.state import rules_of
-from podtui.kubelet.prober.tcp import connect
+from podtui.kubelet.prober.tcp import connect, pod_sockets
 from podtui.runtime.protocol import Runtime
 
 OUTPUT_LIMIT: Final = 10 * 1024
@@ -45,6 +45,7 @@ class Handlers:
         self._runtime = runtime
         self._addresses = addresses
         self._simulated = simulated
+        self._open_socket = pod_sockets(runtime)
 
     async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
         timeout = rules_of(probe).timeout
@@ -52,12 +53,17 @@ class Handlers:
             return await self._exec(container, container_id, probe.exec, timeout)
         if self._simulated:
             return SUCCESS
-        if probe.httpGet is not None:
-            return await self._http_get(pod, container, probe.httpGet, timeout)
-        if probe.tcpSocket is not None:
-            return await self._tcp_socket(pod, container, probe.tcpSocket, timeout)
-        if probe.grpc is not None:
-            return await self._grpc(pod, probe.grpc, timeout)
+        try:
+            if probe.httpGet is not None:
+                return await self._http_get(pod, container, probe.httpGet, timeout)
+            if probe.tcpSocket is not None:
+                return await self._tcp_socket(pod, container, probe.tcpSocket, timeout)
+            if probe.grpc is not None:
+                return await self._grpc(pod, probe.grpc, timeout)
+        except EngineUnavailable as lost:
+            return Outcome(Verdict.NO_ENGINE, str(lost))
+        except EngineError as problem:
+            return error(str(problem))
         return error(f"missing probe handler for {pod_ref(pod)}:{container.name}")
 
     async def _exec(
@@ -90,7 +96,7 @@ class Handlers:
         address = self._addresses.find(pod, port, action.host)
         if isinstance(address, Unreachable):
             return error(address.text)
-        answer = await get(request_for(action, address, PROBE_AGENT), timeout)
+        answer = await get(request_for(action, address, PROBE_AGENT), timeout, self._open_socket)
         if isinstance(answer, HttpProblem):
             return error(answer.text) if answer.broken_body else failure(answer.text)
         if not 200 <= answer.status < 400:
@@ -109,7 +115,7 @@ class Handlers:
         address = self._addresses.find(pod, port, action.host)
         if isinstance(address, Unreachable):
             return error(address.text)
-        return await connect(address, timeout)
+        return await connect(address, timeout, self._open_socket)
 
     async def _grpc(self, pod: Pod, action: GRPCAction, timeout: float) -> Outcome:
         from podtui.kubelet.prober.grpc_health import check
@@ -117,4 +123,4 @@ class Handlers:
         address = self._addresses.find(pod, action.port)
         if isinstance(address, Unreachable):
             return error(address.text)
-        return await check(address, action.service, timeout)
+        return await check(address, action.service, timeout, self._open_socket)

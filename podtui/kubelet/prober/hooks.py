@@ -14,7 +14,8 @@ from podtui.kubelet.containers.environment import quoted
 from podtui.kubelet.containers.killer import field_path
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
-from podtui.kubelet.prober.http_request import HOOK_AGENT, request_for
+from podtui.kubelet.prober.http_request import HOOK_AGENT, HttpRequest, request_for
+from podtui.kubelet.prober.tcp import pod_sockets
 from podtui.runtime.protocol import Runtime
 
 _LOG = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class HookRunner:
         self._events = events
         self._clock = clock
         self._simulated = simulated
+        self._open_socket = pod_sockets(runtime)
 
     async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
         """Raises `EngineUnavailable`."""
@@ -103,8 +105,6 @@ class HookRunner:
 
     async def _http_get(self, pod: Pod, container: Container, action: HTTPGetAction) -> str:
         """Whatever the answer's status, it is an answer."""
-        from podtui.kubelet.prober.http_get import HttpProblem, get
-
         if self._simulated:
             return ""
         if not action.host and not self._addresses.pod_ip(pod):
@@ -114,16 +114,29 @@ class HookRunner:
             return port.text
         address = self._addresses.find(pod, port, action.host)
         if isinstance(address, Unreachable):
-            # What this engine lacks must not put the container into a crash loop.
-            text = f"life-cycle hook of container {container.name} is not run: {address.text}"
-            self._events.pod(pod, WARNING, "Degraded", text, field_path(pod, container.name))
-            return ""
-        request = request_for(action, address, HOOK_AGENT)
-        answer = await get(request, UNLIMITED)
+            return self._not_run(pod, container, address.text)
+        try:
+            return await self._request(pod, request_for(action, address, HOOK_AGENT))
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            return self._not_run(pod, container, str(error))
+
+    def _not_run(self, pod: Pod, container: Container, reason: str) -> str:
+        """What this engine lacks must not put the container into a crash loop."""
+        text = f"life-cycle hook of container {container.name} is not run: {reason}"
+        self._events.pod(pod, WARNING, "Degraded", text, field_path(pod, container.name))
+        return ""
+
+    async def _request(self, pod: Pod, request: HttpRequest) -> str:
+        """Raises `EngineError`."""
+        from podtui.kubelet.prober.http_get import HttpProblem, get
+
+        answer = await get(request, UNLIMITED, self._open_socket)
         if isinstance(answer, HttpProblem) and answer.plain_answer:
-            second = await get(request.over_http(), UNLIMITED)
+            second = await get(request.over_http(), UNLIMITED, self._open_socket)
             if not isinstance(second, HttpProblem):
-                text = f"request to HTTPS lifecycle hook {address} got HTTP response"
+                text = f"request to HTTPS lifecycle hook {request.address} got HTTP response"
                 text += ", retry with HTTP succeeded"
                 self._events.pod(pod, WARNING, "LifecycleHTTPFallback", text)
                 return ""

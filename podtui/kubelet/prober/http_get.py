@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import socket
 import ssl
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from multidict import CIMultiDict
@@ -18,6 +20,7 @@ from yarl import URL
 
 from podtui.kubelet.prober.go_words import dial_error, dial_timeout, read_error
 from podtui.kubelet.prober.http_request import HttpRequest, redirected
+from podtui.kubelet.prober.tcp import OpenSocket, from_here
 
 BODY_LIMIT: Final = 10 * 1024
 REDIRECT_LIMIT: Final = 10
@@ -50,8 +53,18 @@ class _Progress:
     """How far the request came."""
 
     request: HttpRequest
+    sock: socket.socket | None = None
+    """For the next connection."""
     connected: bool = False
     headers_read: bool = False
+
+    def take_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        if self.sock is not None:
+            sock, self.sock = self.sock, None
+            return sock
+        if self.request.address.sandbox_id:
+            raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+        return socket.socket(*info[:3])
 
     def problem(self, cause: str, *, plain_answer: bool = False) -> HttpProblem:
         return HttpProblem(f'Get "{self.request.url}": {cause}', plain_answer)
@@ -65,17 +78,25 @@ class _Progress:
         return self.problem(f"{dial_timeout(self.request.address)} {_AWAITING}")
 
 
-async def get(request: HttpRequest, timeout: float) -> HttpAnswer | HttpProblem:
-    """The answer to one request, redirects included; ``timeout`` in seconds covers it all."""
-    progress = _Progress(request)
+async def get(
+    request: HttpRequest, timeout: float, open_socket: OpenSocket = from_here
+) -> HttpAnswer | HttpProblem:
+    """The answer to one request, redirects included; ``timeout`` in seconds covers it all.
+
+    Raises `EngineError`.
+    """
+    progress = _Progress(request, await open_socket(request.address))
     try:
         async with asyncio.timeout(timeout), _session(progress) as session:
-            return await _follow(session, progress)
+            return await _follow(session, progress, open_socket)
     except TimeoutError as error:
         # A connect that the kernel gave up on comes as a TimeoutError, too.
         if error.errno is not None:
             return progress.problem(dial_error(progress.request.address, error))
         return progress.timed_out()
+    finally:
+        if progress.sock is not None:
+            progress.sock.close()
 
 
 def _session(progress: _Progress) -> aiohttp.ClientSession:
@@ -85,7 +106,9 @@ def _session(progress: _Progress) -> aiohttp.ClientSession:
     trace = aiohttp.TraceConfig()
     trace.on_connection_create_end.append(connected)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=False, force_close=True, use_dns_cache=False),
+        connector=aiohttp.TCPConnector(
+            ssl=False, force_close=True, use_dns_cache=False, socket_factory=progress.take_socket
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
@@ -94,10 +117,32 @@ def _session(progress: _Progress) -> aiohttp.ClientSession:
         max_line_size=HEADER_LIMIT,
         max_field_size=HEADER_LIMIT,
         trace_configs=[trace],
+        middlewares=(_send_once,),
     )
 
 
-async def _follow(session: aiohttp.ClientSession, progress: _Progress) -> HttpAnswer | HttpProblem:
+class _Disconnected(aiohttp.ClientError):
+    def __init__(self, cause: aiohttp.ClientError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+async def _send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending the request again over a second connection, which Go's client does
+    only if the first one was used before."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Disconnected(error) from error
+
+
+async def _follow(
+    session: aiohttp.ClientSession, progress: _Progress, open_socket: OpenSocket
+) -> HttpAnswer | HttpProblem:
     followed = 0
     while True:
         found = await _ask(session, progress)
@@ -115,6 +160,7 @@ async def _follow(session: aiohttp.ClientSession, progress: _Progress) -> HttpAn
         if followed >= REDIRECT_LIMIT:
             return progress.problem(f"stopped after {REDIRECT_LIMIT} redirects")
         progress.request = redirect.request
+        progress.sock = await open_socket(redirect.request.address)
         progress.connected = progress.headers_read = False
 
 
@@ -132,6 +178,8 @@ async def _ask(
             progress.headers_read = True
             body = await _read_at_most(response.content, BODY_LIMIT)
             return HttpAnswer(response.status, body), response.headers.get("Location", "")
+    except _Disconnected as error:
+        return _problem(progress, error.cause)
     except (aiohttp.ClientError, ValueError) as error:
         return _problem(progress, error)
 

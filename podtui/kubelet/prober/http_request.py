@@ -96,7 +96,7 @@ def redirected(request: HttpRequest, location: str) -> Redirect:
     following = replace(
         request,
         scheme=parts.scheme,
-        address=Address(request.address.host, port),
+        address=replace(request.address, port=port),
         target=_target(target),
         host=request.host if relative else "",
     )

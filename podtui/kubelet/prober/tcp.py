@@ -1,19 +1,59 @@
-"""The tcpSocket handler: a connection that comes about is all it wants (reference §8)."""
+"""The tcpSocket handler: a connection that comes about is all it wants (reference §8).
+
+Also opens the connections of other handlers.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Awaitable, Callable
 
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.go_words import dial_error, dial_timeout
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
+from podtui.runtime.protocol import Runtime
+
+OpenSocket = Callable[[Address], Awaitable[socket.socket | None]]
+"""Returns a socket from which to dial the address, not connected; None for any of this machine's.
+Raises `EngineError`. Opened before a time-out begins: the engine's time is not the container's."""
 
 
-async def connect(address: Address, timeout: float) -> Outcome:
-    """``timeout`` is in seconds."""
+async def from_here(address: Address) -> socket.socket | None:
+    """An `OpenSocket` that enters no pod."""
+    return None
+
+
+def pod_sockets(runtime: Runtime) -> OpenSocket:
+    async def open_socket(address: Address) -> socket.socket | None:
+        if not address.sandbox_id:
+            return None
+        return await runtime.pod_socket(address.sandbox_id, address.host)
+
+    return open_socket
+
+
+async def open_connection(
+    address: Address, sock: socket.socket | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect from the socket. Raises OSError."""
+    if sock is None:
+        return await asyncio.open_connection(address.host, address.port)
+    try:
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(sock, (address.host, address.port))
+        return await asyncio.open_connection(sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def connect(address: Address, timeout: float, open_socket: OpenSocket = from_here) -> Outcome:
+    """``timeout`` is in seconds. Raises `EngineError`."""
+    sock = await open_socket(address)
     try:
         async with asyncio.timeout(timeout):
-            _, writer = await asyncio.open_connection(address.host, address.port)
+            _, writer = await open_connection(address, sock)
     except OSError as error:
         if isinstance(error, TimeoutError) and error.errno is None:
             return failure(dial_timeout(address))

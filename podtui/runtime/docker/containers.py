@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from podtui.api import names
 from podtui.errors import (
     ContainerCreateError,
     ContainerStartError,
@@ -119,6 +120,8 @@ class Containers:
                 sandbox_id=sandbox_id,
                 host_ipc=store.host_ipc,
                 hostname=store.hostname if link.is_podman else "",
+                # The OCI runtimes of rootless Podman may not join the host's network namespace.
+                host_dns=store.host_dns if link.is_podman and link.info.rootless else None,
                 labels=container_labels(config, self._root, sandbox_id, termination),
                 sources=sources,
                 termination=posixpath.join(store.mountpoint, termination) if termination else "",
@@ -170,7 +173,7 @@ class Containers:
 
     async def _require_sandbox(self, payload: Json) -> None:
         """Podman would start a stopped sandbox along with the container."""
-        sandbox_id = str(payload["HostConfig"]["NetworkMode"]).removeprefix("container:")
+        sandbox_id = str(payload["Labels"][names.SANDBOX_ID])
         status = await self._sandboxes.status(sandbox_id)
         if status.record.state is not SandboxState.READY:
             raise ContainerStartError(f"the sandbox {sandbox_id[:12]} is not running")
@@ -230,8 +233,7 @@ class Containers:
         if known is None:
             found = await self._ownership.inspect(container_id)
             labels: Mapping[str, str] = found["Config"]["Labels"]
-            sandbox = str(found["HostConfig"]["NetworkMode"]).removeprefix("container:")
-            known = (sandbox, labels.get(TERMINATION_LABEL, ""))
+            known = (labels[names.SANDBOX_ID], labels.get(TERMINATION_LABEL, ""))
             self._terminations[container_id] = known
         sandbox_id, path = known
         if not path or limit <= 0:

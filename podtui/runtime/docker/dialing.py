@@ -1,21 +1,25 @@
 """Ways to a TCP port of a pod, the best that there is first.
 
 From inside the pod's network namespace, as a kubelet's runtime does it: then what listens on the
-pod's loopback address alone is reached too. That takes an engine on this machine and the right to
-enter. Else at the pod's IP, where this machine's route to it leads over the engine's bridge: any
-other owner of the address is a stranger. Else through ``nc`` in one of the pod's containers, which
-a rootless engine and one in a virtual machine leave as the only way.
+pod's loopback address alone is reached too. That takes an engine on this machine, and root or the
+user of a rootless engine. Else at the pod's IP, where this machine's route to it leads over the
+engine's bridge: any other owner of the address is a stranger. Else through ``nc`` in one of the
+pod's containers, which an engine in a virtual machine leaves as the only way.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
+import errno
+import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from podtui.errors import EngineConflict, EngineError
@@ -27,14 +31,94 @@ from podtui.runtime.protocol import EngineInfo, SandboxState, SandboxStatus
 from podtui.runtime.sessions import Duplex, Session
 
 DIAL_SECONDS: Final = 10.0
-_LOOPBACKS: Final = ("127.0.0.1", "::1")
-_CLONE_NEWNET: Final = 0x40000000
+_LOOPBACK: Final = "127.0.0.1"
+_LOOPBACKS: Final = ((socket.AF_INET, _LOOPBACK), (socket.AF_INET6, "::1"))
+_HELPER: Final = Path(__file__).with_name("netns_helper.py")
+_HELPER_SECONDS: Final = 10.0
+_ANSWER_LIMIT: Final = 64
 _NOT_FOUND: Final = (126, 127)
 _LOST_OUTPUT: Final = "Error: read unixpacket"
 """What Podman writes in place of the last output of a command that ended with unread input."""
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
 """(sandbox id, pod UID) → ids of the containers that run in it."""
+
+
+class NamespaceSockets:
+    """Opens sockets in the network namespaces of processes, through `netns_helper`.
+
+    The helper starts with the first socket and ends with this process. It cannot leave the user
+    namespace that it joined: after a restart of a rootless engine a new helper replaces it.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "netns")
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._users: os.stat_result | None = None
+
+    async def open(self, pid: int, family: int, ips: Sequence[str]) -> socket.socket:
+        """Return a TCP socket, not connected. Raises OSError."""
+        future = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._open, pid, family, ips
+        )
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(_close_opened)
+            raise
+
+    async def close(self) -> None:
+        """End the helper. The next socket starts another one."""
+        if self._helper is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+
+    def _open(self, pid: int, family: int, ips: Sequence[str]) -> socket.socket:
+        channel = self._channel_to(pid)
+        try:
+            channel.send(json.dumps([pid, int(family), list(ips)]).encode())
+            answer, descriptors, _, _ = socket.recv_fds(channel, _ANSWER_LIMIT, 1)
+        except OSError:
+            self._end()
+            raise
+        if descriptors:
+            opened = socket.socket(fileno=descriptors[0])
+            opened.setblocking(False)
+            return opened
+        if not answer:
+            self._end()
+            raise ConnectionAbortedError("the helper process ended")
+        raise OSError(int(answer), os.strerror(int(answer)))
+
+    def _channel_to(self, pid: int) -> socket.socket:
+        users = os.stat(f"/proc/{pid}/ns/user")
+        if self._channel is not None and self._users and os.path.samestat(self._users, users):
+            return self._channel
+        self._end()
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_HELPER_SECONDS)
+        with its:
+            self._helper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_HELPER), str(pid)],
+                stdin=its.fileno(),
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._channel, self._users = ours, users
+        return ours
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._helper is not None:
+            self._helper.kill()
+            self._helper.wait()
+        self._channel = self._helper = self._users = None
+
+
+def _close_opened(future: asyncio.Future[socket.socket]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()
 
 
 class Dialing:
@@ -49,15 +133,41 @@ class Dialing:
         self._sandboxes = sandboxes
         self._sessions = sessions
         self._running = running
+        self._namespaces = NamespaceSockets()
+
+    async def close(self) -> None:
+        await self._namespaces.close()
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        """Return a socket in the pod's network, not connected. Raises `EngineError`."""
+        status = await self._ready(sandbox_id)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return await self._open(status, family)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise EngineError(
+                f"failed to enter the network namespace of the pod: {reason}"
+            ) from error
+
+    async def _open(self, status: SandboxStatus, family: int) -> socket.socket:
+        """Raises OSError."""
+        if not status.enterable or status.pid is None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        return await self._namespaces.open(status.pid, family, status.ips)
+
+    async def _ready(self, sandbox_id: str) -> SandboxStatus:
+        status = await self._sandboxes.status(sandbox_id)
+        if status.record.state is not SandboxState.READY:
+            raise EngineConflict(f"sandbox {sandbox_id} is not running")
+        return status
 
     @asynccontextmanager
     async def dial(self, sandbox_id: str, port: int) -> AsyncGenerator[Duplex]:
         info = self._connection.link.info
-        status = await self._sandboxes.status(sandbox_id)
-        if status.record.state is not SandboxState.READY:
-            raise EngineConflict(f"sandbox {sandbox_id} is not running")
+        status = await self._ready(sandbox_id)
         async with AsyncExitStack() as stack:
-            sock = await _inside(status, port) if info.local and status.pid else None
+            sock = await self._inside(status, port)
             if sock is None and (host := _host(info, status)):
                 sock = await _outside(host, port)
             if sock is None:
@@ -66,6 +176,31 @@ class Dialing:
             channel = PortChannel(sock, port)
             stack.push_async_callback(channel.close)
             yield channel
+
+    async def _inside(self, status: SandboxStatus, port: int) -> socket.socket | None:
+        """None where this process may not enter the pod's network. Raises `EngineError`."""
+        loop = asyncio.get_running_loop()
+        failures: list[Exception] = []
+        for family, address in _LOOPBACKS:
+            try:
+                sock = await self._open(status, family)
+            except OSError:
+                # Not permitted, or a machine without IPv6.
+                continue
+            try:
+                async with asyncio.timeout(DIAL_SECONDS):
+                    await loop.sock_connect(sock, (address, port))
+            except (OSError, TimeoutError) as error:
+                sock.close()
+                failures.append(error)
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        if failures:
+            raise _refused(port, failures[0])
+        return None
 
     async def _through_container(
         self, stack: AsyncExitStack, status: SandboxStatus, port: int
@@ -76,7 +211,7 @@ class Dialing:
             raise EngineError(
                 f"port {port} of the pod can be reached through a container alone, and none runs"
             )
-        command = ("nc", _LOOPBACKS[0], str(port))
+        command = ("nc", _LOOPBACK, str(port))
         session = await stack.enter_async_context(
             self._sessions.exec(running[0], command, stdin=True, tty=False)
         )
@@ -150,76 +285,8 @@ class CommandChannel:
 def _host(info: EngineInfo, status: SandboxStatus) -> str:
     """The address of the pod that this machine can dial; empty where it would be a stranger's."""
     if status.host_network:
-        return _LOOPBACKS[0] if info.local_host_network else ""
+        return _LOOPBACK if info.local_host_network else ""
     return status.ips[0] if info.routable_pods and status.routable and status.ips else ""
-
-
-async def _inside(status: SandboxStatus, port: int) -> socket.socket | None:
-    """None where this process may not enter the pod's network. Raises `EngineError`."""
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1) as enterer:
-        # A thread that ends: it never comes back from the other network. What it makes there
-        # stays there.
-        sockets = await loop.run_in_executor(enterer, _sockets_inside, status.pid, status.ips)
-    if sockets is None:
-        return None
-    failures: list[Exception] = []
-    chosen: socket.socket | None = None
-    try:
-        async with asyncio.timeout(DIAL_SECONDS):
-            for address, sock in zip(_LOOPBACKS, sockets, strict=False):
-                try:
-                    await loop.sock_connect(sock, (address, port))
-                except OSError as error:
-                    failures.append(error)
-                else:
-                    chosen = sock
-                    return sock
-    except TimeoutError as error:
-        failures.insert(0, error)
-    finally:
-        for sock in sockets:
-            if sock is not chosen:
-                sock.close()
-    raise _refused(port, failures[0])
-
-
-def _sockets_inside(pid: int | None, ips: Sequence[str]) -> list[socket.socket] | None:
-    """One for each kind of address that the pod's network has; None where the namespace cannot be
-    entered, or has not got the pod's addresses: a process id may be one of another namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if libc.setns(there, _CLONE_NEWNET) != 0:
-            return None
-    finally:
-        os.close(there)
-    if not all(_is_ours(ip) for ip in ips):
-        return None
-    made: list[socket.socket] = []
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            sock = socket.socket(family, socket.SOCK_STREAM)
-        except OSError:
-            # A machine without IPv6.
-            continue
-        sock.setblocking(False)
-        made.append(sock)
-    return made
-
-
-def _is_ours(address: str) -> bool:
-    """Whether an interface of this thread's network has the address."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.bind((address, 0))
-    except OSError:
-        return False
-    return True
 
 
 async def _outside(host: str, port: int) -> socket.socket:

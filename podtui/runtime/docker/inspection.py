@@ -18,7 +18,7 @@ from podtui.runtime.docker.identity import (
     seen_in_inspection,
 )
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
-from podtui.runtime.docker.payload import NO_MEMORY_LIMIT
+from podtui.runtime.docker.payload import NO_MEMORY_LIMIT, host_dns
 from podtui.runtime.docker.storage import SandboxStore, read_places
 from podtui.runtime.protocol import (
     START_ERROR,
@@ -170,11 +170,12 @@ def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
         ),
         "",
     )
-    bridged = found["HostConfig"].get("NetworkMode") != "host"
+    dns = host_dns(found["HostConfig"])
     return SandboxStore(
         mountpoint=mountpoint,
         places=read_places(labels_of(found["Config"]).get(places_label)),
         host_ipc=found["HostConfig"].get("IpcMode") == "host",
-        hostname=str(found["Config"].get("Hostname") or "") if bridged else "",
+        hostname=str(found["Config"].get("Hostname") or "") if dns is None else "",
+        host_dns=dns,
         pause_version=labels_of(found["Config"]).get(PAUSE_LABEL, ""),
     )

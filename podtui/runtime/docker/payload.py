@@ -25,6 +25,7 @@ from podtui.runtime.protocol import (
 
 Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
+_DNS_OPTIONS: Final = ("Dns", "DnsSearch", "DnsOptions")
 _CPU_PERIOD: Final = 100_000
 """Microseconds, as the kernel has it."""
 NO_MEMORY_LIMIT: Final = (1 << 63) - 4096
@@ -93,6 +94,14 @@ def sandbox_payload(
     return payload
 
 
+def host_dns(host: Mapping[str, Any]) -> Json | None:
+    """The DNS options in a sandbox's host configuration; None if it is not on the host's
+    network."""
+    if host.get("NetworkMode") != "host":
+        return None
+    return {option: host[option] for option in _DNS_OPTIONS if host.get(option)}
+
+
 def _publish(config: SandboxConfig, payload: Json, host: Json) -> None:
     bindings: dict[str, list[Json]] = {}
     for port in config.ports:
@@ -116,6 +125,7 @@ def container_payload(
     sandbox_id: str,
     host_ipc: bool,
     hostname: str = "",
+    host_dns: Mapping[str, Any] | None = None,
     labels: Mapping[str, str],
     sources: Mapping[Mount, Source],
     termination: str,
@@ -127,6 +137,8 @@ def container_payload(
     """The payload, and what was left out because the engine can't do it, in words.
 
     ``hostname`` is for engines where joining the sandbox's network does not bring it along;
+    ``host_dns`` is for engines that cannot join the network of a sandbox on the host's network:
+    the container is put there itself, with these DNS options;
     ``termination`` is the engine's path of the termination file, ``hosts`` of the hosts file, empty
     for none;
     ``seccomp_profile`` the content of the profile that ``localhost/…`` names.
@@ -137,7 +149,7 @@ def container_payload(
     if config.target_container_id:
         pid = f"container:{config.target_container_id}"
     host: Json = {
-        "NetworkMode": joined,
+        **({"NetworkMode": joined} if host_dns is None else {"NetworkMode": "host", **host_dns}),
         "IpcMode": "host" if host_ipc else joined,
         "PidMode": pid,
         "RestartPolicy": {"Name": "no"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
@@ -112,6 +113,7 @@ class DockerRuntime:
         return info
 
     async def close(self) -> None:
+        await self._dialing.close()
         await self._connection.close()
 
     async def ping(self) -> None:
@@ -235,6 +237,9 @@ class DockerRuntime:
 
     def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:
         return self._dialing.dial(sandbox_id, port)
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        return await self._dialing.pod_socket(sandbox_id, host)
 
     async def _running_in(self, sandbox_id: str, pod_uid: str) -> Sequence[str]:
         return [

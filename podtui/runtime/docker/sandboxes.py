@@ -29,7 +29,7 @@ from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbo
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
-from podtui.runtime.docker.payload import sandbox_payload
+from podtui.runtime.docker.payload import host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.storage import (
     Entry,
@@ -83,8 +83,11 @@ class Sandboxes:
 
     async def status(self, sandbox_id: str) -> SandboxStatus:
         found = await self._ownership.inspect(sandbox_id)
-        routable = self._connection.link.info.routable_pods and is_routable(found, source_address)
-        return replace(sandbox_status(found), routable=routable)
+        info = self._connection.link.info
+        routable = info.routable_pods and is_routable(found, source_address)
+        status = sandbox_status(found)
+        enterable = info.local and status.pid is not None and is_enterable(status.pid)
+        return replace(status, routable=routable, enterable=enterable)
 
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
@@ -169,6 +172,7 @@ class Sandboxes:
             places=layout.places,
             host_ipc=config.ipc is NamespaceMode.NODE,
             hostname=str(payload.get("Hostname", "")),
+            host_dns=host_dns(payload["HostConfig"]),
             spare_files=new_spares() if fresh and link.fills_volumes else [],
             pause_version=PAUSE_VERSION,
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
@@ -336,6 +340,16 @@ def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
             "o": ",".join([*options, f"pagesize={volume.huge_pages}"]),
         }
     return {"type": "tmpfs", "device": "tmpfs", "o": ",".join(options)}
+
+
+def is_enterable(pid: int) -> bool:
+    """Whether this process may use the namespaces of another one: as root, or as the user of a
+    rootless engine."""
+    try:
+        os.stat(f"/proc/{pid}/ns/user")
+    except OSError:
+        return False
+    return True
 
 
 def source_address(address: str) -> str:

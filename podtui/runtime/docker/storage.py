@@ -16,7 +16,7 @@ import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from podtui.runtime.docker.pause import SPARE_DIRECTORIES, SPARE_FILES
 from podtui.runtime.protocol import PodVolume, VolumeFile
@@ -181,6 +181,8 @@ class SandboxStore:
     places: Mapping[str, str]
     host_ipc: bool = False
     hostname: str = ""
+    host_dns: Mapping[str, Any] | None = None
+    """The engine's DNS options of a sandbox on the host's network; None for other sandboxes."""
     spare_files: list[str] = field(default_factory=list[str])
     pause_version: str = ""
     """Of the program in the sandbox."""

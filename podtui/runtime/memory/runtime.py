@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Literal
@@ -11,6 +12,7 @@ from typing import Final, Literal
 from podtui.clock import Clock
 from podtui.errors import (
     EngineConflict,
+    EngineError,
     EngineNotFound,
     EngineUnavailable,
     ExecTimeout,
@@ -366,6 +368,10 @@ class MemoryRuntime:
         if not cell.ready:
             raise EngineConflict(f"sandbox {sandbox_id} is not running")
         yield SimulatedServer(f"{cell.record.name}, port {port}")
+
+    async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
+        await self._enter("pod_socket")
+        raise EngineError("simulated pods have no network")
 
     @asynccontextmanager
     async def read_files(

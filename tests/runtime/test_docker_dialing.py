@@ -1,0 +1,105 @@
+"""Sockets in pods' networks: the helper process, and what becomes of its answers.
+
+Entering a network takes a real engine: tests/contract/test_contract_sessions.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from podtui.runtime.docker import dialing
+from podtui.runtime.docker.dialing import NamespaceSockets
+from podtui.runtime.docker.netns_helper import is_local
+
+ANSWER = """
+import os, socket
+channel = socket.socket(fileno=0)
+while channel.recv(4096):
+    {answer}
+"""
+
+
+@pytest.fixture
+async def sockets() -> AsyncIterator[NamespaceSockets]:
+    opener = NamespaceSockets()
+    yield opener
+    await opener.close()
+
+
+def helper_that(answer: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    script = folder / "helper.py"
+    script.write_text(ANSWER.format(answer=answer))
+    monkeypatch.setattr(dialing, "_HELPER", script)
+
+
+async def ask(sockets: NamespaceSockets) -> socket.socket:
+    return await sockets.open(os.getpid(), socket.AF_INET, ["127.0.0.1"])
+
+
+async def test_a_socket_comes_from_the_helper(
+    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
+    helper_that(answer, monkeypatch, tmp_path)
+    for _ in range(2):
+        with await ask(sockets) as sock:
+            assert (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_STREAM)
+            assert not sock.getblocking()
+    helper = sockets._helper
+    assert helper is not None
+    await sockets.close()
+    assert helper.returncode is not None
+    # The next socket starts another helper.
+    with await ask(sockets):
+        assert sockets._helper is not helper
+
+
+async def test_the_helper_refuses(
+    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    helper_that(f"channel.send(b'{errno.EPERM}')", monkeypatch, tmp_path)
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            await ask(sockets)
+
+
+async def test_a_helper_that_ended_is_replaced(
+    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    helper_that("os._exit(3)", monkeypatch, tmp_path)
+    # The end of the helper may be seen when sending or when receiving.
+    with pytest.raises(ConnectionError):
+        await ask(sockets)
+    helper_that(f"channel.send(b'{errno.ENXIO}')", monkeypatch, tmp_path)
+    with pytest.raises(OSError, match=os.strerror(errno.ENXIO)):
+        await ask(sockets)
+
+
+async def test_a_socket_that_comes_after_the_cancelling_is_closed(
+    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
+    helper_that(answer, monkeypatch, tmp_path)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await ask(sockets)
+    # Requests are served in order. An unclosed socket fails the test with a ResourceWarning.
+    with await ask(sockets):
+        pass
+
+
+async def test_a_process_that_is_gone(sockets: NamespaceSockets) -> None:
+    with pytest.raises(FileNotFoundError):
+        await sockets.open(2**22 + 1, socket.AF_INET, [])
+
+
+def test_an_ip_of_an_interface() -> None:
+    assert is_local("127.0.0.1")
+    assert not is_local("192.0.2.1")
