@@ -71,9 +71,13 @@ class Terminal:
         self._call("send-keys", "-l", text)
 
     def screen(self) -> str:
-        shown = self._call("capture-pane", "-p")
-        # To tell that the program has ended tmux moves all lines up: the first is in its history.
-        return self._call("capture-pane", "-p", "-S", "-1") if ENDED in shown else shown
+        found = self._call("capture-pane", "-p", ";", "display-message", "-p", "#{pane_dead}")
+        shown, _, dead = found.rstrip("\n").rpartition("\n")
+        if ENDED in shown:
+            # To report the end of the program tmux moves all lines up: the first is in its history.
+            return self._call("capture-pane", "-p", "-S", "-1")
+        # It may report it before the program's last output, which then replaces the report.
+        return f"{shown}\n{ENDED}" if dead == "1" else shown
 
     def see(self, pattern: str, timeout: float = 120.0) -> str:
         """Wait until the screen matches ``pattern``; returns the screen."""
