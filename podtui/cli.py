@@ -275,6 +275,9 @@ def _agent_arguments(resolved: Resolved) -> list[str]:
 def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
     """The command line that gives another process this screen."""
     arguments = _agent_arguments(resolved)
+    if resolved.origins["staticPodPath"] == "default":
+        # Passed on, it would look like a folder that the user named.
+        arguments.remove(f"--static-pod-path={resolved.settings.staticPodPath}")
     if namespace.theme is not None:
         arguments.append(f"--theme={namespace.theme}")
     if resolved.settings.readOnly:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -130,11 +131,12 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     found: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
     hidden: frozenset[str] = getattr(screen, "NO_HINTS", frozenset())
+    has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
     for active in screen.active_bindings.values():
         binding = active.binding
         usable = binding.show and active.enabled and binding.key != UNBOUND
         usable = usable and binding.id not in hidden
-        if usable and binding.action not in seen:
+        if usable and binding.action not in seen and has_target(binding.action):
             seen.add(binding.action)
             found.append(
                 KeyHint(
