@@ -375,6 +375,12 @@ class PodtuiApp(InTurn):
         path = Path(watched) if watched else self.asked_path
         return shortened(path) if path is not None else ""
 
+    @property
+    def folder_is_missing(self) -> bool:
+        """Whether there is no such folder. Looks at the disk."""
+        folder = self.manifest_folder
+        return folder is not None and not folder.exists()
+
     # --- the agent
 
     @property

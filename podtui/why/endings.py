@@ -363,8 +363,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Usage",
         match=_code(2),
-        title="{container} exited with code 2: most programs say so that they were called"
-        " wrongly.",
+        title="{container} exited with code 2: most programs say so that they were called wrongly.",
         sentences=("{said}", "{again}"),
         advice="Look at command and args: each word is an item of its own.",
         events=_EVENTS,

@@ -325,8 +325,8 @@ KILLS: tuple[Rule[Case], ...] = (
         title="{container} is restarted by its liveness probe: {what}.",
         sentences=(
             (
-                "After {threshold} failures in a row, probed every {period} s, the kubelet stops the"
-                " container."
+                "After {threshold} failures in a row, probed every {period} s, the kubelet stops"
+                " the container."
             ),
         ),
         advice="{advice}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -253,3 +254,22 @@ async def test_an_empty_table_offers_nothing_to_open() -> None:
         assert not {"table.open", "act.edit"} & hint_ids(app)
         client.fill(gallery(), (), (), (node(),))
         await wait_for(pilot, lambda: "table.open" in hint_ids(app), "a row to open")
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+async def test_a_new_user_is_told_where_pods_come_from(tmp_path: Path, readonly: bool) -> None:
+    client = FakeClient()
+    client.fill((), (), (), ())
+    folder = tmp_path / "pods"
+    async with running(client, asked_path=folder, readonly=readonly) as (app, pilot):
+        pane = main(app).pods
+
+        def said() -> str:
+            return "\n".join(text_of(line) for line in pane.table.empty)
+
+        await wait_for(pilot, lambda: "No pods yet" in said(), "the empty table")
+        assert "does not exist yet" in said()
+        assert ("from a template" in said()) is not readonly
+        folder.mkdir()
+        main(app).publish(app.model.everything(), app.now())
+        assert "does not exist yet" not in said()

@@ -101,7 +101,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def compose(self) -> ComposeResult:
         app = self.podtui
         yield Bar(id="header")
-        self.pods = PodsPane(app.model, lambda: app.folder, id="pods")
+        self.pods = PodsPane(
+            app.model, lambda: app.folder, lambda: app.folder_is_missing, id="pods"
+        )
         self.events = EventsPane(app.model, id="events")
         self.logs = LogsPane(app.model, app.client, id="logs")
         self.node = NodePane(app.model, id="node")
