@@ -303,8 +303,9 @@ def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
 
 
-def _no_agent(settings: Settings) -> AgentUnavailable:
-    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{typed_program()}' starts one")
+def _no_agent(namespace: argparse.Namespace, settings: Settings) -> AgentUnavailable:
+    start = f"{typed_program()}{_root_words(namespace, settings)}"
+    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
 
 
 def _screen(namespace: argparse.Namespace) -> int:
@@ -411,7 +412,7 @@ def _status(namespace: argparse.Namespace) -> int:
 
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise _no_agent(settings)
+        raise _no_agent(namespace, settings)
     if namespace.output == "table":
         from podtui.status_table import TABLE, health_words, render
 
@@ -433,7 +434,7 @@ def _why(namespace: argparse.Namespace) -> int:
         return cluster_cli.why(namespace)
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise _no_agent(settings)
+        raise _no_agent(namespace, settings)
     from podtui.why_command import why
 
     text, well = why(settings.socket_path, namespace.pod, namespace.output)
