@@ -433,7 +433,7 @@ class PodtuiApp(InTurn):
         elif not self.actions.readonly:
             self.notify(
                 f"The agent watches {self.folder}, not {self.other_folder};"
-                f" {self._agent_key} switches it.",
+                f" {self._agent_key} (or Agent in the menu) switches it.",
                 title="Another folder", severity="warning", markup=False,
             )  # fmt: skip
 

@@ -11,6 +11,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.signal import Signal
 from textual.strip import Strip
+from textual.widgets import Input
 
 from podtui.tui.keys.key_names import UNBOUND
 from podtui.tui.widgets.cells import Line, Span, line_width
@@ -132,8 +133,13 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     app = cast("App[Any]", cast("Any", screen).app)
     hidden: frozenset[str] = getattr(screen, "NO_HINTS", frozenset())
     has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
+    typing = isinstance(screen.focused, Input)
     for active in screen.active_bindings.values():
         binding = active.binding
+        shown = app.get_key_display(binding)
+        if typing and (len(shown) == 1 or shown == "tab"):
+            # It goes into the line.
+            continue
         usable = binding.show and active.enabled and binding.key != UNBOUND
         usable = usable and binding.id not in hidden
         if usable and binding.action not in seen and has_target(binding.action):
@@ -141,7 +147,7 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
             found.append(
                 KeyHint(
                     binding.key,
-                    app.get_key_display(binding),
+                    shown,
                     binding.description,
                     binding.action,
                     binding.id or "",
