@@ -137,7 +137,7 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     for active in screen.active_bindings.values():
         binding = active.binding
         shown = app.get_key_display(binding)
-        if typing and (len(shown) == 1 or shown == "tab"):
+        if typing and (shown == "tab" or (len(shown) == 1 and shown.isascii())):
             # It goes into the line.
             continue
         usable = binding.show and active.enabled and binding.key != UNBOUND
