@@ -173,7 +173,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
     why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all not well)")
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     explain_command.add_to(add)
-    add("stop", _stop, "stop the agent; its containers run on")
+    add("stop", _stop, "stop the agent; its containers keep running")
     down = add("down", _down, "stop the agent and remove its containers, networks and volumes")
     down.add_argument("--yes", action="store_true", help="do not ask")
     check = add("check", _check, "diagnose manifests without running them")
@@ -275,6 +275,9 @@ def _agent_arguments(resolved: Resolved) -> list[str]:
 def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
     """The command line that gives another process this screen."""
     arguments = _agent_arguments(resolved)
+    if resolved.origins["staticPodPath"] == "default":
+        # Passed on, it would look like a folder that the user named.
+        arguments.remove(f"--static-pod-path={resolved.settings.staticPodPath}")
     if namespace.theme is not None:
         arguments.append(f"--theme={namespace.theme}")
     if resolved.settings.readOnly:
@@ -300,8 +303,9 @@ def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
         raise UsageError(f"cannot create {folder}: {error.strerror}") from error
 
 
-def _no_agent(settings: Settings) -> AgentUnavailable:
-    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{typed_program()}' starts one")
+def _no_agent(namespace: argparse.Namespace, settings: Settings) -> AgentUnavailable:
+    start = f"{typed_program()}{_root_words(namespace, settings)}"
+    return AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
 
 
 def _screen(namespace: argparse.Namespace) -> int:
@@ -331,7 +335,8 @@ def _screen(namespace: argparse.Namespace) -> int:
 
     agent = AgentProcess(settings, _agent_arguments(resolved))
     if not is_held(settings.lock_path):
-        agent.restart()
+        named = {key for key, origin in resolved.origins.items() if origin == "command line"}
+        agent.start(named)
     from podtui.tui.run import run_tui
 
     status = run_tui(resolved, reread=lambda: _resolved(namespace), agent=agent)
@@ -344,6 +349,11 @@ def _screen(namespace: argparse.Namespace) -> int:
             print(lines(control.tail(settings.agent_log_path)), file=sys.stderr)
         print("No agent runs.", file=sys.stderr)
     return status
+
+
+def _root_words(namespace: argparse.Namespace, settings: Settings) -> str:
+    """The root directory as it is typed after ``podtui``; empty where it is the default."""
+    return "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
 
 
 def _tell_agent(
@@ -359,7 +369,7 @@ def _tell_agent(
     if record is None and starting is None:
         return False
     podtui = typed_program()
-    root = "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
+    root = _root_words(namespace, settings)
     if record is not None:
         folder = one_line(str(record.staticPodPath))
         print(f"The agent (process {record.pid}) keeps running the pods of {folder}.")
@@ -402,7 +412,7 @@ def _status(namespace: argparse.Namespace) -> int:
 
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise _no_agent(settings)
+        raise _no_agent(namespace, settings)
     if namespace.output == "table":
         from podtui.status_table import TABLE, health_words, render
 
@@ -424,7 +434,7 @@ def _why(namespace: argparse.Namespace) -> int:
         return cluster_cli.why(namespace)
     settings = _settings(namespace)
     if not settings.socket_path.exists():
-        raise _no_agent(settings)
+        raise _no_agent(namespace, settings)
     from podtui.why_command import why
 
     text, well = why(settings.socket_path, namespace.pod, namespace.output)
@@ -434,18 +444,23 @@ def _why(namespace: argparse.Namespace) -> int:
 
 def _stop(namespace: argparse.Namespace) -> int:
     from podtui.agent import control
-    from podtui.agent.lock import last_engine
+    from podtui.agent.lock import last_engine, last_settings
 
     settings = _settings(namespace)
     engine = one_line(last_engine(settings.lock_path) or settings.engine)
+    last = last_settings(settings.lock_path)
     if not control.stop(settings):
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}")
     if engine == "memory":
         print("The agent has stopped, and its simulated pods (--engine memory) with it.")
         return OK
+    folder = str(settings.staticPodPath) if last is None else last.staticPodPath
+    given = namespace.static_pod_path is not None
+    named = f" {shlex.quote(folder)}" if given or folder != str(settings.staticPodPath) else ""
+    again = one_line(f"{typed_program()}{_root_words(namespace, settings)}{named}")
     print(
-        f"The agent has stopped; its containers run on (--engine {engine})."
-        f" '{typed_program()}' takes them over again."
+        f"The agent has stopped; its containers keep running (--engine {engine})."
+        f" '{again}' takes them over again."
     )
     return OK
 

@@ -183,6 +183,10 @@ def default_config_dir(environ: Mapping[str, str]) -> Path:
     return Path(base).expanduser() / "podtui"
 
 
+WEB_TERMINAL: Final = "podtui-web"
+"""``TERM_PROGRAM`` in a tab of ``podtui web``."""
+
+
 def default_static_pod_path(environ: Mapping[str, str], working: Path) -> Path:
     """``static_pods/`` of the working directory if there is one, else the user's."""
     here = working / "static_pods"

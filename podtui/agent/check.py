@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 import psutil
 
 from podtui.api.local import Diagnostic, ManifestState, Severity
+from podtui.api.quantity import Format, Quantity
 from podtui.api.v1 import Node, Pod
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
@@ -24,6 +25,7 @@ from podtui.kubelet.node.node_status import node_resources
 from podtui.manifest.check import FileCheck, check_paths, render_json, render_text
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
+from podtui.why.amounts import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,29 @@ def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
             severity=Severity.WARNING,
             path=result.path,
             code=verdict.reason,
-            message=f"this node ({on.known_from}) would not admit the pod: {verdict.message}",
-            fix="; ".join(
-                f"{name}: asks for {asked:,}, {capacity - used:,} of {capacity:,} are free"
-                for name, asked, used, capacity in verdict.lacks
-            ),
+            message=f"this node ({on.known_from}) would not admit the pod:"
+            f" {lacking_words(verdict.lacks) or verdict.message}",
+            fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
         )
         tried.append(replace(result, diagnostics=(*result.diagnostics, said)))
     return tried
+
+
+def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
+    """``memory: 64Ti requested, 23.4Gi of 23.4Gi free``. Amounts are (resource, requested, used,
+    capacity), cpu in milli."""
+
+    def shown(name: str, amount: int) -> str:
+        if name == "cpu":
+            return plain(Quantity.of_milli(amount))
+        binary = name in ("memory", "ephemeral-storage")
+        return plain(Quantity.of(amount, Format.BINARY_SI) if binary else Quantity.of(amount))
+
+    return "; ".join(
+        f"{name}: {shown(name, asked)} requested,"
+        f" {shown(name, capacity - used)} of {shown(name, capacity)} free"
+        for name, asked, used, capacity in lacks
+    )
 
 
 def ground(settings: Settings) -> Ground:

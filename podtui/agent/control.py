@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from podtui.agent.lock import is_held, last_agent, read_agent
+from podtui.agent.lock import LastSettings, is_held, last_agent, last_settings, read_agent
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.settings import Settings
 
@@ -124,22 +124,36 @@ class AgentProcess:
         failed = self.child is not None and self.child.poll() not in (None, 0)
         return failed and not is_held(self._settings.lock_path)
 
+    def start(self, named: Collection[str] = ()) -> None:
+        """Start the agent where none runs. One that was killed gets its own settings back, but for
+        those in ``named``. Raises `AgentFailed`."""
+        if is_held(self._settings.lock_path):
+            return
+        killed = last_agent(self._settings.lock_path)
+        last = last_settings(self._settings.lock_path) if killed is not None else None
+        self._start(last, named)
+
     def restart(self, folder: str = "") -> None:
         """Start the agent where none runs, with the settings of the one that ran last. With
         ``folder``, end the one that runs and start one that watches that folder. Raises
         `AgentFailed`."""
-        last = last_agent(self._settings.lock_path)
         if folder:
             stop(self._settings)
         elif is_held(self._settings.lock_path):
             return
+        self._start(last_settings(self._settings.lock_path), folder=folder)
+
+    def _start(
+        self, last: LastSettings | None, named: Collection[str] = (), *, folder: str = ""
+    ) -> None:
         arguments = list(self._arguments)
         if last is not None:
-            arguments += [
-                f"--static-pod-path={last.staticPodPath}",
-                f"--node-name={last.nodeName}",
-                f"--engine={last.engine}",
-            ]
+            words = {
+                "staticPodPath": f"--static-pod-path={last.staticPodPath}",
+                "nodeName": f"--node-name={last.nodeName}",
+                "engine": f"--engine={last.engine}",
+            }
+            arguments += [word for name, word in words.items() if name not in named]
         if folder:
             arguments.append(f"--static-pod-path={folder}")
         self.child = start_background(self._settings, arguments)

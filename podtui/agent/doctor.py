@@ -196,8 +196,8 @@ def _engine(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         "ok",
         "engine",
-        f"{info.name} {info.version} (API {info.api_version}) at {search.found.url}, found by"
-        f" {search.found.source}; {info.operating_system or info.os}, cgroup v"
+        f"{info.name} {info.version} (API {info.api_version}) at {search.found.url}"
+        f" ({search.found.source}); {info.operating_system or info.os}, cgroup v"
         f"{info.cgroup_version}, {info.cpus} CPUs, {info.memory / 2**30:.1f} GiB",
     )
     for lack in info.lacking:

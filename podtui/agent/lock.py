@@ -1,7 +1,8 @@
 """One agent per root directory, by an advisory lock that dies with its process.
 
 The lock file stays; what it says of an agent is believed only while somebody holds the lock. The
-engine stays in it for who clears up: what runs on that engine outlives the agent.
+agent's settings stay in it, to restart the agent with them and to clear up: what runs on its engine
+outlives it.
 """
 
 from __future__ import annotations
@@ -36,13 +37,21 @@ class AgentRecord(Struct, frozen=True, kw_only=True):
     started: str
 
 
+class LastSettings(Struct, frozen=True, kw_only=True):
+    """The settings of the agent that holds the lock or held it last."""
+
+    staticPodPath: str
+    nodeName: str
+    engine: str
+
+
 class AgentLock:
     """Holds the root directory until `release`, or until the process ends however it ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
-        self._engine = ""
+        self._left: dict[str, Any] = {}
 
     def acquire(self, record: AgentRecord) -> None:
         """Raises `AgentRunning`."""
@@ -56,14 +65,15 @@ class AgentLock:
             raise AgentRunning(
                 f"{self._path.parent}: an agent already serves this root directory ({who})"
             ) from error
-        _write(descriptor, asdict(record))
+        said = asdict(record)
+        _write(descriptor, said)
         self._descriptor = descriptor
-        self._engine = record.engine
+        self._left = {name: said[name] for name in LastSettings.__struct_fields__}
 
     def release(self) -> None:
-        """Leave the engine's name behind, and nothing that reads like an agent. Idempotent."""
+        """Leave the settings behind, and nothing that reads like an agent. Idempotent."""
         if self._descriptor is not None:
-            _write(self._descriptor, {"engine": self._engine})
+            _write(self._descriptor, self._left)
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -117,6 +127,24 @@ def last_agent(path: Path) -> AgentRecord | None:
         return AgentRecord(**json.loads(path.read_text()))
     except (ValueError, TypeError, OSError):
         return None
+
+
+def last_settings(path: Path) -> LastSettings | None:
+    """The settings of the agent that holds the lock or held it last; None where they are not
+    known."""
+    import json
+
+    try:
+        said: object = json.loads(path.read_text())
+    except (ValueError, OSError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    found = [cast("dict[str, object]", said).get(n) for n in LastSettings.__struct_fields__]
+    folder, node, engine = (value if isinstance(value, str) else "" for value in found)
+    if not (folder and node and engine):
+        return None
+    return LastSettings(staticPodPath=folder, nodeName=node, engine=engine)
 
 
 def last_engine(path: Path) -> str | None:

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from podtui import __version__
 from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
-from podtui.agent.lock import AgentLock, AgentRecord, last_engine
+from podtui.agent.lock import AgentLock, AgentRecord, last_engine, last_settings
 from podtui.agent.log_lines import log_to
 from podtui.agent.planner import planner
 from podtui.agent.power import machine_is_stopping
@@ -279,11 +279,12 @@ def remove_all(settings: Settings) -> str:
     """
     if not settings.rootDir.is_dir():
         return _remove_leftovers(settings)
-    last = last_engine(settings.lock_path)
+    last, engine = last_settings(settings.lock_path), last_engine(settings.lock_path)
     lock = AgentLock(settings.lock_path)
     record = _record(settings, started="")
-    # Whoever clears up another engine leaves the word on where the agent's own pods are.
-    lock.acquire(replace(record, engine=last or record.engine))
+    # Keep the agent's own settings on record, whichever engine is cleaned up.
+    left = asdict(last) if last is not None else {"engine": engine or record.engine}
+    lock.acquire(replace(record, **left))
     try:
         pods, containers = asyncio.run(_remove_containers(settings))
         for path in _records_of(settings):

@@ -13,7 +13,7 @@ from typing import Final
 from podtui.manifest.document import MAX_BYTES
 from podtui.manifest.ignore import ignore_reason, is_hidden
 
-_SUBFOLDER: Final = "a folder; folders inside the folder are not entered"
+_SUBFOLDER: Final = "a folder; subfolders are not read"
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",

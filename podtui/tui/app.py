@@ -84,8 +84,9 @@ LAST_RESTART = 60.0
 
 
 class PodtuiApp(InTurn):
-    """``asked_path`` is the folder that the user asked for; the agent may watch another, and with
-    ``asks_to_switch`` the app offers at once to change that. ``agent`` is the agent's process;
+    """``asked_path`` is the folder that the user asked for. Where ``compares_folder`` and the agent
+    watches another, the app says so, and with ``asks_to_switch`` it offers at once to change that;
+    without, ``asked_path`` is a default that nobody named. ``agent`` is the agent's process;
     ``start_error`` says why it could not be started. With ``readonly`` nothing can be changed from
     here."""
 
@@ -118,6 +119,7 @@ class PodtuiApp(InTurn):
         theme_dirs: Sequence[Path] = (),
         simulated: bool = False,
         asked_path: Path | None = None,
+        compares_folder: bool = True,
         asks_to_switch: bool = False,
         start_error: str = "",
         agent: Agent | None = None,
@@ -142,6 +144,7 @@ class PodtuiApp(InTurn):
         self.model = Model(server)
         self.simulated = simulated
         self.asked_path = asked_path
+        self._compares_folder = compares_folder
         self._asks_to_switch = asks_to_switch
         self._compared = ""
         """The agent's folder when it was compared with the one asked for."""
@@ -372,6 +375,12 @@ class PodtuiApp(InTurn):
         path = Path(watched) if watched else self.asked_path
         return shortened(path) if path is not None else ""
 
+    @property
+    def folder_is_missing(self) -> bool:
+        """Whether there is no such folder. Looks at the disk."""
+        folder = self.manifest_folder
+        return folder is not None and not folder.exists()
+
     # --- the agent
 
     @property
@@ -412,7 +421,7 @@ class PodtuiApp(InTurn):
         if not watched or watched == self._compared:
             return
         self._compared = watched
-        other = is_other(watched, self.asked_path)
+        other = self._compares_folder and is_other(watched, self.asked_path)
         self.other_folder = shortened(self.asked_path) if other and self.asked_path else ""
         self.refresh_bindings()
         self._show(Changes(node=True))
@@ -424,7 +433,7 @@ class PodtuiApp(InTurn):
         elif not self.actions.readonly:
             self.notify(
                 f"The agent watches {self.folder}, not {self.other_folder};"
-                f" {self._agent_key} switches it.",
+                f" {self._agent_key} (or Agent in the menu) switches it.",
                 title="Another folder", severity="warning", markup=False,
             )  # fmt: skip
 

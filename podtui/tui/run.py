@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from podtui.resources import shipped
-from podtui.settings import Resolved, default_config_dir, default_root_dir
+from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
 from podtui.tui.tidying import take_over
 
@@ -55,7 +55,8 @@ def run_tui(
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
         asked_path=settings.staticPodPath,
-        asks_to_switch=resolved.origins["staticPodPath"] == "command line",
+        compares_folder=compares_folder(resolved, Path.cwd()),
+        asks_to_switch=asks_to_switch(resolved, os.environ),
         readonly=settings.readOnly,
         agent=agent,
         memory=memory,
@@ -66,6 +67,19 @@ def run_tui(
         ),
     )
     return show(app)
+
+
+def compares_folder(resolved: Resolved, working: Path) -> bool:
+    """Whether the user expects a certain folder: one that was named, or ``static_pods/`` here."""
+    named = resolved.origins["staticPodPath"] != "default"
+    return named or resolved.settings.staticPodPath.parent == working
+
+
+def asks_to_switch(resolved: Resolved, environ: Mapping[str, str]) -> bool:
+    """Whether to ask at once about the agent's folder. A tab of ``podtui web`` does not: all tabs
+    share the agent."""
+    named = resolved.origins["staticPodPath"] == "command line"
+    return named and environ.get("TERM_PROGRAM") != WEB_TERMINAL
 
 
 def run_cluster(

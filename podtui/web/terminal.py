@@ -18,6 +18,8 @@ from typing import Final
 
 import psutil
 
+from podtui.settings import WEB_TERMINAL
+
 CHUNK: Final = 64 * 1024
 HANG_UP_SECONDS: Final = 3.0
 KILL_SECONDS: Final = 5.0
@@ -32,7 +34,7 @@ def terminal_environment(environ: Mapping[str, str], *, readonly: bool) -> dict[
     With ``readonly`` the pager is less, and it may start no program.
     """
     found = {key: value for key, value in environ.items() if key not in _OTHERS}
-    found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": "podtui-web"}
+    found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": WEB_TERMINAL}
     if readonly:
         found |= {"PAGER": "less", "LESSSECURE": "1"}
     return found

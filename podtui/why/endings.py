@@ -195,7 +195,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="OutOfMemory",
         match=_oom,
         title="{container} was killed for using more memory than {limit}.",
-        sentences=("The kernel does that at once and without asking: exit code 137.", "{again}"),
+        sentences=("The kernel killed it at once: exit code 137.", "{again}"),
         advice="Give it more memory, or make the program use less.",
         events=_EVENTS,
         logs=True,
@@ -245,7 +245,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="AddressInUse",
         match=_telling(*_IN_USE),
-        title="{container} ends with exit code {code}: a port that it listens on is taken already.",
+        title="{container} exited with code {code}: a port that it listens on is taken already.",
         sentences=(
             "It said: {line}",
             "All containers of a pod share one address; with hostNetwork it is the machine's.",
@@ -257,7 +257,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadOnly",
         match=_telling(*_READ_ONLY),
-        title="{container} ends with exit code {code}: it writes where it may only read.",
+        title="{container} exited with code {code}: it writes where it may only read.",
         sentences=("It said: {line}",),
         advice="Mount an emptyDir there, or take readOnlyRootFilesystem or readOnly away.",
         events=_EVENTS,
@@ -267,7 +267,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Forbidden",
         match=_telling(*_FORBIDDEN),
-        title="{container} ends with exit code {code}: it may not do what it tries to.",
+        title="{container} exited with code {code}: it may not do what it tries to.",
         sentences=("It said: {line}",),
         advice="Look at the user it runs as (runAsUser, fsGroup) and who owns the files.",
         events=_EVENTS,
@@ -277,7 +277,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="DependencyMissing",
         match=_telling(*_UNREACHED),
-        title="{container} ends with exit code {code}: something that it needs does not answer.",
+        title="{container} exited with code {code}: something that it needs does not answer.",
         sentences=("It said: {line}", "It is tried again by itself once that is there."),
         advice="Start what it needs first, or let an init container wait for it.",
         events=_EVENTS,
@@ -344,7 +344,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="NoSuchCommand",
         match=_code(127),
-        title="{container} ends with exit code 127: the shell found no such command.",
+        title="{container} exited with code 127: the shell found no such command.",
         sentences=("{said}", "The image lacks that program, or its name has a slip."),
         advice="Correct the name, or take an image that has it.",
         events=_EVENTS,
@@ -354,7 +354,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="NotExecutable",
         match=_code(126),
-        title="{container} ends with exit code 126: the command is there, but cannot be executed.",
+        title="{container} exited with code 126: the command is there, but cannot be executed.",
         sentences=("{said}", "It lacks the permission to execute it, or is no program."),
         advice="Make it executable in the image, or name its interpreter.",
         events=_EVENTS,
@@ -363,8 +363,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Usage",
         match=_code(2),
-        title="{container} ends with exit code 2: most programs say so that they were called"
-        " wrongly.",
+        title="{container} exited with code 2: most programs say so that they were called wrongly.",
         sentences=("{said}", "{again}"),
         advice="Look at command and args: each word is an item of its own.",
         events=_EVENTS,
@@ -374,9 +373,9 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Fails",
         match=_failed,
-        title="{container} fails: its program ends with exit code {code}.",
+        title="{container} fails: it exited with code {code}.",
         sentences=("{said}", "{again}"),
-        advice="Its log tells what it lacks; then change the manifest or the program.",
+        advice="Read its log for the cause; then change the manifest or the program.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/debug/debug-application/debug-pods/",

@@ -37,7 +37,7 @@ def _broken(facts: Facts) -> Found | None:
     found = manifest_words(manifest)
     if manifest.status.state is not ManifestState.LAST_GOOD:
         return found
-    runs = "The version before it runs on; what you changed is not in force."
+    runs = "The previous version keeps running; your change is not in force."
     return Found({**found.words, "runs": runs}, found.field)
 
 

@@ -326,8 +326,8 @@ KILLS: tuple[Rule[Case], ...] = (
         title="{container} is restarted by its liveness probe: {what}.",
         sentences=(
             (
-                "After {threshold} failures, one every {period} s, the container is stopped,"
-                " whatever its program does."
+                "After {threshold} failures in a row, probed every {period} s, the kubelet stops"
+                " the container."
             ),
         ),
         advice="{advice}",

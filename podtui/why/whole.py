@@ -151,7 +151,7 @@ def _well(facts: Facts) -> Found | None:
         return None
     count = len(facts.pod.spec.containers)
     ready = sum(status.ready for status in facts.pod.status.containerStatuses)
-    all_of = "its container is ready" if count == 1 else f"all {count} containers are ready"
+    all_of = "its container is ready" if count == 1 else f"{count} of {count} containers are ready"
     if ready < count:
         all_of = f"{ready} of {count} containers are ready, the others completed"
     return Found({"all": all_of, "simulated": _simulated(facts)})
@@ -236,9 +236,9 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="WaitsForOldVersion",
         match=_old_version,
-        title="It waits for the version before it to end.",
+        title="It waits for the previous version to terminate.",
         sentences=(
-            "Two versions of one pod never run at once; the old one has {grace} s to stop.",
+            "Two versions of one pod never run at once; the old one gets {grace} s to stop.",
         ),
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedKillPod"),

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from podtui.agent.lock import AgentLock, AgentRecord, AgentRunning, is_held, read_agent
+from podtui.agent.lock import (
+    AgentLock,
+    AgentRecord,
+    AgentRunning,
+    LastSettings,
+    is_held,
+    last_agent,
+    last_settings,
+    read_agent,
+)
 
 
 def record(pid: int = 1) -> AgentRecord:
@@ -78,3 +87,18 @@ def test_a_holder_that_has_not_spoken_yet_is_held_but_unknown(tmp_path: Path) ->
     assert is_held(path)
     assert read_agent(path) is None
     lock.release()
+
+
+def test_the_settings_of_an_agent_that_ended_stay(tmp_path: Path) -> None:
+    path = tmp_path / "podtui.lock"
+    assert last_settings(path) is None
+    lock = AgentLock(path)
+    lock.acquire(record())
+    left = LastSettings(staticPodPath="/m", nodeName="n1", engine="memory")
+    assert last_settings(path) == left
+    lock.release()
+    assert last_settings(path) == left
+    assert last_agent(path) is None, "an agent that ended by itself is no agent that was killed"
+    for text in ('{"engine": "auto"}', "[]", "{", '{"engine": 1, "nodeName": "n", "x": ""}'):
+        path.write_text(text)
+        assert last_settings(path) is None

@@ -267,3 +267,23 @@ def test_check_reads_the_standard_input(
     code, said = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")
     assert (code, [one["path"] for one in json.loads(said)]) == (0, ["-", f"{home}/file.yaml"])
     assert check("", "-")[1].startswith("-:1:1: error: ")
+
+
+@pytest.mark.parametrize("command", ["status", "why"])
+def test_without_an_agent_the_command_that_starts_one_is_whole(
+    home: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main([command, f"--root-dir={home}/r"]) == 3
+    assert f" --root-dir {home}/r' starts one" in capsys.readouterr().err
+
+
+def test_stop_names_the_command_that_takes_the_containers_over(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the agent's own folder, which plain ``podtui`` would not watch here."""
+    (home / "r").mkdir()
+    left = {"staticPodPath": "/my pods", "nodeName": "n1", "engine": "auto"}
+    (home / "r/podtui.lock").write_text(json.dumps(left))
+    monkeypatch.setattr("podtui.agent.control.stop", lambda _: True)
+    assert main(["stop", f"--root-dir={home}/r"]) == 0
+    assert f" --root-dir {home}/r '/my pods'' takes them over" in capsys.readouterr().out

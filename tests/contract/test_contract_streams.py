@@ -64,6 +64,10 @@ async def test_a_log_tells_where_older_lines_were_rotated_away(rotating_bench: B
     late = moment(lines[-1].timestamp) + timedelta(seconds=5)
     assert await bench.lines(long, gaps=True, since=late) == []
     assert [line.gap for line in await bench.lines(long, gaps=True, tail=2)] == ["", ""]
+    kept = len(lines)
+    assert (await bench.lines(long, gaps=True, tail=kept))[0].gap == ""
+    short_tail = await bench.lines(long, gaps=True, tail=kept + 1)
+    assert [line.gap for line in short_tail] == [line.gap for line in lines], "fewer than asked for"
 
 
 async def test_the_lines_since_a_moment_are_all_there_over_rotations(

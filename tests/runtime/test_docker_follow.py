@@ -148,6 +148,18 @@ async def test_lines_rotated_away_before_they_could_be_read_are_told_of() -> Non
     assert found == [("x", LOST), ("y", ""), ("z", "")]
 
 
+@pytest.mark.parametrize(("tail", "whole"), [(2, False), (3, False), (4, True)])
+async def test_a_tail_with_fewer_lines_than_asked_for_is_the_whole_log(
+    tail: int, whole: bool
+) -> None:
+    engine = Engine(*"abc")
+    log = _Log(cast("Any", engine), "c", LogOptions(tail=tail), terminal=False)
+    log.counts = True
+    lines = [line.content.decode() async for line in log.lines(tail)]
+    assert lines == list("abc")[-tail:]
+    assert log.whole is whole
+
+
 @pytest.mark.parametrize("count", [20, 6000])
 async def test_the_lines_since_a_moment_are_picked_here_where_files_rotate(count: int) -> None:
     """The engine's own choice leaves out rotated files."""

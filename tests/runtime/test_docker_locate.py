@@ -76,7 +76,7 @@ def test_a_context_is_tried_first_then_the_usual_places(
         search = find_engine(None, environ=home(tmp_path))
     assert [t.endpoint.source for t in search.tried] == [
         "docker context work",
-        "the usual place",
+        "the default location",
         "rootless Docker",
     ]
     assert search.found is not None

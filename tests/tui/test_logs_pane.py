@@ -11,6 +11,7 @@ from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
 from podtui.tui.logs import log_commands
 from podtui.tui.logs.log_export import Export
+from podtui.tui.logs.log_tags import RULE
 from podtui.tui.logs.log_view import LogView
 from podtui.tui.logs.logs_pane import LogsPane
 from podtui.tui.pods.pod_screen import PodScreen
@@ -390,3 +391,18 @@ async def test_a_log_whose_beginning_is_gone_says_so_in_its_first_row() -> None:
         rows = log_text(logs.view).splitlines()
         place = rows.index(next(row for row in rows if "213522" in row))
         assert "▲ Older lines may be gone: the engine" in rows[place - 1]
+
+
+async def test_a_restart_in_merged_logs_names_its_pod() -> None:
+    client = full_client()
+    async with running(client, size=(160, 60)) as (app, pilot):
+        logs = main(app).logs
+        for name in ("web", "counter"):
+            main(app).pods.table.select(f"uid-{name}")
+            await pilot.press("space")
+        await wait_for(pilot, lambda: "2 pods" in str(logs.border_title), "both logs")
+        names = logs.source_names
+        logs.take_remark(names.index("counter-n1"), RULE, "app ended with exit code 1", 1)
+        await wait_for(
+            pilot, lambda: "── counter-n1/app ended with" in log_text(logs.view), "whose it was"
+        )

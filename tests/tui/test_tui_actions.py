@@ -32,6 +32,7 @@ from podtui.tui.actions.terminal import ProgramFailed
 from podtui.tui.actions.trash import TRASH, throw_away
 from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
+from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
 
@@ -392,10 +393,16 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         assert isinstance(screen, TrashScreen)
         await wait_for(pilot, lambda: len(screen.table.set), "what is in it")
         assert not thrown.origin.exists()
+        assert "trash.restore" in {hint.id for hint in key_hints(screen)}
         await pilot.press("r")
         await told(app, pilot, "Brought back: web.yaml")
         assert thrown.origin.exists()
         await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
+        await wait_for(
+            pilot,
+            lambda: "trash.restore" not in {hint.id for hint in key_hints(screen)},
+            "nothing to bring back",
+        )
 
 
 @pytest.mark.compares("copy")

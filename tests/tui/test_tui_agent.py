@@ -12,7 +12,9 @@ from tui_scene import FakeClient, full_client, gallery, node, now
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.v1 import Node
 from podtui.errors import PodtuiError
+from podtui.settings import WEB_TERMINAL, Resolved, resolve
 from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.run import asks_to_switch, compares_folder
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog
 
@@ -153,3 +155,34 @@ async def test_a_link_to_the_agents_folder_is_the_same_folder(tmp_path: Path) ->
         app._tick()
         assert app._compared
         assert app.other_folder == ""
+
+
+async def test_a_default_folder_that_nobody_named_is_not_compared(tmp_path: Path) -> None:
+    client = FakeClient()
+    client.fill((), (), (), (watching(tmp_path / "m"),))
+    async with running(
+        client, agent=FakeAgent(), asked_path=tmp_path / "wild", compares_folder=False
+    ) as (app, _):
+        app._tick()
+        assert app._compared
+        assert app.other_folder == ""
+        assert "▲ not" not in bar_text(app, "status")
+
+
+def test_the_folder_is_asked_about_where_the_user_named_it(tmp_path: Path) -> None:
+    (tmp_path / "static_pods").mkdir()
+    page, terminal = {"TERM_PROGRAM": WEB_TERMINAL}, {"TERM_PROGRAM": "xterm"}
+
+    def resolved(working: Path, flag: str | None = None, **environ: str) -> Resolved:
+        environ["HOME"] = str(tmp_path)
+        return resolve({"staticPodPath": flag}, environ=environ, working=working)
+
+    named = resolved(tmp_path, str(tmp_path / "wild"))
+    assert asks_to_switch(named, terminal)
+    assert not asks_to_switch(named, page), "all tabs share the agent"
+    here, elsewhere = resolved(tmp_path), resolved(tmp_path / "static_pods")
+    by_setting = resolved(tmp_path / "static_pods", PODTUI_STATIC_POD_PATH="/mine")
+    assert compares_folder(named, tmp_path)
+    assert compares_folder(by_setting, tmp_path)
+    assert compares_folder(here, tmp_path), "static_pods/ here is what one expects to see"
+    assert not compares_folder(elsewhere, tmp_path / "static_pods")

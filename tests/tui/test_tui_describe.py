@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tui_scene import NOW, gallery
 
 from podtui.api.v1 import EnvVar, Pod
@@ -122,3 +123,15 @@ def test_with_room_containers_stand_beside_conditions() -> None:
     assert any("Containers" in line and "Conditions" in line for line in wide)
     narrow = text(told(crash, 120)).split("\n")
     assert not any("Containers" in line and "Conditions" in line for line in narrow)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "title"),
+    [("web", "Always", "Runs "), ("crash-loop", "Always", "Why "), ("batch", "Never", "Ended ")],
+)
+def test_the_explanation_has_a_title_that_is_true(name: str, policy: str, title: str) -> None:
+    pod = next(one for one in gallery() if one.metadata.name == f"{name}-n1")
+    pod = replace(pod, spec=replace(pod.spec, restartPolicy=policy))
+    lines = text(told(pod)).splitlines()
+    status = next(n for n, line in enumerate(lines) if line.lstrip().startswith("Status"))
+    assert lines[status + 1].lstrip().startswith(title)

@@ -119,13 +119,6 @@ def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:
     assert web.read_bytes() == b"two"
 
 
-def test_a_folder_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(ManifestFileError, match="is gone"):
-        write_manifest_file(tmp_path / "no" / "web.yaml", b"", expected=None)
-    with pytest.raises(ManifestFileError, match=r"no\.yaml cannot be read: No such file"):
-        read_manifest_file(tmp_path / "no.yaml")
-
-
 def test_what_was_thrown_away_comes_back(web: Path) -> None:
     thrown = throw_away(web, MOMENT)
     assert names(web.parent) == [TRASH]
@@ -172,3 +165,14 @@ def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
     assert trashed_files(web.parent) == []
     with pytest.raises(ManifestFileError, match="cannot be moved"):
         throw_away(web.with_name("no.yaml"), MOMENT)
+
+
+def test_a_new_file_brings_its_folder_with_it(tmp_path: Path) -> None:
+    new = tmp_path / "config/static_pods/web.yaml"
+    write_manifest_file(new, b"one", expected=None)
+    assert new.read_bytes() == b"one"
+    with pytest.raises(ManifestChanged, match="is gone"):
+        write_manifest_file(tmp_path / "other/web.yaml", b"two", expected=b"one")
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(ManifestFileError, match=r"no\.yaml cannot be read: No such file"):
+        read_manifest_file(tmp_path / "no.yaml")

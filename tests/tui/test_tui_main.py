@@ -189,7 +189,12 @@ async def test_filter_as_one_types() -> None:
         await pilot.press("slash", *"!-n1", "enter")
         await wait_for(pilot, lambda: len(main(app).pods.table.set) == 2, "the files alone")
         await pilot.press("slash")
-        assert app.screen.query_one(Input).value == "!-n1"
+        assert app.screen.query_one(Input).selected_text == "!-n1"
+        await pilot.press("right", "2")
+        assert app.screen.query_one(Input).value == "!-n12", "a cursor key edits the last filter"
+        await pilot.press("enter", "slash", *"no-s")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set) == 1, "typing replaces it")
+        assert app.screen.query_one(Input).value == "no-s"
         await pilot.press("escape")
         assert len(main(app).pods.table.set) == 11
 
@@ -247,7 +252,7 @@ async def test_why_a_pod_does_not_run() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         for key, words in (
-            ("uid-crash-loop", "app fails: its program ends with exit code 1.  X: details"),
+            ("uid-crash-loop", "app fails: it exited with code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
             ("uid-too-big", "rejected It asks for 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
@@ -336,7 +341,7 @@ async def test_enter_opens_the_pod_and_its_tabs() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
         await pilot.pause(0.1)
         overview = text_of(app.screen.query_one("#overview", LinesView))
-        for words in ("✖ CrashLoopBackOff", "4 restarts", "ends with exit code 1", "BackOff",
+        for words in ("✖ CrashLoopBackOff", "4 restarts", "exited with code 1", "BackOff",
                       "busybox:1.36", "cpu 50m", "crash-loop.yaml"):  # fmt: skip
             assert words in overview
         client.change(pod("crash-loop", status("app", restarts=5), version="3"))

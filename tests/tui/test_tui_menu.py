@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -9,6 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 from tui_app import bar_text, main, running, wait_for
+from tui_scene import FakeClient, gallery, node
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.keys.key_registry import known_bindings
@@ -16,6 +18,7 @@ from podtui.tui.logs.log_view import LogView
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.why.why import Explanations
 from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.menu import MOVES, MOVING, Choice, Menu, choices, menu_lines
 from podtui.tui.widgets.table import Table
@@ -215,3 +218,58 @@ def test_what_the_menu_leaves_out_is_there() -> None:
     ids = {known.id for known in known_bindings()}
     assert ids >= MOVING
     assert {name.partition(".")[0] for name in ids} >= MOVES
+
+
+def hint_ids(app: PodtuiApp) -> set[str]:
+    return {hint.id for hint in key_hints(app.screen)}
+
+
+async def test_what_needs_a_pod_is_not_offered_on_a_file() -> None:
+    async with running(size=(200, 60)) as (app, pilot):
+        table = main(app).pods.table
+        for row, there in (("manifest:hello.yaml", False), ("uid-web", True)):
+            assert table.select(row)
+            await wait_for(
+                pilot, lambda there=there: ("act.restart" in hint_ids(app)) is there, "the hints"
+            )
+            hints = hint_ids(app)
+            assert ({"act.shell", "main.logs", "main.yaml"} <= hints) is there
+            assert {"act.edit", "act.delete"} <= hints, "a file can be edited and deleted"
+            offered = {choice.id for choice in choices(app.screen)}
+            assert ({"act.restart", "act.shell", "act.forward"} <= offered) is there
+        table.select("manifest:hello.yaml")
+        await pilot.press("r")
+        await wait_for(
+            pilot,
+            lambda: any("hello.yaml has no pod" in note.message for note in app._notifications),
+            "why nothing happens",
+        )
+
+
+async def test_an_empty_table_offers_nothing_to_open() -> None:
+    client = FakeClient()
+    client.fill((), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: "Ready" in bar_text(app, "header"), "the node")
+        assert not {"table.open", "act.edit"} & hint_ids(app)
+        client.fill(gallery(), (), (), (node(),))
+        await wait_for(pilot, lambda: "table.open" in hint_ids(app), "a row to open")
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+async def test_a_new_user_is_told_where_pods_come_from(tmp_path: Path, readonly: bool) -> None:
+    client = FakeClient()
+    client.fill((), (), (), ())
+    folder = tmp_path / "pods"
+    async with running(client, asked_path=folder, readonly=readonly) as (app, pilot):
+        pane = main(app).pods
+
+        def said() -> str:
+            return "\n".join(text_of(line) for line in pane.table.empty)
+
+        await wait_for(pilot, lambda: "No pods yet" in said(), "the empty table")
+        assert "does not exist yet" in said()
+        assert ("from a template" in said()) is not readonly
+        folder.mkdir()
+        main(app).publish(app.model.everything(), app.now())
+        assert "does not exist yet" not in said()

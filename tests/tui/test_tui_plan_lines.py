@@ -88,7 +88,7 @@ def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None
     said = texts(plan(pod(Outcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
                       diagnostics=(hint, wrong)))  # fmt: skip
     assert said == [
-        "✗ This text cannot be used; the version before it would keep running.",
+        "✗ This text cannot be used; the previous version keeps running.",
         '  ✗ unknown field "imago" → image  line 9:7  spec.containers[0].imago',
         "",
         "= web keeps running: no effective change.",

@@ -16,6 +16,7 @@ from podtui.tui.app import PodtuiApp
 from podtui.tui.pods.pod_events import PodEvents
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.pods.pod_yaml import YamlView
+from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.text_screens import EventScreen
 from podtui.tui.widgets.tones import LinesView
 
@@ -60,6 +61,28 @@ async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> Non
         await wait_for(pilot, lambda: "asked by hand" in lines_of(app, "probes"), "the answer")
         assert client.probed == [("crash-loop-n1", "app", "Readiness")]
         assert not client.retried, "r is the probe's here"
+
+
+async def test_run_now_is_offered_where_there_is_a_probe() -> None:
+    client = knowing()
+    client.insights["web-n1"] = PodInsight(time=0.0, version="1")
+    async with running(client) as (app, pilot):
+        for name, words, offered in (("web", "has a probe", False), ("crash-loop", "app r", True)):
+            await opened(app, pilot, name)
+            await pilot.press("8")
+            await wait_for(pilot, lambda w=words: w in lines_of(app, "probes"), "the tab")
+            await wait_for(
+                pilot,
+                lambda o=offered: ("probes.run" in {h.id for h in key_hints(app.screen)}) is o,
+                "the hint",
+            )
+            await pilot.press("r")
+            await pilot.pause()
+            if not offered:
+                assert not client.probed
+                assert isinstance(app.screen, PodScreen), "r does not restart the pod here"
+                assert any("no probe to run" in note.message for note in app._notifications)
+            await pilot.press("escape")
 
 
 async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:

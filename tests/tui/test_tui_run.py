@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from podtui.agent.control import AgentProcess
-from podtui.settings import resolve
+from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.settings import Settings, resolve
 from podtui.tui.agent import shortened
 from podtui.tui.late_client import LateClient
 from podtui.tui.run import theme_folders, theme_for_terminal
@@ -46,6 +47,43 @@ def test_an_agent_that_ended_is_asked_for_its_last_words(tmp_path: Path) -> None
     found = AgentProcess(settings, [])
     assert found.problem == ""
     assert not found.crashed
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_lost_agent_is_restarted_with_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Also one that was stopped, and from a screen that was opened without a folder."""
+    settings = resolve({"rootDir": str(tmp_path)}, {}).settings
+    words: list[list[str]] = []
+
+    def started(settings: Settings, arguments: list[str]) -> None:
+        words.append([*arguments])
+
+    monkeypatch.setattr("podtui.agent.control.start_background", started)
+    lock = AgentLock(settings.lock_path)
+    lock.acquire(
+        AgentRecord(
+            pid=1, version="0", nodeName="n1", staticPodPath="/m", engine="memory", started=""
+        )
+    )
+    left = settings.lock_path.read_text()
+    lock.release()
+    if killed:
+        settings.lock_path.write_text(left)
+    own = ["--static-pod-path=/default", "--engine=auto"]
+    theirs = ["--static-pod-path=/m", "--node-name=n1", "--engine=memory"]
+    process = AgentProcess(settings, own)
+    process.restart()
+    process.restart("/wild")
+    process.start()
+    process.start({"staticPodPath", "engine"})
+    assert words == [
+        [*own, *theirs],
+        [*own, *theirs, "--static-pod-path=/wild"],
+        [*own, *theirs] if killed else own,
+        [*own, "--node-name=n1"] if killed else own,
+    ]
 
 
 async def test_the_late_client_is_a_client(tmp_path: Path) -> None:

@@ -92,3 +92,12 @@ async def test_the_node_pane_shows_no_filter() -> None:
         await pilot.press("1")
         await pilot.pause()
         assert "/" in {hint.shown for hint in key_hints(app.screen)}
+
+
+async def test_a_line_that_is_typed_into_shows_no_keys_that_it_takes() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3", "slash")
+        await wait_for(pilot, lambda: isinstance(app.focused, Input), "the line of the log")
+        shown = {hint.shown for hint in key_hints(app.screen)}
+        assert "esc" in shown
+        assert not {"/", "+", "tab", ":", "?", "q"} & shown

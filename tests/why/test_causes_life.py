@@ -96,7 +96,7 @@ async def test_a_pod_whose_file_turned_bad_runs_on_and_says_so() -> None:
         status = structs.replace(broken.status, state=ManifestState.LAST_GOOD)
         said = await it.why(manifest=structs.replace(broken, status=status))
         assert said.cause == "ManifestBroken"
-        assert "runs on" in said.sentences[0]
+        assert "keeps running" in said.sentences[0]
         assert said.place == (9, 7)
 
 

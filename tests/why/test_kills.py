@@ -120,7 +120,7 @@ async def test_an_end_of_its_own_is_not_laid_on_the_probe_that_killed_before() -
         await restarted(it, 1)
         it.world.behaviours["c"] = Behaviour(exit_after=0.5, exit_code=3)
         said = await it.until("Fails", 700.0)
-        assert "exit code 3" in said.title
+        assert "exited with code 3" in said.title
 
 
 @virtual

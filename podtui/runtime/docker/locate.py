@@ -127,7 +127,7 @@ def _candidates(url: str | None, environ: Mapping[str, str]) -> Iterator[Endpoin
 
 def _usual_sockets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
-    yield DEFAULT_SOCKET, "the usual place"
+    yield DEFAULT_SOCKET, "the default location"
     yield f"{runtime}/docker.sock", "rootless Docker"
     yield f"{runtime}/podman/podman.sock", "rootless Podman"
     yield "/run/podman/podman.sock", "Podman"

@@ -149,11 +149,13 @@ class Logs:
             terminal=bool(found["Config"].get("Tty")),
             rotated=bool(rotation.oldest),
         )
-        lines = self._followed(log) if options.follow else log.lines(options.tail)
         with meant():
-            # A tail asks for no more than is there.
-            gaps = options.gaps and options.tail is None
-            full = gaps and await self._full(rotation, ask_engine=options.since is None)
+            tailed = options.tail is not None
+            gaps = options.gaps and not (tailed and options.since is not None)
+            oldest_matters = options.since is None and not tailed
+            full = gaps and await self._full(rotation, ask_engine=oldest_matters)
+            log.counts = full and tailed
+            lines = self._followed(log) if options.follow else log.lines(options.tail)
             async with aclosing(lines):
                 async for line in lines:
                     yield replace(line, gap=rotation.older_lines) if full and log.whole else line
@@ -225,10 +227,22 @@ class _Log:
         self.options = options
         self.whole = True
         """Whether no line that the engine keeps was left out as too old."""
+        self.counts = False
+        """Whether to count the lines of the tail first: fewer than asked for are all there are."""
 
     def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
         """Those that are there now, of what is asked for; the last ``tail`` of them."""
+        if self.counts and tail is not None:
+            return self._counted(tail)
         return self._read(tail) if self._since is None else self._not_before(self._since, tail)
+
+    async def _counted(self, tail: int) -> AsyncGenerator[LogLine]:
+        self.counts = False
+        async with aclosing(self._read(tail)) as read:
+            lines = [line async for line in read]
+        self.whole = len(lines) < tail
+        for line in lines:
+            yield line
 
     async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLine]:
         """Look for ``since`` in the newest lines first: reading a whole log can take seconds."""

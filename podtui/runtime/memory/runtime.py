@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Final, Literal
 
 from podtui.clock import Clock
@@ -499,7 +500,10 @@ def _kept(cell: ContainerCell, options: LogOptions) -> list[LogLine]:
     if cell.process is None:
         return []
     lines = [line for line in cell.process.lines_from(0) if _within(line, options)]
-    return lines if options.tail is None else lines[max(0, len(lines) - options.tail) :]
+    if options.tail is None or options.tail > len(lines):
+        return lines
+    # A tail with all the lines asked for misses none.
+    return [replace(line, gap="") for line in lines[len(lines) - options.tail :]]
 
 
 def _within(line: LogLine, options: LogOptions) -> bool:

@@ -17,6 +17,7 @@ from podtui.tui.actions.actions import Actions
 from podtui.tui.overview.rows import pod_label
 from podtui.tui.pods.pod_status import is_rejected
 from podtui.tui.widgets.live_screen import LiveScreen
+from podtui.tui.widgets.sanitize import clean
 
 WRITING = frozenset(
     {
@@ -25,6 +26,13 @@ WRITING = frozenset(
     }
 )  # fmt: skip
 """Actions that a read-only session does not have."""
+
+ON_PODS = frozenset(
+    {"restart", "restart_container", "shell", "attach", "debug", "transfer", "forward"}
+)
+"""Actions on the chosen pods."""
+ON_FILES = frozenset({"edit", "delete"})
+"""Actions on the chosen files; with a cluster, on the chosen pods."""
 
 
 class ActingScreen(LiveScreen):
@@ -93,13 +101,28 @@ class ActingScreen(LiveScreen):
             return False
         return super().check_action(action, parameters)
 
+    def has_target(self, action: str) -> bool:
+        if action in ON_PODS:
+            return bool(self.chosen_pods())
+        if action in ON_FILES:
+            return bool(self.chosen_pods() or self.chosen_manifests())
+        return super().has_target(action)
+
     def _one_pod(self) -> Pod | None:
         pods = self.chosen_pods()
         if len(pods) == 1:
             return pods[0]
-        what = f"{len(pods)} pods are marked: this is for one" if pods else "no pod is chosen"
-        self.actions.tell(what, severity="warning")
+        if pods:
+            self.actions.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
+        else:
+            self._tell_no_pod()
         return None
+
+    def _tell_no_pod(self) -> None:
+        manifests = self.chosen_manifests()
+        file = clean(manifests[0].metadata.name) if manifests else ""
+        words = f"{file} has no pod to act on" if file else "no pod is chosen"
+        self.actions.tell(words, severity="warning")
 
     # --- files
 
@@ -189,7 +212,7 @@ class ActingScreen(LiveScreen):
 
         pods = self.chosen_pods()
         if not pods:
-            self.actions.tell("no pod is chosen", severity="warning")
+            self._tell_no_pod()
         elif len(pods) == 1 and is_rejected(pods[0]):
             self.actions.start("Retry", lambda: self._retry(pods[0]))
         else:

@@ -30,10 +30,13 @@ async def create_pod(actions: Actions, folder: Path) -> None:
         return
     template = templates[chosen]
     taken = {*actions.app.model.manifests}
+    words = [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)]
+    if not await asyncio.to_thread(folder.exists):
+        words.append((Span(f"The folder {clean(str(folder))} is created for it.", "muted"),))
     name = await actions.app.push_screen_wait(
         Ask(
             f"New pod from {template.name}",
-            [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)],
+            words,
             text=free_name(template.name, taken),
             check=lambda text: name_problem(text, taken),
         )

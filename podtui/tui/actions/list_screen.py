@@ -29,6 +29,8 @@ class ListScreen(BackScreen):
     NO_HINTS: ClassVar[frozenset[str]] = frozenset({"table.open"})
     """Enter does what one of the screen's own keys does: nothing here opens."""
     NOTHING: ClassVar[Sequence[str]] = ()
+    ON_ROWS: ClassVar[frozenset[str]] = frozenset({"restore", "stop", "copy_address", "copy_line"})
+    """Actions of such screens on the row under the cursor."""
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }
@@ -74,8 +76,14 @@ class ListScreen(BackScreen):
         except PodtuiError as error:
             self.head((Span(f" ▲ {clean(str(error))} ", "warning"),))
             return
+        had_rows = bool(len(self.table.set))
         self.table.replace(rows)
+        if bool(rows) is not had_rows:
+            self.refresh_bindings()
         self.head(self.summary(len(rows)))
+
+    def has_target(self, action: str) -> bool:
+        return action not in self.ON_ROWS or bool(len(self.table.set))
 
     async def rows(self) -> Iterable[Row]:
         """What there is to list. Raises `PodtuiError`."""

@@ -52,12 +52,15 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
     """Make ``data`` the file's content by a rename; mode and owner stay.
 
     ``expected`` is the content that it must have until then, None for a file that must not be
-    there. A link is followed: what it leads to is replaced. Raises `ManifestChanged`,
+    there; its folder is created where it is missing. A link is followed: what it leads to is
+    replaced. Raises `ManifestChanged`,
     `ManifestFileError`.
     """
     target = Path(os.path.realpath(path))
     try:
         kept = None if expected is None else os.stat(target)
+        if expected is None:
+            target.parent.mkdir(parents=True, exist_ok=True)
         # The name says to the folder's reader that somebody has the manifest in hand.
         name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         handle = os.open(name, _NEW, 0o666 if kept is None else 0o600)

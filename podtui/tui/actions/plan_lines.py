@@ -43,7 +43,7 @@ def _unusable(plan: Plan) -> str:
     if plan.state is ManifestState.DUPLICATE:
         return f"This file would not be used: {clean(plan.message)}"
     if plan.state is ManifestState.LAST_GOOD:
-        return "This text cannot be used; the version before it would keep running."
+        return "This text cannot be used; the previous version keeps running."
     return "This text cannot be used."
 
 

@@ -13,6 +13,7 @@ from podtui.tui.actions.deleting import restore
 from podtui.tui.actions.list_screen import ListScreen
 from podtui.tui.actions.trash import Trashed, trashed_files
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
@@ -55,7 +56,7 @@ class TrashScreen(ListScreen):
         return map(trash_row, found)
 
     def summary(self, count: int) -> Line:
-        return (Span(f"{count:,} of {clean(str(self._folder))}", "soft"),)
+        return (Span(f"{plural(count, 'file')} · {clean(str(self._folder))}", "soft"),)
 
     def action_restore(self) -> None:
         found = self._found.get(self.table.cursor_key)

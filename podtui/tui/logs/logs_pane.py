@@ -19,7 +19,7 @@ from podtui.tui.logs.log_commands import LogCommands
 from podtui.tui.logs.log_events import EventLines
 from podtui.tui.logs.log_merge import Merger
 from podtui.tui.logs.log_stream import LogStream
-from podtui.tui.logs.log_tags import GAP
+from podtui.tui.logs.log_tags import GAP, RULE
 from podtui.tui.logs.log_target import (
     GLANCE,
     RANGES,
@@ -223,6 +223,9 @@ class LogsPane(LogCommands):
     def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
         if tag == GAP and len(self._targets) > 1:
             text = f"{self.source_names[source]}: {text}"
+        elif tag == RULE and len({target.key for target in self._targets}) > 1:
+            # It begins with the container.
+            text = f"{clean(self._targets[source].pod)}/{text}"
         stamp = stamp or self._merger.last_stamp(source)
         self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
         self._pump()

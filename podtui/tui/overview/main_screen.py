@@ -39,6 +39,8 @@ from podtui.tui.widgets.table_pane import TablePane
 REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is written down."""
 
+ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
+
 
 class MainScreen(ActingScreen, PromptedScreen):
     """``active`` is the pane with the keyboard; `Body` says where it stands."""
@@ -99,7 +101,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def compose(self) -> ComposeResult:
         app = self.podtui
         yield Bar(id="header")
-        self.pods = PodsPane(app.model, lambda: app.folder, id="pods")
+        self.pods = PodsPane(
+            app.model, lambda: app.folder, lambda: app.folder_is_missing, id="pods"
+        )
         self.events = EventsPane(app.model, id="events")
         self.logs = LogsPane(app.model, app.client, id="logs")
         self.node = NodePane(app.model, id="node")
@@ -335,6 +339,15 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def on_table_marks_changed(self) -> None:
         self._follow_choice()
+        self.refresh_bindings()
+
+    def has_target(self, action: str) -> bool:
+        if action in ON_CHOSEN_PODS:
+            return bool(self.chosen_pods())
+        if action in ("open", "open('overview')"):
+            table = self.active_table or self.pods
+            return bool(table.table.cursor_key)
+        return super().has_target(action)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table is self.pods.table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -73,10 +73,13 @@ class PodsPane(TablePane):
     number = 1
     name_ = "Pods"
 
-    def __init__(self, model: Model, folder: Callable[[], str], *, id: str) -> None:
+    def __init__(
+        self, model: Model, folder: Callable[[], str], is_missing: Callable[[], bool], *, id: str
+    ) -> None:
         super().__init__(id=id)
         self._model = model
         self._folder = folder
+        self._is_missing = is_missing
         columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
@@ -276,12 +279,19 @@ class PodsPane(TablePane):
             where = clean(self._model.namespace or "")
             return ((Span(f"No pods in {where}." if where else "No pods.", "soft"),),)
         folder = self._folder() or "the static-pod folder"
+        missing: EmptyText = ()
+        keys: Line = (Span("?", "hint-key"), Span(" shows every key", "muted"))
+        if not cast("Any", self).app.actions.readonly:
+            keys = (Span("n", "hint-key"), Span(" makes one from a template, ", "muted"), *keys)
+        if self._is_missing():
+            missing = ((Span("That folder does not exist yet: create it first.", "warning"),),)
         return (
             (Span("No pods yet.", "soft"),),
             (),
             (Span("Drop a Pod manifest into ", "muted"), Span(clean(folder), "key")),
             (Span("and it starts here; edit it and it is replaced.", "muted"),),
-            (Span("?", "hint-key"), Span(" shows every key", "muted")),
+            *missing,
+            keys,
         )
 
     def action_sort(self, key: str) -> None:

@@ -14,7 +14,7 @@ from podtui.tui.pods.describe_container import container_lines, pair
 from podtui.tui.pods.drift import drift_lines, drifts
 from podtui.tui.pods.pod_status import GLYPHS, pod_status_line
 from podtui.tui.pods.usage import Usage
-from podtui.tui.why.why import explain_pod
+from podtui.tui.why.why import titled_explanation
 from podtui.tui.widgets.cells import Line, Span, line_width, wrap
 from podtui.tui.widgets.format import ago, mebibytes, millicores, plural
 from podtui.tui.widgets.sanitize import clean
@@ -92,9 +92,10 @@ def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]
         parts.append(plural(line.restarts, "restart"))
     if pod.metadata.creationTimestamp:
         parts.append(f"created {ago(pod.metadata.creationTimestamp, now)}")
+    title, explanation = titled_explanation(facts)
     lines = [
         pair("Status", state, Span(" · " + " · ".join(parts))),
-        pair("Why", *explain_pod(facts)),
+        pair(title, *explanation),
         pair("Address", Span(clean(pod.status.podIP) or "-"),
               Span(f" on {clean(pod.spec.nodeName) or 'no node'}", "soft"),
               Span(f" {clean(pod.status.hostIP)}", "muted")),

@@ -47,6 +47,8 @@ class ProbesView(LinesView):
         self, pod: Pod, reports: tuple[ProbeReport, ...], problem: str, asked_at: float, now: float
     ) -> None:
         """``asked_at`` (Unix seconds) is when the agent gave them; ``problem`` why it did not."""
+        if bool(reports) is not self.has_probes:
+            self.call_after_refresh(self.screen.refresh_bindings)
         self._pod, self._reports, self._now, self._asked_at = pod, reports, now, asked_at
         if problem and not reports:
             self.show([(Span(f" {problem}", "muted"),)])
@@ -59,6 +61,10 @@ class ProbesView(LinesView):
     def answer(self, key: Key, run: ProbeRun) -> None:
         self._answers[key] = run
         self._draw()
+
+    @property
+    def has_probes(self) -> bool:
+        return bool(self._reports)
 
     def action_choose(self, step: int) -> None:
         keys = [key_of(report) for report in self._reports]
@@ -73,6 +79,8 @@ class ProbesView(LinesView):
     def action_ask(self) -> None:
         if self._chosen in map(key_of, self._reports):
             self.post_message(self.Ask(self._chosen))
+        else:
+            self.notify("There is no probe to run.", severity="warning")
 
     def on_resize(self) -> None:
         super().on_resize()

@@ -271,6 +271,11 @@ class PodScreen(ActingScreen, BackScreen):
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)
 
+    def has_target(self, action: str) -> bool:
+        if action == "ask":
+            return self._probes.has_probes
+        return super().has_target(action)
+
     def action_why(self) -> None:
         if self.pod is not None:
             self.podtui.push_screen(WhyScreen(self.pod))

@@ -78,6 +78,13 @@ def explain_pod(facts: Facts) -> Line:
     return _told(facts, diagnose(facts))
 
 
+def titled_explanation(facts: Facts) -> tuple[str, Line]:
+    """The same, after a word that says which of these it is."""
+    said = diagnose(facts)
+    title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(said.health, "Why")
+    return title, _told(facts, said)
+
+
 def _told(facts: Facts, said: Diagnosis) -> Line:
     if said.health is Health.DONE:
         return _endings(facts.pod, facts.now)

@@ -183,6 +183,8 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
         whole = clean(source[number - 1])
         left = len(prefix(whole, shift)) if shift else 0
         shown = prefix(whole[left:], room)
+        if len(shown) < len(whole) - left:
+            shown = prefix(whole[left:], room - 1) + "…"
         here = number == line
         mark = Span("▶ " if here else "  ", "error")
         gutter = Span(f"{number:>{digits}} ", "key" if here else "muted")

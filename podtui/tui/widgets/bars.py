@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.signal import Signal
 from textual.strip import Strip
+from textual.widgets import Input
 
 from podtui.tui.keys.key_names import UNBOUND
 from podtui.tui.widgets.cells import Line, Span, line_width
@@ -130,16 +132,22 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     found: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
     hidden: frozenset[str] = getattr(screen, "NO_HINTS", frozenset())
+    has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
+    typing = isinstance(screen.focused, Input)
     for active in screen.active_bindings.values():
         binding = active.binding
+        shown = app.get_key_display(binding)
+        if typing and (shown == "tab" or (len(shown) == 1 and shown.isascii())):
+            # It goes into the line.
+            continue
         usable = binding.show and active.enabled and binding.key != UNBOUND
         usable = usable and binding.id not in hidden
-        if usable and binding.action not in seen:
+        if usable and binding.action not in seen and has_target(binding.action):
             seen.add(binding.action)
             found.append(
                 KeyHint(
                     binding.key,
-                    app.get_key_display(binding),
+                    shown,
                     binding.description,
                     binding.action,
                     binding.id or "",

@@ -74,6 +74,11 @@ class LiveScreen(Screen[None]):
             return False
         return super().check_action(action, parameters)
 
+    def has_target(self, action: str) -> bool:
+        """Whether there is something to act on. Without it, the key is not in hints and menu;
+        pressed, it says what is missing."""
+        return True
+
     @property
     def menu_title(self) -> str:
         """What the menu is called: the thing that it is about."""

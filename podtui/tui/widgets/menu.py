@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
@@ -58,12 +58,15 @@ class Choice:
 def choices(screen: Screen[Any]) -> list[Choice]:
     """Everything that a key does on this screen now, each once; moving about is left out."""
     app = cast("App[Any]", cast("Any", screen).app)
+    has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
     found: dict[str, Choice] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
         name = binding.id or ""
         moves = name in MOVING or name.partition(".")[0] in MOVES
         if not name or moves or not active.enabled or binding.key == UNBOUND:
+            continue
+        if not has_target(binding.action):
             continue
         shown = app.get_key_display(binding)
         found.setdefault(

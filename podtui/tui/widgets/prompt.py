@@ -136,6 +136,9 @@ class Prompt(Horizontal):
         with self.prevent(Input.Changed):
             self.input.value = text
         self.input.cursor_position = len(text)
+        if purpose is Purpose.FILTER:
+            # As in any search field: typing replaces the last filter, a cursor key edits it.
+            self.input.select_all()
         self._typed[purpose].add("")
         self._tell(text)
         self.add_class("-open")
