@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,18 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from podtui.client.simple import get_json
+from podtui.errors import PodtuiError
+
 YEAR: Final = 365 * 86400.0
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(10)
-        self.sock.connect(str(self._path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +33,9 @@ class WorldProcess:
         return (self.root / "url").read_text()
 
     def counts(self) -> dict[str, int]:
-        """``changed`` pods and ``sent`` lines so far. Raises OSError where nobody answers."""
-        connection = _Connection(self.socket)
-        try:
-            connection.request("GET", "/bench")
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+        """``changed`` pods and ``sent`` lines so far. Raises `PodtuiError` where it does not
+        answer."""
+        return get_json(self.socket, "/bench", timeout=10)
 
 
 @contextlib.contextmanager
@@ -82,7 +68,7 @@ def _wait(found: WorldProcess, process: subprocess.Popen[bytes]) -> None:
         try:
             found.counts()
             _ = found.url
-        except OSError:
+        except (PodtuiError, OSError):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +21,8 @@ import docker.errors
 import psutil
 
 from podtui.api import names
+from podtui.client.simple import get_json
+from podtui.errors import PodtuiError
 from podtui.runtime.docker.identity import root_key
 from soak.engine import IMAGE, Engine, wait_until
 
@@ -56,17 +55,6 @@ def manifest(name: str, version: int) -> str:
     """A pod that never ends by itself. Every third name has volumes as well."""
     text = _POD.format(name=name, version=version)
     return text + _VOLUMES if name[-1] in "0369" else text
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(10)
-        self.sock.connect(str(self._path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +191,11 @@ class World:
     # --- its API
 
     def get(self, path: str) -> Any:
-        """The decoded answer. Raises OSError or ValueError where there is none."""
-        connection = _Connection(self.root / "podtui.sock")
+        """The decoded answer. Raises OSError where there is none."""
         try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status != 200:
-                raise OSError(f"{path}: {answer.status} {body[:200]!r}")
-            return json.loads(body)
-        except http.client.HTTPException as error:
-            raise OSError(f"{path}: {error!r}") from error
-        finally:
-            connection.close()
+            return get_json(self.root / "podtui.sock", path, timeout=10)
+        except PodtuiError as error:
+            raise OSError(f"{path}: {error}") from error
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """Pod records by the name in their manifest."""
@@ -226,7 +206,7 @@ class World:
         """(status, message) of the node's Ready condition; empty while there is no answer."""
         try:
             node = self.get(f"/api/v1/nodes/{NODE}")
-        except (OSError, ValueError):
+        except OSError:
             return "", ""
         for condition in node["status"].get("conditions", []):
             if condition["type"] == "Ready":
