@@ -1,4 +1,4 @@
-"""The kubelet as its HTTP endpoints see it: logs, figures, health (reference §16)."""
+"""The kubelet's interface for its HTTP endpoints: logs, metrics, health (reference §16)."""
 
 from __future__ import annotations
 
@@ -57,15 +57,16 @@ class Endpoints:
         return await self._metrics.node()
 
     async def summary(self) -> Summary:
-        """What ``/stats/summary`` tells. Raises `EngineUnavailable`."""
+        """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         return await self._metrics.summary()
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Raises `LookupError` where there is no such pod."""
+        """Retry a rejected or failed pod. Raises `LookupError` if there is no such pod."""
         await self._retry(namespace, pod)
 
     async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Raises `LookupError` where there is no such pod or container, `RestartRefused`."""
+        """Restart a container. Raises `LookupError` if there is no such pod or container, and
+        `RestartRefused`."""
         await self._restart(namespace, pod, container)
 
     async def set_ephemeral_containers(
