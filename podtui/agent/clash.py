@@ -1,4 +1,4 @@
-"""Two agents that would give their containers the same names: another root directory, but the same
+"""Detect agents whose containers would have the same names: another root directory, but the same
 engine, folder and node name."""
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class AgentClash(PodtuiError):
-    """Raised where another agent's containers have the names that this agent's would get."""
+    """Raised if another agent's containers have the names that this agent's containers would
+    get."""
 
 
 class Owner(StrEnum):
@@ -137,8 +138,9 @@ class _Guarded:
 def guarded(
     runtime: Runtime, settings: Settings, on_clash: Callable[[AgentClash], None]
 ) -> Runtime:
-    """The runtime, whose first connection looks for clashing agents before it is used.
+    """Wrap the runtime so that its first connection checks for clashing agents.
 
-    Where one runs, ``on_clash`` gets the error and the connection fails; others are only logged.
+    If a clashing agent runs, ``on_clash`` is called with the error and the connection fails;
+    clashes with stopped agents are only logged.
     """
     return cast("Runtime", _Guarded(runtime, settings, on_clash))

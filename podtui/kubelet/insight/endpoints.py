@@ -61,18 +61,20 @@ class Endpoints:
         return await self._metrics.summary()
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Retry a rejected or failed pod. Raises `LookupError` if there is no such pod."""
+        """Retry the admission of a rejected pod; others are not affected. Raises `LookupError` if
+        there is no such pod."""
         await self._retry(namespace, pod)
 
     async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Restart a container. Raises `LookupError` if there is no such pod or container, and
-        `RestartRefused`."""
+        """Restart a pod or, with ``container``, one of its containers. Raises `LookupError` if
+        there is no such pod or container, and `RestartRefused`."""
         await self._restart(namespace, pod, container)
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:
-        """Raises `LookupError` where there is no such pod, `InvalidUpdate`."""
+        """Set the pod's ephemeral containers. Raises `LookupError` if there is no such pod, and
+        `InvalidUpdate`."""
         return await self._set_ephemeral(namespace, pod, wanted)
 
     def healthy(self) -> tuple[bool, str]:
