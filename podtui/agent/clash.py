@@ -51,9 +51,10 @@ def find_clashes(
     node_name: str,
     owner_of: Callable[[str], Owner],
 ) -> tuple[Clash, ...]:
-    """Find pods of other root directories that have the folder's manifests and the node's name.
+    """Find pods of other root directories that come from the same manifest folder and node name.
 
-    A container's name has the pod's name and UID in it, which come from manifest, path and node.
+    A container's name contains the pod's name and UID, which derive from manifest, path and node
+    name.
     """
     suffix = f"-{node_name.lower()}"
     pods: dict[str, set[str]] = {}
@@ -68,7 +69,7 @@ def find_clashes(
 
 
 def owner_of(root_dir: str) -> Owner:
-    """Look up on this machine if an agent serves a root directory."""
+    """Return the state of the agent of a root directory on this machine."""
     if not root_dir or not os.path.isdir(root_dir):
         return Owner.GONE
     held = is_held(Path(root_dir) / "podtui.lock")

@@ -127,8 +127,8 @@ class AgentProcess:
         return failed and not is_held(self._settings.lock_path)
 
     def start(self, named: Collection[str] = ()) -> None:
-        """Start the agent if none runs. After a kill, the agent gets its last settings, except
-        those in ``named``. Raises `AgentFailed`."""
+        """Start the agent if none runs. If the last agent was killed, start with its settings,
+        except those in ``named``. Raises `AgentFailed`."""
         if is_held(self._settings.lock_path):
             return
         killed = last_agent(self._settings.lock_path)

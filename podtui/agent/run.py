@@ -285,7 +285,7 @@ def remove_all(settings: Settings) -> str:
     last, engine = last_settings(settings.lock_path), last_engine(settings.lock_path)
     lock = AgentLock(settings.lock_path)
     record = _record(settings, started="")
-    # Keep the agent's own settings on record, whichever engine is cleaned up.
+    # Keep the last agent's settings in the lock file, even if another engine is cleaned up.
     left = asdict(last) if last is not None else {"engine": engine or record.engine}
     lock.acquire(replace(record, **left))
     try:

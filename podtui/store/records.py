@@ -180,8 +180,8 @@ class Store:
         return _of_namespace(changes, namespace) if namespace else changes
 
     async def run(self) -> None:
-        """Expire events periodically, so that watches see them go, forever. Runs as a task of the
-        agent. Otherwise events expire only on the next put, get or list of events."""
+        """Expire events periodically, so that watches see them go. Runs forever, as a task of the
+        agent. Without it, events expire only on the next put, get or list of events."""
         while True:
             await self._clock.sleep(max(1.0, min(60.0, self._events_ttl / 10)))
             self._age_events()

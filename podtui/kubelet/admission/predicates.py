@@ -108,7 +108,7 @@ def _refused(reason: str, message: str) -> Verdict:
 
 
 def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
-    """Reject pods on a node under pressure. Critical pods are always accepted; memory pressure
+    """Reject the pod if the node is under pressure. Critical pods always pass; memory pressure
     alone rejects BestEffort pods only."""
     if not node.conditions or is_critical(pod):
         return None

@@ -95,7 +95,7 @@ class EventRecorder:
         return self._last_nanos
 
     async def run(self) -> None:
-        """Store pending events, forever."""
+        """Store pending events. Runs forever."""
         while True:
             await self._wake.wait()
             self._wake.clear()

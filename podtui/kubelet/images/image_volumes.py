@@ -80,7 +80,7 @@ class ImageVolumes:
         if isinstance(image, ImageFailure):
             return VolumeFailure(image.reason, image.message, image.reason)
         if busy:
-            # Another image would take the files from under those that read them.
+            # Filling in another image would remove files that running containers read.
             return None
         try:
             await self._runtime.fill_volume(sandbox_id, volume.name, image.id)

@@ -226,7 +226,7 @@ class Metrics:
     # --- history
 
     async def run(self) -> None:
-        """Record the usage history, forever. Only an engine on this machine is sampled
+        """Record the usage history. Runs forever. Only an engine on this machine is sampled
         periodically, where this is cheap; for others the history has only the samples that clients
         requested."""
         await self._book.load()

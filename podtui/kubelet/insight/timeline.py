@@ -39,7 +39,7 @@ def last_step(start: PodStart, kind: StepKind, subject: str) -> Step | None:
 def begin(
     start: PodStart, kind: StepKind, at: str, subject: str = "", *, init: bool = False
 ) -> PodStart:
-    """Begin a step, unless it is in progress or complete."""
+    """Begin a step, unless it is in progress or is a one-time step that has passed."""
     last = last_step(start, kind, subject)
     if last is not None and (last.ended is None or (kind in _ONCE and not last.failed)):
         return start

@@ -156,7 +156,7 @@ class Timelines:
         self._prune()
 
     async def run(self) -> None:
-        """Store changed timelines, forever."""
+        """Store changed timelines. Runs forever."""
         while True:
             await self._wake.wait()
             await self._clock.sleep(SETTLE)

@@ -71,8 +71,8 @@ class EvictionManager:
         self._pressure = Pressure()
 
     async def run(self) -> None:
-        """Observe the node periodically, forever. Idle if the engine runs on another machine, whose
-        resources are unknown."""
+        """Observe the node periodically. Runs forever. Idle if the engine runs on another machine,
+        whose resources are unknown."""
         while True:
             await self._link.wait_ready()
             info = self._link.info

@@ -69,7 +69,7 @@ class EngineLink:
     async def run(
         self, on_connected: Callable[[], Awaitable[None]], on_change: Callable[[], None]
     ) -> None:
-        """Connect to the engine and watch the connection, forever."""
+        """Connect to the engine and watch the connection. Runs forever."""
         delay = FIRST_DELAY
         while True:
             try:

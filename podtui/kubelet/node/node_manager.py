@@ -194,7 +194,7 @@ class NodeManager:
             self._events.node(NORMAL, reason, message)
 
     async def run(self) -> None:
-        """Update the node's status periodically or on request, forever."""
+        """Update the node's status periodically or on request. Runs forever."""
         while True:
             try:
                 async with asyncio.timeout(self._config.node_status_period):
@@ -231,7 +231,7 @@ class NodeManager:
         return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
 
     async def run_images(self) -> None:
-        """List the images after a change, at most once per status period, forever.
+        """List the images after a change, at most once per status period. Runs forever.
 
         This is separate from the status update, because an engine that hangs must not delay that.
         """

@@ -46,8 +46,8 @@ class OomParser:
 
 
 async def watch_oom(events: EventRecorder, path: str) -> None:
-    """Record a Warning on the node for every process killed because the machine ran out of memory,
-    forever. Returns if the kernel's log cannot be read, after logging that."""
+    """Watch the kernel's log forever, and record a Warning on the node for every process killed
+    because the machine ran out of memory. If the log cannot be read, log that and return."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:

@@ -86,7 +86,8 @@ async def check(
 async def _connected(
     address: Address, sock: socket.socket | None, open_socket: OpenSocket
 ) -> AsyncGenerator[_Channel]:
-    """Connect until the server has sent its HTTP/2 settings. ``sock`` is for the first attempt."""
+    """Open a connection; retry until a server has sent its HTTP/2 settings. ``sock`` is for the
+    first attempt."""
     pause = _FIRST_PAUSE
     while True:
         try:

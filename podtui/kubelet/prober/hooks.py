@@ -55,7 +55,7 @@ class HookRunner:
     async def pre_stop(
         self, pod: Pod, container: Container, container_id: str, grace: float
     ) -> None:
-        """Raises `EngineUnavailable`."""
+        """Run the preStop handler for at most ``grace`` seconds. Raises `EngineUnavailable`."""
         if container.lifecycle is None or container.lifecycle.preStop is None:
             return
         problem = ""

@@ -78,10 +78,10 @@ class Prober:
         self._group: asyncio.TaskGroup | None = None
         self._began: float | None = None
 
-    # --- life
+    # --- lifecycle
 
     async def run(self) -> None:
-        """Run the task group of the workers, forever."""
+        """Run the task group of the workers forever."""
         if self._began is None:
             self._began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:

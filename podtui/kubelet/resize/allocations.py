@@ -142,7 +142,7 @@ class Allocations:
                 table.set(uid, allocation)
 
     async def run(self) -> None:
-        """Write changes to the file, forever."""
+        """Write changes to the file. Runs forever."""
         while True:
             await self._changed.wait()
             await self._clock.sleep(SETTLE)

@@ -41,7 +41,7 @@ class ResizeConditions:
         return pending is not None and pending.reason == DEFERRED
 
     def pending_since(self, uid: str) -> str:
-        """Return since when the resize is pending; empty if none is."""
+        """Return when the resize became pending; empty if none is pending."""
         pending = self._known.get(uid, _Both()).pending
         return "" if pending is None else pending.lastTransitionTime or ""
 

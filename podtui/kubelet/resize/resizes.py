@@ -95,7 +95,7 @@ class Resizes:
             self._soon.set()
 
     async def run(self) -> None:
-        """Retry deferred resizes, forever."""
+        """Retry deferred resizes. Runs forever."""
         while True:
             try:
                 async with asyncio.timeout(RETRY_PERIOD):

@@ -87,8 +87,8 @@ class VolumeManager:
         self._backoff = Backoff(FIRST_RETRY, LAST_RETRY, reset_after=math.inf)
 
     async def set_up(self, pod: Pod, node: NodeView) -> SetUp:
-        """Set up every volume that is due. A volume stays set up; if its source disappears, it
-        keeps the last content. Raises `EngineUnavailable`."""
+        """Plan all volumes, and run the host path checks that are due. A volume stays set up; if
+        its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
         known = self._pods.setdefault(uid, _Known())
         around = Surroundings(
