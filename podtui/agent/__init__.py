@@ -1,5 +1,5 @@
-"""The agent: the kubelet, its records and its server in one process, one per root directory.
+"""The agent: kubelet, records and server in one process, one agent per root directory.
 
-``lock`` tells whether one runs, ``run`` is the process itself, ``control`` starts, stops and clears
-up after it. Only ``run`` and ``control`` import the rooms behind.
+``lock`` detects a running agent, ``run`` is the agent process, ``control`` starts, stops and cleans
+up agents. Only ``run`` and ``control`` import the kubelet and the other packages.
 """

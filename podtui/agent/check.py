@@ -1,4 +1,4 @@
-"""``podtui check``: what is wrong with manifests, and whether this node would admit their pods."""
+"""``podtui check``: report errors in manifests, and whether this node would admit the pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podtui.why.amounts import plain
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The node that pods are tried on, the pods that it has, and how it is known."""
+    """The node on which pods are tried, its active pods, and a description of the source."""
 
     node: NodeView
     active: tuple[Pod, ...]
@@ -40,7 +40,7 @@ class Ground:
 def check(
     paths: Sequence[Path], settings: Settings, *, output: str, color: bool
 ) -> tuple[str, bool]:
-    """(the findings as text or JSON, whether there are errors)."""
+    """Check the manifests. Return the findings as text or JSON, and whether there are errors."""
     results = check_paths(
         paths,
         node_name=settings.nodeName,
@@ -56,8 +56,8 @@ def check(
 
 
 def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
-    """Admit the pods one after the other as a node would that starts with the others; those that
-    are on the node already are replaced, not counted twice."""
+    """Try to admit the pods in order, beside the node's active pods. Pods that are already on the
+    node are replaced, not counted twice."""
     coming = {(r.pod.metadata.namespace, r.pod.metadata.name) for r in results if r.pod is not None}
     active = [p for p in on.active if (p.metadata.namespace, p.metadata.name) not in coming]
     tried: list[FileCheck] = []
@@ -83,8 +83,8 @@ def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
 
 
 def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
-    """``memory: 64Ti requested, 23.4Gi of 23.4Gi free``. Amounts are (resource, requested, used,
-    capacity), cpu in milli."""
+    """Format missing resources, such as ``memory: 64Ti requested, 23.4Gi of 23.4Gi free``. Amounts
+    are (resource, requested, used, capacity), CPU in millicores."""
 
     def shown(name: str, amount: int) -> str:
         if name == "cpu":
@@ -100,7 +100,7 @@ def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
 
 
 def ground(settings: Settings) -> Ground:
-    """The running agent's node, or this machine where no agent runs."""
+    """Return the running agent's node, or this machine if no agent runs."""
     try:
         nodes = _items(get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0))
         pods = _items(get_json(settings.socket_path, "/api/v1/pods", timeout=5.0))

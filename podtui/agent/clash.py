@@ -1,4 +1,4 @@
-"""Two agents that would give their containers the same names: another root directory, but the same
+"""Detect agents whose containers would have the same names: another root directory, but the same
 engine, folder and node name."""
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class AgentClash(PodtuiError):
-    """Raised where another agent's containers have the names that this agent's would get."""
+    """Raised if another agent's containers have the names that this agent's containers would
+    get."""
 
 
 class Owner(StrEnum):
@@ -50,9 +51,10 @@ def find_clashes(
     node_name: str,
     owner_of: Callable[[str], Owner],
 ) -> tuple[Clash, ...]:
-    """Find pods of other root directories that have the folder's manifests and the node's name.
+    """Find pods of other root directories that come from the same manifest folder and node name.
 
-    A container's name has the pod's name and UID in it, which come from manifest, path and node.
+    A container's name contains the pod's name and UID, which derive from manifest, path and node
+    name.
     """
     suffix = f"-{node_name.lower()}"
     pods: dict[str, set[str]] = {}
@@ -67,7 +69,7 @@ def find_clashes(
 
 
 def owner_of(root_dir: str) -> Owner:
-    """Look up on this machine if an agent serves a root directory."""
+    """Return the state of the agent of a root directory on this machine."""
     if not root_dir or not os.path.isdir(root_dir):
         return Owner.GONE
     held = is_held(Path(root_dir) / "podtui.lock")
@@ -137,8 +139,9 @@ class _Guarded:
 def guarded(
     runtime: Runtime, settings: Settings, on_clash: Callable[[AgentClash], None]
 ) -> Runtime:
-    """The runtime, whose first connection looks for clashing agents before it is used.
+    """Wrap the runtime so that its first connection checks for clashing agents.
 
-    Where one runs, ``on_clash`` gets the error and the connection fails; others are only logged.
+    If a clashing agent runs, ``on_clash`` is called with the error and the connection fails;
+    clashes with stopped agents are only logged.
     """
     return cast("Runtime", _Guarded(runtime, settings, on_clash))

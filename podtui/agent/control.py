@@ -1,4 +1,4 @@
-"""Starting, finding, stopping an agent and clearing up after it, from another process."""
+"""Start, find and stop an agent and clean up after it, from another process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from podtui.settings import Settings
 
 
 class AgentFailed(PodtuiError):
-    """Raised when an agent could not be started or stopped; the text says where to look."""
+    """Raised when an agent could not be started or stopped; the text says where to find details."""
 
 
 def prepare_root(settings: Settings) -> None:
-    """Make the root directory, for its owner alone. Raises `AgentFailed`."""
+    """Create the root directory, accessible only to its owner. Raises `AgentFailed`."""
     try:
         settings.rootDir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -28,9 +28,9 @@ def prepare_root(settings: Settings) -> None:
 
 
 def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start an agent in a session of its own; it outlives this process.
+    """Start an agent in its own session, so that it outlives this process.
 
-    ``arguments`` follow ``podtui agent``. What it logs goes to ``agent.log`` in the root directory.
+    ``arguments`` follow ``podtui agent``. The agent logs to ``agent.log`` in the root directory.
     """
     prepare_root(settings)
     log = os.open(settings.agent_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -49,8 +49,9 @@ def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess
 
 
 def wait_ready(settings: Settings, *, timeout: float, child: subprocess.Popen[bytes]) -> None:
-    """Wait until the agent answers. Raises `AgentFailed` with the end of its log where it ended."""
-    # The screen, which imports this module too, does not wait for an HTTP client.
+    """Wait until the agent answers. Raises `AgentFailed`, with the end of the log if the agent has
+    ended."""
+    # Imported here because the screen imports this module, too, and must start fast.
     from podtui.client.simple import get_json
 
     deadline = time.monotonic() + timeout
@@ -73,7 +74,8 @@ def wait_ready(settings: Settings, *, timeout: float, child: subprocess.Popen[by
 
 
 def stop(settings: Settings, *, timeout: float = 30.0) -> bool:
-    """End the agent; its containers run on. False where none ran. Raises `AgentFailed`."""
+    """Stop the agent; its containers keep running. Return False if none ran. Raises
+    `AgentFailed`."""
     if not is_held(settings.lock_path):
         return False
     deadline = time.monotonic() + timeout
@@ -95,8 +97,8 @@ def stop(settings: Settings, *, timeout: float = 30.0) -> bool:
 
 
 class AgentProcess:
-    """The agent of one root directory, as a screen starts and restarts it. ``arguments`` follow
-    ``podtui agent``. Everything here blocks."""
+    """The agent of one root directory, started and restarted by a screen. ``arguments`` follow
+    ``podtui agent``. All methods block."""
 
     def __init__(
         self,
@@ -107,11 +109,11 @@ class AgentProcess:
         self._settings = settings
         self._arguments = list(arguments)
         self.child = child
-        """The agent that this process started last, None where it found one."""
+        """The agent that this process started last; None if it was already running."""
 
     @property
     def problem(self) -> str:
-        """The end of the log where the agent that was started here ended, else empty."""
+        """The end of the log if the agent started here has ended, else empty."""
         child = self.child
         if child is None or child.poll() is None:
             return ""
@@ -125,8 +127,8 @@ class AgentProcess:
         return failed and not is_held(self._settings.lock_path)
 
     def start(self, named: Collection[str] = ()) -> None:
-        """Start the agent where none runs. One that was killed gets its own settings back, but for
-        those in ``named``. Raises `AgentFailed`."""
+        """Start the agent if none runs. If the last agent was killed, start with its settings,
+        except those in ``named``. Raises `AgentFailed`."""
         if is_held(self._settings.lock_path):
             return
         killed = last_agent(self._settings.lock_path)
@@ -134,9 +136,8 @@ class AgentProcess:
         self._start(last, named)
 
     def restart(self, folder: str = "") -> None:
-        """Start the agent where none runs, with the settings of the one that ran last. With
-        ``folder``, end the one that runs and start one that watches that folder. Raises
-        `AgentFailed`."""
+        """Start the agent if none runs, with the settings of the last one. With ``folder``, stop
+        the running agent and start one that watches that folder. Raises `AgentFailed`."""
         if folder:
             stop(self._settings)
         elif is_held(self._settings.lock_path):
@@ -160,7 +161,7 @@ class AgentProcess:
 
 
 def tail(path: Path, lines: int = 20) -> str:
-    """The last lines of a log file; empty where it cannot be read."""
+    """Return the last lines of a log file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)

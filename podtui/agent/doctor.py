@@ -1,4 +1,4 @@
-"""``podtui doctor``: what podtui needs, whether it is there, and what to do where it is not."""
+"""``podtui doctor``: check podtui's requirements and give advice on missing ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ CONNECT_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. ``level`` is ``ok``, ``warn`` or ``fail``; ``advice`` what to do."""
+    """The result of one check. ``level`` is ``ok``, ``warn`` or ``fail``; ``advice`` tells what to
+    do."""
 
     level: str
     subject: str
@@ -44,8 +45,8 @@ class Finding:
 
 
 def examine(settings: Settings) -> tuple[str, bool]:
-    """(the report, whether nothing failed). Where an agent runs, it is about that agent's engine
-    and folder, else about those that a new one would use."""
+    """Run all checks. Return the report and whether no check failed. The checks use the engine and
+    folder of the running agent, or those of a new agent if none runs."""
     agent = read_agent(settings.lock_path)
     if agent is not None:
         settings = msgspec.structs.replace(
@@ -136,7 +137,7 @@ def _agent(settings: Settings, record: AgentRecord | None) -> Iterator[Finding]:
 
 
 def _agents_elsewhere(settings: Settings) -> Iterator[tuple[int, str]]:
-    """Process and root directory of agents that were started for another root directory."""
+    """Yield PID and root directory of agents with another root directory."""
     for process in psutil.process_iter(["cmdline"]):
         words: list[str] = process.info["cmdline"] or []
         if "agent" not in words or not any(Path(word).name == "podtui" for word in words):
@@ -150,7 +151,8 @@ def _agents_elsewhere(settings: Settings) -> Iterator[tuple[int, str]]:
 
 
 def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
-    """The agent's word counts: it may run as another user, with another environment."""
+    """Check the engine as the agent reports it, because the agent may run as another user with
+    another environment."""
     try:
         (item,) = get_json(settings.socket_path, "/api/v1/nodes")["items"]
         status = msgspec.convert(item, Node).status

@@ -1,8 +1,8 @@
-"""One agent per root directory, by an advisory lock that dies with its process.
+"""Allow one agent per root directory, with an advisory lock that ends with its process.
 
-The lock file stays; what it says of an agent is believed only while somebody holds the lock. The
-agent's settings stay in it, to restart the agent with them and to clear up: what runs on its engine
-outlives it.
+The lock file is never deleted; its agent record is valid only while a process holds the lock. The
+agent's settings stay in the file after the agent has stopped: its containers keep running, and a
+restart or a cleanup needs the settings.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PAUSE: Final = 0.02
 
 
 class AgentRunning(PodtuiError):
-    """Raised when another agent holds the root directory."""
+    """Raised when another agent holds the lock of the root directory."""
 
 
 class AgentRecord(Struct, frozen=True, kw_only=True):
-    """What a running agent says of itself in its lock file; ``started`` is RFC 3339."""
+    """The record of a running agent in its lock file; ``started`` is RFC 3339."""
 
     pid: int
     version: str
@@ -38,7 +38,7 @@ class AgentRecord(Struct, frozen=True, kw_only=True):
 
 
 class LastSettings(Struct, frozen=True, kw_only=True):
-    """The settings of the agent that holds the lock or held it last."""
+    """The settings of the current or last holder of the lock."""
 
     staticPodPath: str
     nodeName: str
@@ -46,7 +46,7 @@ class LastSettings(Struct, frozen=True, kw_only=True):
 
 
 class AgentLock:
-    """Holds the root directory until `release`, or until the process ends however it ends."""
+    """Holds the lock until `release` or until the process ends for any reason."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,7 +54,7 @@ class AgentLock:
         self._left: dict[str, Any] = {}
 
     def acquire(self, record: AgentRecord) -> None:
-        """Raises `AgentRunning`."""
+        """Acquire the lock and write the record. Raises `AgentRunning`."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _take(descriptor)
@@ -71,7 +71,7 @@ class AgentLock:
         self._left = {name: said[name] for name in LastSettings.__struct_fields__}
 
     def release(self) -> None:
-        """Leave the settings behind, and nothing that reads like an agent. Idempotent."""
+        """Release the lock. Only the settings stay in the file. Idempotent."""
         if self._descriptor is not None:
             _write(self._descriptor, self._left)
             os.close(self._descriptor)
@@ -79,12 +79,13 @@ class AgentLock:
 
 
 def _take(descriptor: int) -> None:
-    """Blocks for a moment at most. Raises BlockingIOError where the lock stays another's."""
+    """Acquire the lock; blocks for a short time at most. Raises BlockingIOError if another process
+    keeps it."""
     for _ in range(_TRIES - 1):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Who only looks whether it is held holds it for an instant.
+            # `is_held` in another process holds the lock for an instant.
             time.sleep(_PAUSE)
         else:
             return
@@ -99,7 +100,7 @@ def _write(descriptor: int, said: dict[str, Any]) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock now."""
+    """Return whether a process holds the lock now."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -114,13 +115,14 @@ def is_held(path: Path) -> bool:
 
 
 def read_agent(path: Path) -> AgentRecord | None:
-    """The agent that holds the lock, None where none runs or it has not yet said who it is."""
+    """Return the agent that holds the lock; None if none runs or it has not written its record
+    yet."""
     return last_agent(path) if is_held(path) else None
 
 
 def last_agent(path: Path) -> AgentRecord | None:
-    """The agent that holds the lock, or held it when it was killed; None where the last one ended
-    by itself."""
+    """Return the agent that holds the lock or held it when it was killed; None if the last agent
+    stopped cleanly."""
     import json
 
     try:
@@ -130,8 +132,7 @@ def last_agent(path: Path) -> AgentRecord | None:
 
 
 def last_settings(path: Path) -> LastSettings | None:
-    """The settings of the agent that holds the lock or held it last; None where they are not
-    known."""
+    """Return the settings of the current or last holder of the lock; None if unknown."""
     import json
 
     try:
@@ -148,8 +149,7 @@ def last_settings(path: Path) -> LastSettings | None:
 
 
 def last_engine(path: Path) -> str | None:
-    """The engine of the agent that holds the lock or held it last, as its settings named it; None
-    where that is not known."""
+    """Return the engine setting of the current or last holder of the lock; None if unknown."""
     import json
 
     try:

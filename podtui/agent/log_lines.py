@@ -1,5 +1,5 @@
-"""The agent's own log, as a terminal may show it: what pods write (the output of a probe, an
-engine's words, the name of a file) does nothing to it, and makes no lines of its own."""
+"""Format the agent's log safely for terminals: text from pods (probe output, engine messages, file
+names) cannot inject control sequences or extra lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtui.terminal_text import lines, one_line
 
 
 class PlainLines(logging.Formatter):
-    """A message is one line; a traceback has as many as it needs."""
+    """Formats each message as one line; tracebacks keep their lines."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname).1s %(name)s: %(message)s")
@@ -25,7 +25,7 @@ class PlainLines(logging.Formatter):
 
 
 def log_to(stream: TextIO | None = None) -> None:
-    """Log from now on, by default to the standard error. Once for a process."""
+    """Start logging, by default to standard error. Call once per process."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(PlainLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)

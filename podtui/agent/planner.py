@@ -1,4 +1,5 @@
-"""Plans: the folder says what it would be, the kubelet whether the node takes what comes."""
+"""Plan manifest changes: the folder previews the result, the kubelet checks the admission of new
+pods."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from podtui.server.plans import Planner
 
 
 def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -> Planner:
-    """A planner on a folder that is being read; ``judge`` is asked about every pod that comes."""
+    """Return a planner for a watched folder; ``judge`` is called for every new pod."""
 
     async def plan(name: str, data: bytes | None) -> Plan:
         preview = await folder.preview(name, data)

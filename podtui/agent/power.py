@@ -1,4 +1,4 @@
-"""Whether the machine is going down, as systemd tells."""
+"""Detect with systemd whether the machine is shutting down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _PATIENCE: Final = 5.0
 
 
 def machine_is_stopping(program: str = "systemctl") -> bool:
-    """False where systemd does not say so, or is not there to ask. Blocks for milliseconds."""
+    """Return whether the machine is shutting down; False if systemd does not report it or is not
+    installed. Blocks for milliseconds."""
     path = shutil.which(program)
     if path is None:
         return False

@@ -1,4 +1,4 @@
-"""The agent's process: the one place where the rooms are joined."""
+"""The agent process: creates and connects the runtime, the store, the kubelet and the server."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from podtui.store.usage import UsageTable
 
 _LOG = logging.getLogger(__name__)
 STOP_SECONDS: Final = 10.0
-"""How long an agent that was told to stop waits for calls under way."""
+"""Seconds that a stopping agent waits for calls in progress."""
 
 
 def make_runtime(settings: Settings, clock: Clock) -> Runtime:
-    """The runtime that the settings ask for; nothing is dialled yet."""
+    """Create the runtime for the settings; does not connect yet."""
     if settings.engine == "memory":
         from podtui.runtime.memory import MemoryRuntime
 
@@ -68,7 +68,7 @@ def make_runtime(settings: Settings, clock: Clock) -> Runtime:
 
 
 def kubelet_config(settings: Settings) -> KubeletConfig:
-    """The kubelet's part of the settings."""
+    """Return the kubelet's configuration from the settings."""
     return KubeletConfig(
         node_name=settings.nodeName,
         max_pods=settings.maxPods,
@@ -111,7 +111,7 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
 
 
 def manifest_reader(settings: Settings) -> ManifestReader:
-    """Reads what somebody asks about as if it were a file of the folder."""
+    """Return a reader that parses data as if it were a file of the manifest folder."""
     path = str(settings.staticPodPath / "what-if.yaml")
 
     def read(data: bytes) -> ReadResult:
@@ -121,7 +121,7 @@ def manifest_reader(settings: Settings) -> ManifestReader:
 
 
 async def last_good(store: Store) -> Mapping[str, Pod]:
-    """The pods that ran before, by manifest path: what a file that is broken now falls back to."""
+    """Return the last pods by manifest path: the fallback for files that are invalid now."""
     listing = await store.list("pods")
     pods = [item for item in listing.items if isinstance(item, Pod)]
     return {
@@ -132,10 +132,10 @@ async def last_good(store: Store) -> Mapping[str, Pod]:
 
 
 async def serve(settings: Settings, stopped: asyncio.Event, power_failing: asyncio.Event) -> bool:
-    """Run kubelet and server until ``stopped``; the containers run on.
+    """Run the kubelet and the server until ``stopped``; the containers keep running.
 
-    They end, as far as the settings give them time, where ``power_failing`` is set then or the
-    machine is going down; whether they did is returned. Raises `AgentClash`.
+    If ``power_failing`` is set by then or the machine is shutting down, and graceful shutdown is
+    enabled, end the pods first. Return whether they ended. Raises `AgentClash`.
     """
     ended = False
     clashes: list[AgentClash] = []
@@ -209,18 +209,20 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
 
 def _give_up() -> None:
-    """End the process while calls still wait for a hung engine: their threads cannot be cancelled.
+    """Exit the process if calls still wait for a hung engine: their threads cannot be cancelled.
 
-    Nothing is lost: the records are written, and the next agent lists what the engine did."""
+    Nothing is lost: the records are written, and the next agent lists the engine's state.
+    """
     _LOG.warning("the engine did not answer within %.0f s: stopped without it", STOP_SECONDS)
     os._exit(0)
 
 
 def _spare_the_collector() -> None:
-    """Leave what the program is made of out of every collection, and collect more seldom.
+    """Exclude the long-lived objects of the program from garbage collection, and collect less
+    often.
 
-    Each full collection stops the event loop; with 1,000 pods five in two minutes took up to 130 ms
-    each, of which 15 are left.
+    Each full collection blocks the event loop. With 1,000 pods, five collections in two minutes
+    took up to 130 ms each; now they take up to 15 ms.
     """
     gc.collect()
     gc.freeze()
@@ -228,7 +230,7 @@ def _spare_the_collector() -> None:
 
 
 def _record(settings: Settings, *, started: str) -> AgentRecord:
-    """What this process says of itself in the lock file."""
+    """Return this process's record for the lock file."""
     return AgentRecord(
         pid=os.getpid(),
         version=__version__,
@@ -240,7 +242,7 @@ def _record(settings: Settings, *, started: str) -> AgentRecord:
 
 
 def run_agent(settings: Settings) -> int:
-    """Serve the root directory until SIGTERM or SIGINT, or SIGPWR for a power that fails.
+    """Serve the root directory until SIGTERM, SIGINT or SIGPWR (power failure).
 
     Raises `AgentRunning`, `AgentFailed`, `AgentClash`.
     """
@@ -267,22 +269,23 @@ async def _main(settings: Settings) -> bool:
         stopped.set()
 
     loop.add_signal_handler(signal.SIGPWR, power_fails)
-    # A terminal that closes is no reason to stop supervising.
+    # A closed terminal must not stop the supervision of pods.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return await serve(settings, stopped, power_failing)
 
 
 def remove_all(settings: Settings) -> str:
-    """Remove what the engine of ``settings`` still has of this root directory, then its records.
+    """Remove everything of this root directory from the engine of ``settings``, then the records.
 
-    Returns what was done, in words. Raises `AgentRunning` while an agent serves the directory.
+    Return a message that tells what was done. Raises `AgentRunning` while an agent serves the
+    directory.
     """
     if not settings.rootDir.is_dir():
         return _remove_leftovers(settings)
     last, engine = last_settings(settings.lock_path), last_engine(settings.lock_path)
     lock = AgentLock(settings.lock_path)
     record = _record(settings, started="")
-    # Keep the agent's own settings on record, whichever engine is cleaned up.
+    # Keep the last agent's settings in the lock file, even if another engine is cleaned up.
     left = asdict(last) if last is not None else {"engine": engine or record.engine}
     lock.acquire(replace(record, **left))
     try:
@@ -302,7 +305,7 @@ def remove_all(settings: Settings) -> str:
 
 
 def _remove_leftovers(settings: Settings) -> str:
-    """Remove the containers of a root directory that no longer exists. No agent can serve it."""
+    """Remove the containers of a root directory that does not exist. No agent can serve it."""
     absent = f"There is no {settings.rootDir}"
     try:
         pods, containers = asyncio.run(_remove_containers(settings))

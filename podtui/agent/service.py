@@ -1,4 +1,4 @@
-"""Puts the agent's unit where systemd finds it, enables it, and takes it away again."""
+"""Install, enable and remove the agent's systemd unit."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from podtui.resources import typed_program
 from podtui.settings import Settings
 
 BOOTED: Final = Path("/run/systemd/system")
-"""Is there where systemd runs the machine; see `sd_booted(3)`."""
+"""This directory exists if systemd is the init system; see `sd_booted(3)`."""
 _PATIENCE: Final = 60.0
 _STOP_PATIENCE: Final = 900.0
-"""Seconds: systemd itself ends a unit that takes longer than its ``TimeoutStopSec``."""
+"""Seconds; systemd itself kills a unit that takes longer than its ``TimeoutStopSec``."""
 
 
 class ServiceFailed(PodtuiError):
-    """Raised where the unit cannot be put in place or taken away; the text says what was done."""
+    """Raised if the unit cannot be installed or removed; the text says what was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manager:
-    """systemd's manager of the machine or of one user. ``folder`` is where its units lie,
-    ``booted`` what is there where systemd runs."""
+    """A systemd manager, of the machine or of one user. ``folder`` is its unit directory;
+    ``booted`` is a directory that exists if systemd is the init system."""
 
     system: bool
     folder: Path
@@ -43,11 +43,11 @@ class Manager:
 
     @property
     def words(self) -> str:
-        """The beginning of a command line for it."""
+        """The start of a command line for this manager."""
         return "systemctl" if self.system else "systemctl --user"
 
     def call(self, *arguments: str, patience: float = _PATIENCE) -> None:
-        """Run ``systemctl`` to its end. Raises `ServiceFailed`."""
+        """Run ``systemctl`` and wait for it. Raises `ServiceFailed`."""
         path = shutil.which("systemctl")
         said = f"{self.words} {' '.join(arguments)}"
         if path is None:
@@ -70,22 +70,22 @@ class Manager:
 
     @property
     def is_there(self) -> bool:
-        """Whether systemd runs this machine."""
+        """Whether systemd is the init system of this machine."""
         return self.booted.is_dir() and shutil.which("systemctl") is not None
 
 
 def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> list[str]:
-    """Write the unit, enable it, and start it where no agent serves the root directory yet.
+    """Write and enable the unit, and start it if no agent serves the root directory yet.
 
-    Returns what was done and how to undo it, in lines. A unit that differs stays as it is unless
-    ``force``. Raises `ServiceFailed`.
+    Return lines that tell what was done and how to undo it. A different existing unit is replaced
+    only with ``force``. Raises `ServiceFailed`.
     """
     if not manager.is_there:
         raise ServiceFailed(
             "systemd does not run this machine: nothing was installed."
             " 'podtui service print' writes the unit, for another machine"
         )
-    # Asked before anything is written: a user's manager runs only while somebody is logged in.
+    # Check before writing anything: a user's manager runs only while the user is logged in.
     manager.call("show", "--property=Version")
     before = _read(manager.unit)
     if before is not None and before != text and not force:
@@ -124,10 +124,10 @@ def _enable(manager: Manager, settings: Settings) -> list[str]:
 
 
 def remove(manager: Manager, *, force: bool) -> list[str]:
-    """Stop the service, disable it and delete its unit; the containers run on.
+    """Stop and disable the service and delete its unit; the containers keep running.
 
-    Returns what was done, in lines. A unit that somebody edited stays unless ``force``. Raises
-    `ServiceFailed`.
+    Return lines that tell what was done. A unit that was edited is removed only with ``force``.
+    Raises `ServiceFailed`.
     """
     text = _read(manager.unit)
     if text is None:
@@ -167,7 +167,7 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Replace the file atomically."""
     passing = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

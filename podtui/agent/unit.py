@@ -1,6 +1,6 @@
-"""The text of the systemd unit that runs an agent: plain facts in, lines out.
+"""Build the text of the agent's systemd unit. Pure functions.
 
-`systemd.service(5)` and `systemd.syntax(7)` say what each line means and how words are quoted.
+See `systemd.service(5)` and `systemd.syntax(7)` for the settings and the quoting rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podtui.settings import PARSERS, Resolved, Settings, environment_name
 NAME: Final = "podtui.service"
 LEAST_STOP_SECONDS: Final = 90
 STOP_MARGIN: Final = 30
-"""Seconds that the agent has beyond the grace periods of its pods."""
+"""Seconds to add to the pods' grace periods for the agent itself."""
 ENGINE_VARIABLES: Final = (
     "DOCKER_HOST",
     "DOCKER_CONTEXT",
@@ -24,7 +24,7 @@ ENGINE_VARIABLES: Final = (
     "DOCKER_CERT_PATH",
     "DOCKER_TLS_VERIFY",
 )
-"""What says where an engine is, and by what keys it is entered."""
+"""Variables with the location of the engine and its credentials."""
 _BY_FLAG: Final = frozenset({"rootDir", "staticPodPath", "nodeName", "engine"})
 _OF_THE_SCREEN: Final = frozenset(
     {"theme", "readOnly", "keys", "commands", "hotkeys", "notifyOn", "notifyBy", "notifyCommand"}
@@ -36,13 +36,14 @@ _SEAL: Final = re.compile(r"# Written by 'podtui service', sha256 ([0-9a-f]{64})
 def unit_text(
     resolved: Resolved, program: Sequence[str], environ: Mapping[str, str], *, system: bool
 ) -> str:
-    """The unit for the settings in force.
+    """Build the unit for the effective settings.
 
-    ``program`` is the absolute argv that is podtui; ``environ`` is where settings and the engine's
-    place may come from. The first line seals the others, so that `is_edited` can tell.
+    ``program`` is podtui's command line with an absolute path; ``environ`` is the environment with
+    settings and the engine's location. The first line has a checksum of the others, for
+    `is_edited`.
     """
     settings = resolved.settings
-    # systemd looks for variables in every word but the path of the program.
+    # systemd expands variables in all words except the program's path.
     words = (_word(word, dollar="$$") for word in (*program[1:], "agent", *_arguments(resolved)))
     command = " ".join((_word(program[0]), *words))
     body = [
@@ -50,7 +51,7 @@ def unit_text(
         "Description=podtui, a kubelet for static pods",
     ]
     if system:
-        # Units stop in the opposite order: the agent can still reach the engine then.
+        # Units stop in reverse order, so the agent can still reach the engine when it stops.
         engine = "" if settings.engine == "memory" else "docker.service "
         body += [f"{key}={engine}network-online.target" for key in ("Wants", "After")]
     body += ["", "[Service]"]
@@ -70,20 +71,22 @@ def unit_text(
 
 
 def is_edited(text: str) -> bool:
-    """Whether somebody else wrote the unit, or changed it since podtui did."""
+    """Return whether the unit was changed since podtui wrote it, or was not written by podtui."""
     seal = _SEAL.match(text)
     return seal is None or seal[1] != _digest(text[seal.end() :])
 
 
 def stop_seconds(settings: Settings) -> int:
-    """How long systemd waits for the agent to end: more than its pods may take."""
+    """Return systemd's stop timeout for the agent in seconds: longer than the pods' grace
+    periods."""
     steps = sum(seconds for _, seconds in settings.shutdownGracePeriodByPodPriority)
     grace = max(settings.shutdownGracePeriod, steps)
     return max(LEAST_STOP_SECONDS, int(grace) + STOP_MARGIN)
 
 
 def _arguments(resolved: Resolved) -> list[str]:
-    """The agent's flags. A name that is the host's own is left for each start to find."""
+    """Return the agent's flags. A node name that defaults to the hostname is left out, so that each
+    start determines it."""
     settings = resolved.settings
     flags = [
         f"--root-dir={settings.rootDir}",
@@ -98,7 +101,7 @@ def _arguments(resolved: Resolved) -> list[str]:
 
 
 def _carried(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables that are in force here and that no service would have otherwise."""
+    """Return the environment variables in effect here that a service would not inherit."""
     names = [
         environment_name(key)
         for key in PARSERS
@@ -111,7 +114,7 @@ def _carried(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, 
 
 
 def _word(text: str, *, dollar: str = "$") -> str:
-    """One word of a unit's line, quoted where it must be; ``dollar`` is what stands for a ``$``."""
+    """Quote a word for a unit line if necessary; ``dollar`` is the replacement for ``$``."""
     if _PLAIN.fullmatch(text):
         return text
     escapes = {'"': '\\"', "\\": "\\\\", "%": "%%", "$": dollar}
@@ -130,7 +133,7 @@ def _digest(text: str) -> str:
 
 
 def default_folder(environ: Mapping[str, str], *, system: bool) -> Path:
-    """Where units of the machine's or of the user's manager lie."""
+    """Return the unit directory of the machine's or the user's manager."""
     if system:
         return Path("/etc/systemd/system")
     base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")) / ".config")

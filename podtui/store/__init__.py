@@ -1,7 +1,7 @@
-"""The records: objects with resourceVersions, bounded watches, events that age; on SQLite.
+"""The record store: objects with resourceVersions, bounded watches and expiring events, on SQLite.
 
-Knows no HTTP. Everything lives in memory and is served from there; the file is how it outlives the
-process, written behind by a thread of its own.
+The store knows no HTTP. All records are in memory and served from there; a background thread writes
+them to the file, so that they survive the process.
 """
 
 from podtui.store.records import Store, open_store

@@ -1,4 +1,4 @@
-"""The file behind the records: its schema, how it is opened, what is done when it is damaged."""
+"""The database file of the records: its schema, opening, and recovery from damage."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ DECODERS: dict[Resource, msgspec.json.Decoder[Object]] = {
 
 
 class _Damaged(Exception):
-    """The file is not what we wrote; the text says why."""
+    """Raised if the file is not a valid records file; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One change to write: ``object`` None deletes. ``written`` is Unix seconds."""
+    """A change to write; with ``object`` None, a deletion. ``written`` is in Unix seconds."""
 
     object: Object | None
     resource_version: int
@@ -71,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What the file held. ``recovered`` is empty unless something had to be given up."""
+    """The content of the file. ``recovered`` is empty unless data had to be dropped."""
 
     rows: dict[Key, Row] = field(default_factory=dict[Key, Row])
     resource_version: int = 0
@@ -79,7 +79,7 @@ class Loaded:
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """A connection in WAL mode with explicit transactions, usable from any one thread."""
+    """Open a connection in WAL mode with explicit transactions, usable from any one thread."""
     connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -91,9 +91,9 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def load(path: str, now: datetime) -> Loaded:
-    """Read the file, made where there is none, 0600. One that is damaged is moved aside.
+    """Read the file; create it with mode 0600 if it is missing. A damaged file is moved aside.
 
-    Raises `PodtuiError` when the place cannot be used at all (permissions, a directory, locked).
+    Raises `PodtuiError` if the path cannot be used at all (permissions, a directory, locked).
     """
     try:
         _own(path)
@@ -111,7 +111,7 @@ def load(path: str, now: datetime) -> Loaded:
 
 
 def write(connection: sqlite3.Connection, rows: Iterable[tuple[Key, Row]], version: int) -> None:
-    """Write a batch in one transaction, with the counter's value at its end."""
+    """Write a batch in one transaction, with the version counter after the batch."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for (resource, namespace, name), row in rows:
@@ -141,7 +141,7 @@ def write(connection: sqlite3.Connection, rows: Iterable[tuple[Key, Row]], versi
 
 
 def _own(path: str) -> None:
-    """Make the file with mode 0600 before SQLite sees it: its WAL takes over the mode."""
+    """Create the file with mode 0600 before SQLite opens it: the WAL file gets the same mode."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if stat.S_IMODE(os.fstat(descriptor).st_mode) != 0o600:
@@ -163,7 +163,8 @@ def _read(path: str) -> Loaded:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Make the schema in an empty file; raise `_Damaged` for any but ours."""
+    """Create the schema in an empty file. Raises `_Damaged` for an unknown schema or a damaged
+    file."""
     tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables == 0 and version == 0:

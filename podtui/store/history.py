@@ -1,8 +1,8 @@
-"""The recent changes of one resource, which every watch of it reads at its own pace.
+"""The recent changes of one resource, which all its watches read at their own pace.
 
-One ring serves all readers: a reader is a position in it, not a queue. So memory is bounded however
-many readers there are, a slow one costs the writer nothing, and one that the ring has overtaken is
-told so with `StoreGone`.
+All readers share one ring buffer: a reader is a position in it, not a queue. So memory is bounded
+for any number of readers, and a slow reader does not slow down the writer. A reader that the ring
+has overtaken gets `StoreGone`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podtui.store.protocol import Change
 
 
 class History:
-    """A ring of at most ``size`` changes, oldest first, by rising resourceVersion."""
+    """A ring buffer of at most ``size`` changes in ascending resourceVersion order."""
 
     def __init__(self, size: int, floor: int) -> None:
         self._ring: list[Change | None] = [None] * size
@@ -26,7 +26,7 @@ class History:
         self._grown = asyncio.Event()
 
     def append(self, change: Change) -> None:
-        """Keep the change, forget the oldest when full, and wake the readers."""
+        """Append the change and wake the readers; drops the oldest change if the ring is full."""
         slot = self._next % len(self._ring)
         dropped = self._ring[slot]
         if dropped is not None:
@@ -36,14 +36,15 @@ class History:
         self._wake()
 
     def close(self) -> None:
-        """End every reader once it has read what is there."""
+        """End every reader after it has read the remaining changes."""
         self._closed = True
         self._wake()
 
     def position(self, since: int | None) -> int:
-        """Where a reader begins that has seen everything up to ``since`` (None: everything).
+        """Return the start position of a reader that has seen everything up to ``since`` (None:
+        everything).
 
-        Raises `StoreGone` when changes after ``since`` are no longer kept.
+        Raises `StoreGone` if changes after ``since`` have been dropped.
         """
         if since is None:
             return self._next
@@ -53,7 +54,7 @@ class History:
         return bisect_right(range(oldest, self._next), since, key=self._version_at) + oldest
 
     async def read(self, position: int) -> AsyncIterator[Change]:
-        """Every change from ``position`` on, endless. Raises `StoreGone` when overtaken."""
+        """Yield every change from ``position`` on, forever. Raises `StoreGone` when overtaken."""
         while True:
             if self._next - position > len(self._ring):
                 raise StoreGone("the watch fell too far behind")

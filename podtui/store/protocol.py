@@ -1,8 +1,8 @@
-"""What the kubelet and the server ask of the records.
+"""The interface of the records for the kubelet and the server.
 
-The embedded store stands behind it today, a real API server may later: hence async, hence small.
-Objects are the frozen types of `podtui.api`; the store sets ``metadata.resourceVersion`` (and
-``creationTimestamp`` and ``uid`` where they are empty) and returns what it stored.
+It is async and small, so that a real API server could replace the embedded store. Objects are the
+frozen types of `podtui.api`; the store sets ``metadata.resourceVersion`` (and ``creationTimestamp``
+and ``uid`` if empty) and returns what it stored.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class WatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one object. ``object`` of a DELETED is its last state, of a BOOKMARK None.
+    """One change of one object. ``object`` is the last state for DELETED, and None for BOOKMARK.
 
-    ``previous`` is the state before, where the records know it: what selectors need to tell an
-    object that stopped matching from one that never did.
+    ``previous`` is the state before, if known. Selectors need it to distinguish an object that
+    stopped matching from one that never matched.
     """
 
     type: WatchType
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A consistent list: a watch from ``resource_version`` misses nothing and repeats nothing."""
+    """A consistent list: a watch from ``resource_version`` misses and repeats nothing."""
 
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
     resource_version: int
@@ -52,14 +52,14 @@ Resource = Literal["pods", "nodes", "events", "manifests", "timelines"]
 
 
 class Records(Protocol):
-    """Records by resource, namespace and name. One writer per kind of truth: the kubelet."""
+    """Records by resource, namespace and name. The kubelet is the only writer."""
 
     async def put(self, resource: Resource, item: T) -> T:
-        """Create or replace. An object equal to the stored one changes nothing."""
+        """Create or replace an object. An object equal to the stored one changes nothing."""
         ...
 
     async def delete(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Whether there was one."""
+        """Delete an object. Return whether it existed."""
         ...
 
     async def get(
@@ -67,18 +67,19 @@ class Records(Protocol):
     ) -> Pod | Node | Event | Manifest | Timeline | None: ...
 
     async def list(self, resource: Resource, namespace: str = "") -> Listing:
-        """Of one namespace, or of all when it is empty; ordered by namespace and name."""
+        """List the objects of one namespace, or of all if it is empty, ordered by namespace and
+        name."""
         ...
 
     def watch(
         self, resource: Resource, namespace: str = "", since: int | None = None
     ) -> AsyncIterator[Change]:
-        """Changes after ``since`` (None: from now), endless. Raises `podtui.errors.StoreGone`
-        when ``since`` is too old or the reader falls too far behind."""
+        """Yield changes after ``since`` (None: from now), forever. Raises `podtui.errors.StoreGone`
+        if ``since`` is too old or the reader falls too far behind."""
         ...
 
     async def flush(self) -> None:
-        """Wait until all that was written is on disk."""
+        """Wait until all changes so far are on disk."""
         ...
 
     async def close(self) -> None: ...

@@ -1,8 +1,10 @@
-"""The embedded store: every record in memory, every change numbered, the file written behind.
+"""The embedded store: all records in memory, numbered changes, written to the file in the
+background.
 
-resourceVersions come from one counter that begins, at each start, above both the file's last number
-and the clock's microseconds. So it never goes back: not when the last 50 ms were lost to a
-crash, not when the file was, and a watch from before a restart is refused rather than misled.
+resourceVersions come from one counter. Each start sets it above both the last number in the file
+and the clock's microseconds. So it never decreases, even if a crash lost the last 50 ms of changes
+or the file was lost, and a watch from before a restart is rejected instead of silently missing
+changes.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ HISTORY: Mapping[Resource, int] = {
     "nodes": 256,
     "timelines": 256,
 }
-"""Changes kept for watches. Few of nodes, whose heartbeats nobody replays, and of timelines, which
-are told whole."""
+"""Number of changes to keep for watches. Low for nodes, whose heartbeats are never replayed, and
+for timelines, where each change contains the whole timeline."""
 _TYPES: Mapping[Resource, type[Object]] = {
     "pods": Pod,
     "nodes": Node,
@@ -46,12 +48,12 @@ _TYPES: Mapping[Resource, type[Object]] = {
     "timelines": Timeline,
 }
 _RESTART_GAP = 1 << 20
-"""More changes than can ever be waiting for the disk when the process dies."""
+"""An upper bound on the changes that are not yet on disk when the process dies."""
 
 
 @dataclass(slots=True)
 class _Table:
-    """One resource: its objects, their order once asked for, its recent changes."""
+    """The objects of one resource, their cached order, and the recent changes."""
 
     history: History
     objects: dict[tuple[str, str], Object] = field(
@@ -68,9 +70,10 @@ class _Table:
 
 
 class Store:
-    """`Records` of one root directory. Belongs to one event loop; made by `open_store`.
+    """Implements `Records` for one root directory. Belongs to one event loop; created by
+    `open_store`.
 
-    ``recovered`` says what was given up to open the file; empty where nothing was.
+    ``recovered`` says what was dropped to open the file; empty if nothing was.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Store:
         self._tables = {
             resource: _Table(History(kept[resource], self._version)) for resource in _TYPES
         }
-        # Events by the time of their last write, oldest first: what ageing takes from the front.
+        # Events by the time of their last write, oldest first; expired from the front.
         self._ages: OrderedDict[tuple[str, str], float] = OrderedDict()
         for (resource, namespace, name), row in loaded.rows.items():
             if row.object is not None:
@@ -106,7 +109,8 @@ class Store:
         self._age_events()
 
     async def put(self, resource: Resource, item: T) -> T:
-        """Create or replace; raises `ValueError` for an object without a name."""
+        """Create or replace an object. Raises `ValueError` for an object without a name, and
+        `TypeError` for an object of another resource."""
         if not isinstance(item, _TYPES[resource]):
             raise TypeError(f"{type(item).__name__} is not one of {resource}")
         meta = item.metadata
@@ -167,7 +171,8 @@ class Store:
     def watch(
         self, resource: Resource, namespace: str = "", since: int | None = None
     ) -> AsyncIterator[Change]:
-        """See `Records.watch`; a ``since`` that cannot be served raises here, not on reading."""
+        """See `Records.watch`. Raises `StoreGone` here, not on reading, if ``since`` cannot be
+        served."""
         if since is not None and since > self._version:
             raise StoreGone(f"resource version {since} is not of this store ({self._version})")
         history = self._tables[resource].history
@@ -175,14 +180,15 @@ class Store:
         return _of_namespace(changes, namespace) if namespace else changes
 
     async def run(self) -> None:
-        """Age events while nothing else happens, so that watches see them go. Endless; a task for
-        the agent's group. Without it they age with the next put, get or list of events."""
+        """Expire events periodically, so that watches see them go. Runs forever, as a task of the
+        agent. Without it, events expire only on the next put, get or list of events."""
         while True:
             await self._clock.sleep(max(1.0, min(60.0, self._events_ttl / 10)))
             self._age_events()
 
     async def flush(self) -> None:
-        """Wait until all that was written is on disk. Raises `PodtuiError` where it cannot be."""
+        """Wait until all changes so far are on disk. Raises `PodtuiError` if they cannot be
+        written."""
         if self._writer is None:
             return
         loop = asyncio.get_running_loop()
@@ -193,7 +199,7 @@ class Store:
                 done.set_result(problem)
 
         def from_thread(problem: str) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop ended; nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop has ended, so there is no waiter
                 loop.call_soon_threadsafe(settle, problem)
 
         self._writer.notify(from_thread)
@@ -201,7 +207,7 @@ class Store:
             raise PodtuiError(f"the records are not on disk: {problem}")
 
     async def close(self) -> None:
-        """End the watches and write what is pending. Idempotent."""
+        """End the watches and write pending changes. Idempotent."""
         for table in self._tables.values():
             table.history.close()
         if self._writer is not None:
@@ -247,10 +253,10 @@ def open_store(
     events_limit: int = EVENTS_LIMIT,
     history: Mapping[Resource, int] = HISTORY,
 ) -> Store:
-    """Open the records at ``path`` (None: in memory only). Blocks while it reads the file.
+    """Open the records at ``path`` (None: in memory only). Blocks while reading the file.
 
-    ``events_ttl`` is in seconds; ``history`` names what differs from `HISTORY`. A damaged file is
-    moved aside and `Store.recovered` says so. Raises `PodtuiError` when the place cannot be used.
+    ``events_ttl`` is in seconds; ``history`` overrides entries of `HISTORY`. A damaged file is
+    moved aside, and `Store.recovered` says so. Raises `PodtuiError` if the path cannot be used.
     """
     loaded = load(path, clock.now()) if path is not None else Loaded()
     return Store(

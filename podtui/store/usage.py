@@ -1,4 +1,4 @@
-"""What was used, on disk beside the records: a row or two for every minute, and every ten."""
+"""The usage history on disk, beside the records: one or two rows per minute and per ten minutes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _EFFORT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """``at`` in Unix seconds, for which there may be several rows; ``data`` is the writer's own
-    affair."""
+    """A stored row. ``at`` is in Unix seconds and need not be unique; the format of ``data`` is up
+    to the writer."""
 
     level: int
     at: int
@@ -31,15 +31,15 @@ class UsageRow:
 
 
 class UsageTable:
-    """A table of the records file ``path``. Everything here blocks, may be called from any thread
-    and raises `PodtuiError` where the file cannot be used."""
+    """A table in the records file ``path``. All methods block, are thread-safe and raise
+    `PodtuiError` if the file cannot be used."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()
 
     def load(self) -> tuple[UsageRow, ...]:
-        """All there is, each level in the order of time. What is unreadable is left out."""
+        """Return all rows in time order within each level, without unreadable ones."""
         found: list[UsageRow] = []
         with self._opened() as connection:
             rows = connection.execute("SELECT level, at, data FROM usage_rows ORDER BY level, at")
@@ -51,7 +51,7 @@ class UsageTable:
         return tuple(found)
 
     def write(self, rows: Iterable[UsageRow], oldest: Mapping[int, int]) -> None:
-        """Put these on record, and forget those of each level from before ``oldest``."""
+        """Store the rows, and delete rows of each level from before ``oldest``."""
         packed = [(row.level, row.at, zlib.compress(row.data, _EFFORT)) for row in rows]
         with self._opened() as connection:
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -64,7 +64,7 @@ class UsageTable:
 
     @contextmanager
     def _opened(self) -> Generator[sqlite3.Connection]:
-        """The file, open for one piece of work; what was begun and fails is rolled back."""
+        """Open the file for one operation; a transaction that fails is rolled back."""
         try:
             with self._lock, closing(connect(self._path)) as connection:
                 for statement in _SCHEMA:

@@ -1,7 +1,7 @@
-"""The thread that carries changes to disk, many to a transaction.
+"""The thread that writes changes to disk in batches.
 
-Changes of one object between two commits collapse into the last. A commit that fails is tried
-again, with whatever has come since, until it succeeds or the writer closes.
+Of several changes of one object between two commits, only the last is written. A failed commit is
+retried, together with newer changes, until it succeeds or the writer closes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.05
 RETRY_SECONDS = 1.0
-# What must survive a power cut; the rest may lose its last moments to one (not to a crash of ours).
+# Only these must survive a power failure; others may lose the last changes to one (but not to a
+# crash of the process).
 _MUST_LAST = frozenset({"pods", "manifests"})
 
 
 class Writer:
-    """Owns the connection for writing. `submit` and `notify` may be called from any thread.
+    """Owns the writing connection. `submit` and `notify` may be called from any thread.
 
-    Raises `podtui.errors.PodtuiError` when the file cannot be opened.
+    Raises `podtui.errors.PodtuiError` if the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -44,7 +45,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, key: Key, row: Row) -> None:
-        """Have this written with one of the next commits."""
+        """Queue the row for one of the next commits."""
         with self._wake:
             self._pending.pop(key, None)
             self._pending[key] = row
@@ -53,8 +54,8 @@ class Writer:
                 self._wake.notify()
 
     def notify(self, callback: Callable[[str], None]) -> None:
-        """Call back from the writer's thread once all that was submitted is on disk (with an empty
-        text) or a commit of it failed (with the error)."""
+        """Call ``callback`` from the writer's thread with an empty text once everything submitted
+        is on disk, or with the error if the commit failed."""
         with self._wake:
             if not self._closing:
                 self._callbacks.append(callback)
@@ -63,7 +64,7 @@ class Writer:
         callback("the records are closed")
 
     def close(self) -> None:
-        """Write what is pending, once, and end. Blocks; idempotent."""
+        """Write pending changes once and stop. Blocks; idempotent."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -77,7 +78,7 @@ class Writer:
             self._connection.close()
 
     def _step(self) -> bool:
-        """One commit, or one wait for something to commit; False when there is no more to do."""
+        """Wait for work and commit once. Return False when the writer is done."""
         with self._wake:
             self._wake.wait_for(lambda: self._pending or self._callbacks or self._closing)
             self._wake.wait_for(lambda: self._callbacks or self._closing, GATHER_SECONDS)
@@ -95,7 +96,7 @@ class Writer:
         return not closing
 
     def _commit(self, batch: dict[Key, Row], version: int) -> str:
-        """Empty, or why it failed."""
+        """Commit the batch. Return the error, empty on success."""
         lasting = any(resource in _MUST_LAST for resource, _, _ in batch)
         try:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")

@@ -1,1 +1,1 @@
-"""Whether this node takes a pod (reference §5)."""
+"""Pod admission: decide whether this node accepts a pod (reference §5)."""

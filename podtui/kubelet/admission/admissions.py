@@ -1,5 +1,4 @@
-"""Letting pods in: admission carried out, preemption, and what became of the rejected (reference
-§5.2, 5.3)."""
+"""Admit and reject pods, preempt others, and record rejections (reference §5.2, 5.3)."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ KILL_PATIENCE: Final = 10.0
 
 
 class Admissions:
-    """Remembers which pods were rejected: they stay so until their UID changes, the kubelet starts
-    again, or somebody asks for another try."""
+    """Remembers the rejected pods. A pod stays rejected until its UID changes, the kubelet
+    restarts, or the user asks for a retry."""
 
     def __init__(
         self,
@@ -65,21 +64,23 @@ class Admissions:
         return uid in self._rejected
 
     def forgive(self, uid: str) -> bool:
-        """Forget a rejection; whether there was one."""
+        """Forget a rejection. Return whether there was one."""
         return self._rejected.pop(uid, None) is not None
 
     def let_in(self, pod: Pod) -> None:
-        """From now on what the pod was allocated counts, until it has stopped."""
+        """Count the pod's allocated resources from now on, until it stops."""
         self._let_in.add(self._allocations.allocated(pod))
 
     def let_go(self, uid: str) -> None:
-        """The pod's requests count no more: it has stopped, or its manifest is gone."""
+        """Stop counting the pod's requests: the pod has stopped, or its manifest is gone."""
         self._let_in.drop(uid)
 
     async def admit(self, pod: Pod) -> bool:
-        """Whether the pod may run; its status says why not. Waits while others are preempted.
+        """Admit or reject the pod, and set the status of a rejected pod. Waits until preempted pods
+        have stopped.
 
-        One that an earlier kubelet let in is judged by what it was allocated then.
+        A pod that an earlier run of the kubelet admitted is checked with the resources allocated
+        then.
         """
         allocated = self._allocations.allocated(pod)
         verdict = await self.fits(allocated)
@@ -100,14 +101,16 @@ class Admissions:
         return False
 
     async def fits(self, pod: Pod) -> Verdict:
-        """Whether the node takes the pod as it asks; others have made room for it by then."""
+        """Check whether the node accepts the pod with its current requests. Returns after the pods
+        to preempt have stopped."""
         verdict = self._judge(pod)
         for uid in verdict.preempt if verdict.admitted else ():
             await self._preempt(uid)
         return verdict
 
     def what_if(self, pod: Pod, listeners: Sequence[Listener]) -> WhatIf:
-        """What the node would say to the pod; ``listeners`` are the machine's."""
+        """Return how the node would decide about the pod; ``listeners`` are the listening sockets
+        of the machine."""
         let_in = self._let_in
         ground = Ground(
             node=self._node.view(),
@@ -119,7 +122,7 @@ class Admissions:
         return what_if(pod, ground)
 
     def review(self) -> None:
-        """Say of every rejected pod whether it would fit by now (departure 6)."""
+        """Annotate each rejected pod with whether it would fit now (departure 6)."""
         if self._config.strict:
             return
         for uid in self._rejected:

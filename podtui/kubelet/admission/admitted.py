@@ -1,4 +1,4 @@
-"""The pods whose requests count, and what they request."""
+"""Admitted pods and their resource requests."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from podtui.kubelet.base.resources import pod_requests
 
 
 class AdmittedPods:
-    """Reckons the requests of each pod once: to let one more in, the quantities of all the others
-    need not be parsed again."""
+    """Caches the requests of each admitted pod, so that admission of a new pod does not parse the
+    quantities of all others again."""
 
     def __init__(self) -> None:
         self._pods: dict[str, Pod] = {}
         self._requests: dict[str, Mapping[str, int]] = {}
 
     def add(self, pod: Pod) -> None:
-        """Count the pod; one of the same UID gives way to it."""
+        """Add the pod; it replaces a pod with the same UID."""
         uid = pod.metadata.uid
         if self._pods.get(uid) is not pod:
             self._requests.pop(uid, None)
@@ -28,11 +28,11 @@ class AdmittedPods:
         self._requests.pop(uid, None)
 
     def pods(self) -> tuple[Pod, ...]:
-        """In the order in which they came."""
+        """Return the admitted pods in the order of their admission."""
         return tuple(self._pods.values())
 
     def requests(self, pod: Pod) -> Mapping[str, int]:
-        """`pod_requests` of any pod, remembered for those that count."""
+        """Return `pod_requests` of any pod; the result is cached for admitted pods."""
         uid = pod.metadata.uid
         if self._pods.get(uid) is not pod:
             return pod_requests(pod)

@@ -1,4 +1,4 @@
-"""Whether a node is one that a pod lets itself be put on (reference §5, predicates)."""
+"""Match a node against a pod's node selector and node affinity (reference §5, predicates)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _matches(requirement: NodeSelectorRequirement, found: Mapping[str, str]) -> 
 
 
 def _term_matches(term: NodeSelectorTerm, node: NodeView) -> bool:
-    """All of a term's requirements; a term without any matches nothing."""
+    """Return whether the node meets all requirements of the term. A term without requirements
+    matches no node."""
     if not term.matchExpressions and not term.matchFields:
         return False
     fields = {"metadata.name": node.name}
@@ -46,7 +47,7 @@ def _term_matches(term: NodeSelectorTerm, node: NodeView) -> bool:
 
 
 def node_matches(pod: Pod, node: NodeView) -> bool:
-    """``nodeSelector`` and the required node affinity."""
+    """Check ``nodeSelector`` and the required node affinity."""
     if any(node.labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):
         return False
     affinity = pod.spec.affinity

@@ -1,4 +1,4 @@
-"""Whether this node takes a pod (reference §5)."""
+"""Admission predicates: decide whether this node accepts a pod (reference §5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
 
 HostPort = tuple[str, str, int]
-"""(protocol, IP, port); an empty IP is every IP."""
+"""(protocol, IP, port); an empty IP means all addresses."""
 
 
 def _lack_verdict(lack: Lack) -> tuple[str, str]:
@@ -43,7 +43,8 @@ def _is_extended(resource: str) -> bool:
 def lacks_of(
     pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf
 ) -> Iterator[Lack]:
-    """What the node has too little of, beside ``others``, in the order in which it is told."""
+    """Yield the resources that the node lacks for ``pod`` beside ``others``, in the order in which
+    the kubelet reports them."""
     allocatable = node.resources.allocatable
     allowed = allocatable.get(PODS, 0)
     if len(others) + 1 > allowed:
@@ -67,7 +68,7 @@ def lacks_of(
 
 
 def host_ports(pod: Pod) -> frozenset[HostPort]:
-    """What the pod takes of the node's ports."""
+    """Return the host ports of the regular containers and sidecars."""
     return frozenset(
         (port.protocol or "TCP", port.hostIP, port.hostPort)
         for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
@@ -77,7 +78,7 @@ def host_ports(pod: Pod) -> frozenset[HostPort]:
 
 
 def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
-    """Whether two cannot be had at once."""
+    """Return whether the two host ports exclude each other."""
     (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
     return (protocol, port) == (other_protocol, other_port) and (
         ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
@@ -93,7 +94,7 @@ def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
 
 
 def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
-    """What else than resources keeps the pod off the node."""
+    """Yield (reason, message) for each mismatch other than a lack of resources."""
     if not node_matches(pod, node):
         yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
     if pod.spec.nodeName and pod.spec.nodeName != node.name:
@@ -107,7 +108,8 @@ def _refused(reason: str, message: str) -> Verdict:
 
 
 def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
-    """Nodes under pressure take critical pods only; memory pressure alone bars BestEffort."""
+    """Reject the pod if the node is under pressure. Critical pods always pass; memory pressure
+    alone rejects BestEffort pods only."""
     if not node.conditions or is_critical(pod):
         return None
     if node.conditions == ("MemoryPressure",) and qos_class(pod) != BEST_EFFORT:
@@ -116,7 +118,8 @@ def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
 
 
 def _system(pod: Pod, node: NodeView) -> Verdict | None:
-    """Operating system, and what of the kubelet's features no engine here has."""
+    """Check the operating system and ``supplementalGroupsPolicy``, which not every engine
+    supports."""
     spec = pod.spec
     if pod.metadata.labels.get(_OS_LABEL, node.os) != node.os:
         return _refused(
@@ -170,7 +173,7 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
 
 
 def _features(pod: Pod, gates: Mapping[str, bool]) -> Verdict | None:
-    """What the pod uses though its feature gate was turned off."""
+    """Reject a pod that uses a feature whose feature gate is off."""
     own = pod.spec.resources
     named = () if own is None else (*own.requests, *own.limits)
     if any(map(is_pod_level, named)) and not gates.get("PodLevelResources", True):
@@ -191,12 +194,12 @@ def admit(
     requests: RequestsOf = pod_requests,
     gates: Mapping[str, bool] | None = None,
 ) -> Verdict:
-    """The kubelet's admission handlers in their order; the first refusal counts.
+    """Run the kubelet's admission handlers in their order; the first rejection counts.
 
-    ``active`` are the pods admitted before and not ended yet; ``pod`` itself is left out of them.
-    An admitted pod may ask for others to be ended first (``preempt``, in that order).
-    ``requests`` answers as `pod_requests` does, for one who asks often and remembers. ``gates`` are
-    the feature gates that the settings turn on or off.
+    ``active`` are the pods that were admitted before and have not ended; ``pod`` itself is ignored
+    among them. An admitted pod may require that other pods end first (``preempt``, in that order).
+    ``requests`` replaces `pod_requests`, for callers with a cache. ``gates`` are the feature gates
+    that the settings turn on or off.
     """
     others = [one for one in active if one.metadata.uid != pod.metadata.uid]
     refused = _pressure(pod, node)

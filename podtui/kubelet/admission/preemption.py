@@ -1,4 +1,4 @@
-"""Making room for a critical pod (reference §5.2)."""
+"""Preempt pods to make room for a critical pod (reference §5.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtui.kubelet.base.resources import freed_requests, is_critical
 
 PODS = "pods"
 Needs = Mapping[str, int]
-"""What is still to be freed, by resource, every amount above zero."""
+"""Amounts that still have to be freed, by resource; each is above zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The pods to end, in the order to end them; or, where that is not enough, ``short``: what
-    would still be lacking without all of the candidates."""
+    """The pods to end, in the order in which to end them. If ending all candidates would not free
+    enough, ``victims`` is empty and ``short`` lists the amounts that would still be missing."""
 
     victims: tuple[Pod, ...] = ()
     short: tuple[tuple[str, int], ...] = ()
 
 
 def is_preemptable(newcomer: Pod, other: Pod) -> bool:
-    """Whether ``other`` may be ended for ``newcomer``'s sake."""
+    """Return whether ``other`` may be ended to make room for ``newcomer``."""
     if is_critical(newcomer) and not is_critical(other):
         return True
     mine, theirs = newcomer.spec.priority, other.spec.priority
@@ -46,16 +46,17 @@ def _without(needs: Needs, ended: Sequence[_Candidate]) -> Needs:
 
 
 def _distance(needs: Needs, one: _Candidate) -> float:
-    """How far ending this pod alone would leave us: squares of the unmet fractions, summed."""
+    """Return the distance to ``needs`` if only this pod ends: the sum of squares of the unmet
+    fractions."""
     return sum((max(need - one.frees(name), 0) / need) ** 2 for name, need in needs.items())
 
 
 def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
-    """Choose the nearest pod until nothing is needed: of equally near ones the smaller, of equal
-    ones the later.
+    """Choose the pod with the smallest distance until no needs are left. Ties go to the smaller pod
+    (memory, then CPU), then to the later one.
 
-    The last candidate takes the place of the chosen one: the order decides the next tie, and the
-    kubelet removes from its list in this way.
+    A chosen candidate is replaced by the last one, as the kubelet removes items from its list. The
+    resulting order decides the next tie.
     """
     rest = list(candidates)
     chosen: list[_Candidate] = []
@@ -73,10 +74,11 @@ def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
 
 
 def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
-    """Which of ``active`` to end so that ``needs`` are freed.
+    """Select the pods of ``active`` to end so that ``needs`` are freed.
 
-    Guaranteed pods are looked at as if all lesser ones were gone, and so on down, so that no more
-    of a better class end than must.
+    Guaranteed pods are selected under the assumption that all Burstable and BestEffort pods end,
+    and Burstable pods under the assumption that all BestEffort pods end. So no more pods of a
+    higher QoS class are ended than necessary.
     """
     classes: dict[str, list[_Candidate]] = {BEST_EFFORT: [], BURSTABLE: [], GUARANTEED: []}
     for pod in active:

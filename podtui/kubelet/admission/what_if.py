@@ -1,7 +1,8 @@
-"""What a node would say to a pod, who is in the way, and who would have to go: pure.
+"""Simulate the admission of a pod without side effects: the verdict, the pods and programs that
+block it, and the pods that would have to end.
 
-The verdict is the kubelet's own (`podtui.kubelet.admission.predicates`, reference §5); the rest
-is what somebody wants to know who has to make room.
+The verdict comes from the kubelet's admission code (`podtui.kubelet.admission.predicates`,
+reference §5). The rest helps the user to make room.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from podtui.kubelet.base.types import NodeView, Verdict
 from podtui.kubelet.node.listeners import Listener
 
 SETS_TRIED: Final = 5000
-"""More sets of one size than these are not gone through."""
+"""Maximum number of sets of one size to try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod that could go, and what that would free."""
+    """A pod that could end, and the resources that this would free."""
 
     key: str
     frees: Mapping[str, int]
 
 
 def smallest_set(candidates: Iterable[Candidate], needs: Mapping[str, int]) -> tuple[str, ...]:
-    """The fewest candidates, by key, that free ``needs`` (amounts above zero) together; among sets
-    of one size the one that frees least beyond them. Empty where all of them are not enough.
+    """Return the keys of the smallest set of candidates that frees ``needs`` (amounts above zero).
+    Among sets of the same size, prefer the one that frees the least beyond ``needs``. Return an
+    empty tuple if all candidates together do not free enough.
 
-    Where there are too many sets to go through, one that is small but may not be the smallest.
+    If there are too many sets to try, return a small set that may not be the smallest.
     """
     useful = [one for one in candidates if any(one.frees.get(name, 0) > 0 for name in needs)]
     if not needs or not _covers(useful, needs):
@@ -65,7 +67,8 @@ def _excess(some: Sequence[Candidate], needs: Mapping[str, int]) -> float:
 
 
 def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candidate]:
-    """The one that helps most, again and again, without those that prove needless in the end."""
+    """Add the most useful candidate until ``needs`` are covered, then drop the candidates that
+    turned out to be unnecessary."""
     chosen: list[Candidate] = []
     rest = list(useful)
     left = dict(needs)
@@ -88,8 +91,8 @@ def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where a pod is tried: ``active`` are the pods that count on the node, ``listeners`` the
-    programs that hold its ports."""
+    """The node on which a pod is tried. ``active`` are the pods that count on the node,
+    ``listeners`` the programs that occupy its ports."""
 
     node: NodeView
     active: Sequence[Pod]
@@ -99,7 +102,7 @@ class Ground:
 
 
 def what_if(pod: Pod, on: Ground) -> WhatIf:
-    """Try ``pod`` on a node as if its manifest were in the folder; nothing changes by it."""
+    """Try ``pod`` as if its manifest were in the manifest folder; nothing is changed."""
     others = [one for one in on.active if not _same_name(one, pod)]
     verdict = admit(pod, on.node, others, requests=on.requests, gates=on.gates)
     lacks = tuple(lacks_of(pod, on.node, others, on.requests))
@@ -141,7 +144,8 @@ def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
 
 
 def _programs(pod: Pod, on: Ground) -> Iterator[PortHolder]:
-    """Programs that are not there for a pod: for those that are, the pod is named."""
+    """Yield the conflicting listeners that do not belong to a pod. `_pod_holders` covers ports that
+    a pod declares."""
     mine = host_ports(pod)
     of_pods = {port for other in on.active for port in host_ports(other)}
     seen: set[tuple[str, int, int | None]] = set()
@@ -169,7 +173,8 @@ def _leavers(
     verdict: Verdict,
     requests: RequestsOf,
 ) -> tuple[Leaver, ...]:
-    """Who holds a port must go; of the others the fewest that free what is lacking then."""
+    """Return the pods that would have to end: all pods that hold a needed port, plus the fewest
+    others that free the remaining resources."""
     if any(lack.hopeless for lack in lacks):
         return ()
     names = [lack.resource for lack in lacks]

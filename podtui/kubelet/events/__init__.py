@@ -1,1 +1,1 @@
-"""Events: correlated, and put on record (reference §15)."""
+"""Correlate and record events (reference §15)."""

@@ -1,7 +1,7 @@
-"""Event correlation: fewer records of what keeps happening (reference §15).
+"""Event correlation: reduce the number of records of repeated events (reference §15).
 
-Repetitions of one event become one record with a count, many variations of one event become one
-record too, and an object that has too much to say is cut short.
+Repetitions of one event become one record with a count. Many similar events are combined into one
+record. The rate of events per object is limited.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 class _Lru(Generic[V]):
-    """A mapping that forgets what was not used for longest."""
+    """A mapping that drops the least recently used item."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -77,7 +77,7 @@ def _subject(event: Event) -> tuple[str, ...]:
 
 
 class Correlator:
-    """Remembers what was said lately; at most 4096 entries of each kind."""
+    """Remembers recent events; at most 4096 entries of each kind."""
 
     def __init__(self, limit: int = CACHE_LIMIT) -> None:
         self._buckets: _Lru[TokenBucket] = _Lru(limit)
@@ -85,17 +85,17 @@ class Correlator:
         self._seen: _Lru[Event] = _Lru(limit)
 
     def observe(self, event: Event, now: float) -> Event | None:
-        """The event to put on record, or None for one too many.
+        """Return the event to record, or None if the object exceeds its rate limit.
 
-        ``now`` is in seconds that never go back. A repetition comes back under the name of the
-        first, with its ``firstTimestamp`` and a ``count`` one higher.
+        ``now`` is in monotonic seconds. A repetition gets the name and ``firstTimestamp`` of the
+        first event, and a ``count`` increased by one.
         """
         combined, key = self._combine(event, now)
         counted = self._count(combined, key)
         return counted if self._admit(event, now) else None
 
     def _combine(self, event: Event, now: float) -> tuple[Event, Hashable]:
-        """The event itself, or one for all of its kind once ten of them said different things."""
+        """Return the event, or a combined one after ten similar events with different messages."""
         kind = (*_subject(event), event.type, event.reason, event.reportingComponent)
         exact = (*kind, event.involvedObject.fieldPath, event.message)
         similar = self._similar.get_or(kind, lambda: _Similar(now))
@@ -105,7 +105,7 @@ class Correlator:
         similar.messages[event.message] = None
         if len(similar.messages) < SIMILAR_LIMIT:
             return event, exact
-        # Kept one below the limit, so that a repetition alone does not end the combining.
+        # Keep one message below the limit, so that a repetition alone does not end the combining.
         del similar.messages[next(iter(similar.messages))]
         return structs.replace(event, message=COMBINED + event.message), kind
 
@@ -124,7 +124,7 @@ class Correlator:
         return event
 
     def _admit(self, event: Event, now: float) -> bool:
-        """Take one token of the object's bucket for this type of event."""
+        """Take a token from the bucket of this object and event type."""
         bucket = self._buckets.get_or(
             (*_subject(event), event.type), lambda: TokenBucket(1 / REFILL_SECONDS, BURST)
         )

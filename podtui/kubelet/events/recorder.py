@@ -1,5 +1,4 @@
-"""Events: what the kubelet has to say about pods and its node, correlated and put on record
-(reference §15)."""
+"""Record events about pods and the node, after correlation (reference §15)."""
 
 from __future__ import annotations
 
@@ -18,12 +17,13 @@ from podtui.store.protocol import Records
 _LOG = logging.getLogger(__name__)
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
-# Nobody waits for an event to be stored; what comes faster than this drops the oldest.
+# Callers do not wait until an event is stored; if the queue is full, the oldest event is dropped.
 QUEUE_LIMIT: Final = 5000
 
 
 class EventRecorder:
-    """Takes events at once and in order; `run` stores them. The records age them."""
+    """Accepts events without blocking, in order; `run` stores them. The record store expires
+    them."""
 
     def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
         self._records = records
@@ -37,7 +37,7 @@ class EventRecorder:
         self.dropped = 0
 
     def pod(self, pod: Pod, kind: str, reason: str, message: str, field_path: str = "") -> None:
-        """An event about a pod, or with ``field_path`` about one of its containers."""
+        """Record an event about a pod or, with ``field_path``, about one of its containers."""
         reference = ObjectReference(
             apiVersion="v1",
             kind="Pod",
@@ -49,7 +49,7 @@ class EventRecorder:
         self._record(reference, pod.metadata.namespace, kind, reason, message)
 
     def node(self, kind: str, reason: str, message: str) -> None:
-        """An event about this node."""
+        """Record an event about this node."""
         reference = ObjectReference(apiVersion="v1", kind="Node", name=self._node_name)
         self._record(reference, "default", kind, reason, message)
 
@@ -84,25 +84,25 @@ class EventRecorder:
         if len(self._pending) >= QUEUE_LIMIT:
             del self._pending[next(iter(self._pending))]
             self.dropped += 1
-        # A repetition replaces what it repeats where that is not stored yet.
+        # A repetition replaces the event that it repeats if that is not stored yet.
         self._pending[correlated.metadata.name] = correlated
         self._wake.set()
 
     def _nanos(self, now: datetime) -> int:
-        """Nanoseconds of the epoch, of which no two events share one."""
+        """Return a unique timestamp in nanoseconds since the epoch."""
         nanos = int(now.timestamp() * 1e6) * 1000
         self._last_nanos = max(nanos, self._last_nanos + 1)
         return self._last_nanos
 
     async def run(self) -> None:
-        """Endless: store what is pending."""
+        """Store pending events. Runs forever."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             await self.drain()
 
     async def drain(self) -> None:
-        """Store what is pending now."""
+        """Store the pending events now."""
         while self._pending:
             event = self._pending.pop(next(iter(self._pending)))
             try:

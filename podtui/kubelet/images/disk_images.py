@@ -1,4 +1,4 @@
-"""The engine's images, with the pods that use them: for people to look at."""
+"""Build the user-facing list of the engine's images and the pods that use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def disk_images(
     pods: Iterable[ObservedPod],
     collectable: Callable[[ImageRecord], bool],
 ) -> NodeImageList:
-    """The largest first."""
+    """Return the images with their users, largest first."""
     users: dict[str, set[str]] = {}
     for pod in pods:
         for container in pod.containers:

@@ -1,4 +1,5 @@
-"""Image garbage collection (reference §14.4): unused images go, the longest unused first."""
+"""Image garbage collection (reference §14.4): remove unused images, the least recently used
+first."""
 
 from __future__ import annotations
 
@@ -22,23 +23,24 @@ _LONG_AGO: Final = float("-inf")
 
 
 class ImageGcError(PodtuiError):
-    """Raised when images could not be collected as far as they should; the text is an event's."""
+    """Raised when garbage collection could not free enough space; the text is that of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownImage:
-    """Times are seconds that never go back; ``-inf`` is before the kubelet began, or never."""
+    """An image with its usage times: monotonic seconds; ``-inf`` means before the kubelet started,
+    or never."""
 
     id: str
     size: int
     first_seen: float
     last_used: float = _LONG_AGO
     deletable: bool = True
-    """False for one that is in use, or not ours to delete."""
+    """False for an image that is in use or not owned by podtui."""
 
 
 def removable(images: Iterable[KnownImage], now: float, min_age: float) -> tuple[KnownImage, ...]:
-    """The images that may go, in the order in which they should."""
+    """Return the images that may be removed, in removal order."""
     found = [one for one in images if one.deletable and now - one.first_seen >= min_age]
     return tuple(sorted(found, key=lambda one: (one.last_used, one.first_seen)))
 
@@ -46,22 +48,23 @@ def removable(images: Iterable[KnownImage], now: float, min_age: float) -> tuple
 def outdated(
     images: Iterable[KnownImage], now: float, max_age: float, began: float
 ) -> tuple[KnownImage, ...]:
-    """Those of ``removable`` images that were unused for too long; ``max_age`` 0 is never. Nobody
-    knows what was used before the kubelet ``began``, so nothing goes until it has run as long."""
+    """Return the ``images`` that were unused for longer than ``max_age`` (0 disables this). Use
+    before the kubelet ``began`` is unknown, so nothing is outdated until the kubelet has run that
+    long."""
     if max_age == 0 or now - began <= max_age:
         return ()
     return tuple(one for one in images if now - one.last_used > max_age)
 
 
 def to_free(capacity: int, available: int, *, high: int, low: int) -> int | None:
-    """Bytes to free, None where less than ``high`` percent are used."""
+    """Return the bytes to free; None if less than ``high`` percent are used."""
     if 100 - available * 100 // capacity < high:
         return None
     return capacity * (100 - low) // 100 - available
 
 
 def size_text(size: int) -> str:
-    """``10.0 GiB``."""
+    """Format a size in bytes, such as ``10.0 GiB``."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
@@ -71,7 +74,10 @@ def size_text(size: int) -> str:
 
 
 class ImageCollector:
-    """``used`` gives the ids of the images that containers have, dead ones included."""
+    """Removes unused images when the disk is full or they get too old.
+
+    ``used`` returns the ids of the images of all containers, including dead ones.
+    """
 
     def __init__(
         self,
@@ -101,7 +107,8 @@ class ImageCollector:
         self._lock = asyncio.Lock()
 
     async def run(self) -> None:
-        """Endless: look every five minutes, and collect where the disk asks for it."""
+        """Run forever: check periodically (five minutes by default), and collect images if the disk
+        requires it."""
         self._began = self._clock.monotonic()
         config = self._config
         off = config.image_gc_high_threshold_percent == 100 and config.image_maximum_gc_age == 0
@@ -155,14 +162,14 @@ class ImageCollector:
                 raise ImageGcError(text)
 
     async def delete_unused(self) -> int:
-        """Delete every image that may go; the bytes that were freed. Raises `EngineError`."""
+        """Delete every removable image and return the bytes freed. Raises `EngineError`."""
         async with self._lock:
             now = await self._look()
             free = removable(self._known.values(), now, self._config.image_minimum_gc_age)
             return await self._remove(free, None)
 
     async def _look(self) -> float:
-        """Take in which images there are, and which of them are used. Returns when that was."""
+        """List the images and update which of them are in use. Return the time of the scan."""
         images = await self._runtime.list_images()
         now = self._clock.monotonic()
         used = self._used()
@@ -187,8 +194,8 @@ class ImageCollector:
         return self._config.strict or self._pulled.owns(image)
 
     async def _remove(self, images: Iterable[KnownImage], wanted: int | None) -> int:
-        """Delete in order until ``wanted`` bytes are free; None is all. Raises the last failure
-        after all were tried."""
+        """Delete images in order until ``wanted`` bytes are freed; None deletes all. Raises the
+        last failure after all images were tried."""
         freed = 0
         failure: EngineError | None = None
         for image in images:
@@ -199,7 +206,7 @@ class ImageCollector:
             except EngineUnavailable:
                 raise
             except EngineConflict as error:
-                # Somebody else's container has it, which no list of ours shows.
+                # A container outside podtui uses the image; it is not in our container list.
                 _LOG.info("image %s stays: %s", image.id, error)
                 continue
             except EngineError as error:

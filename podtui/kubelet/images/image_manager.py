@@ -1,4 +1,4 @@
-"""Getting a container's image onto the machine (reference §6.7)."""
+"""Pull container images onto the machine (reference §6.7)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Run
 _LOG = logging.getLogger(__name__)
 PROGRESS_PERIOD: Final = 1.0
 Progress = Callable[[str, str | None], None]
-# Errors that begin with one of these words are told under it: what the words mean.
+# Errors that start with one of these words get it as their reason; the values explain the word.
 _NAMED_ERRORS: Final = {
     "RegistryUnavailable": "the registry is unavailable",
     "SignatureValidationFailed": "the signature validation failed",
@@ -43,7 +43,7 @@ _NAMED_ERRORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ImageFailure:
-    """Why there is no image: a waiting reason and its message."""
+    """Why an image is not available: a waiting reason and its message."""
 
     reason: str
     message: str
@@ -51,9 +51,8 @@ class ImageFailure:
 
 @dataclass(frozen=True, slots=True)
 class ImageWish:
-    """An image that somebody in a pod needs: its name and pull policy as the pod has them, whose
-    events it makes (a field path; empty for the pod's own), and a name to show beside the progress
-    of its pull."""
+    """A request for an image: its name and pull policy from the pod spec, the field path of its
+    events (empty for the pod itself), and the label to show beside the pull progress."""
 
     image: str
     policy: str
@@ -62,10 +61,10 @@ class ImageWish:
 
 
 class ImageManager:
-    """Pulls what is missing, as few at a time as the settings say.
+    """Pulls missing images, with limited parallelism.
 
-    ``on_progress`` is told by pod UID, at most once a second, how far a pull is (``LABEL: STATUS
-    CURRENT/TOTAL`` in bytes; see `ImageWish`), and None when it is over.
+    ``on_progress`` is called with the pod UID and the progress of a pull (``LABEL: STATUS
+    CURRENT/TOTAL`` in bytes; see `ImageWish`), at most once a second, and with None at the end.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class ImageManager:
     async def ensure(
         self, pod: Pod, container: Container, stopping: asyncio.Event
     ) -> ImageRecord | ImageFailure:
-        """The container's image. See `ensure_image`."""
+        """Return the container's image. See `ensure_image`."""
         path = field_path(pod, container.name)
         wish = ImageWish(container.image, container.imagePullPolicy, path, container.name)
         return await self.ensure_image(pod, wish, stopping)
@@ -104,8 +103,8 @@ class ImageManager:
     async def ensure_image(
         self, pod: Pod, wish: ImageWish, stopping: asyncio.Event
     ) -> ImageRecord | ImageFailure:
-        """An image, pulled if need be. A pull in progress is not given up when the pod is
-        ``stopping``, but the wait for its turn is. Raises `EngineUnavailable`."""
+        """Return an image, pulled if necessary. If the pod is ``stopping``, a pull in progress
+        continues, but waiting for a pull slot ends. Raises `EngineUnavailable`."""
         path = wish.field_path
         try:
             name = with_default_tag(wish.image)
@@ -203,7 +202,7 @@ class ImageManager:
         return record
 
     async def _fetch(self, pod: Pod, name: str, reporter: _Reporter) -> ImageRecord:
-        """Pull with what the pod's Secrets give, one after the other. Raises `EngineError`."""
+        """Pull with each of the pod's credentials in turn. Raises `EngineError`."""
         if not self._bucket.take(self._clock.monotonic()):
             raise ImagePullError("pull QPS exceeded")
         try:
@@ -232,7 +231,8 @@ class ImageManager:
         raise ImagePullError(aggregated(errors))
 
     def tell_missing_secrets(self, pod: Pod) -> None:
-        """Say which of the pod's pull secrets there are none of; the pull is tried without."""
+        """Record an event that lists the pod's missing pull secrets; the pull is tried without
+        them."""
         if pod.spec.imagePullSecrets:
             names = missing_secrets(pod, self._documents.secrets)
             if names:
@@ -240,7 +240,7 @@ class ImageManager:
                 self._events.pod(pod, WARNING, "FailedToRetrieveImagePullSecret", text)
 
     async def _take_slot(self, stopping: asyncio.Event) -> bool:
-        """Wait for a turn; False when the pod began to stop first."""
+        """Wait for a pull slot. Return False if the pod started to stop first."""
         if self._slots is None:
             return True
         if not self._slots.locked():
@@ -254,20 +254,20 @@ class ImageManager:
         return not turn.cancelled()
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop all state of a pod that is gone."""
         for key in [key for key in self._failures if key.startswith(f"{uid}_")]:
             del self._failures[key]
             self._backoff.forget(key)
 
     def collect(self) -> None:
-        """Drop back-offs that nobody has asked for in a while, and why they were."""
+        """Drop expired back-offs and their failure messages."""
         self._backoff.collect(self._clock.monotonic())
         for key in [key for key in self._failures if not self._backoff.delay(key)]:
             del self._failures[key]
 
 
 def _waited(seconds: float) -> str:
-    """For the timeline: other pods' pulls went before."""
+    """Format the queueing time for the timeline: pulls of other pods came first."""
     return f"{seconds:.1f}s of it in the queue" if seconds >= 0.1 else ""
 
 
@@ -280,7 +280,7 @@ def _pull_failure(image: str, text: str) -> ImageFailure:
 
 
 class _Reporter:
-    """Hands one pull's progress on, from whatever thread, at most once a second."""
+    """Forwards one pull's progress from any thread to the event loop, at most once a second."""
 
     def __init__(self, uid: str, label: str, clock: Clock, report: Progress) -> None:
         self._uid = uid

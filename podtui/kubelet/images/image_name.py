@@ -1,4 +1,4 @@
-"""Image names: what a reference may look like, and its default tag (reference §6.7)."""
+"""Image names: validation and the default tag (reference §6.7)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from podtui.api.image_reference import parse_image_reference
 
 
 class InvalidImageName(ValueError):
-    """Raised for a text that is no image reference; says why in the reference parser's words."""
+    """Raised for an invalid image reference; the text is the reference parser's."""
 
 
 def with_default_tag(image: str) -> str:
-    """The image with ``:latest`` where it has neither tag nor digest.
+    """Return the image with ``:latest`` if it has neither tag nor digest.
 
     Raises `InvalidImageName`.
     """
@@ -23,15 +23,15 @@ def with_default_tag(image: str) -> str:
 
 
 def by_digest(image: str, digests: tuple[str, ...]) -> str:
-    """Which of an image's names by digest is of the repository that ``image`` names; the first of
-    them where none is."""
+    """Return the digest reference whose repository is that of ``image``; the first one if none
+    matches."""
     reference = parse_image_reference(image)
     name = "" if reference is None else reference.name
     return next((one for one in digests if one.partition("@")[0] == name), digests[0])
 
 
 def _problem(image: str) -> str:
-    """What the reference parser complains of first."""
+    """Return the first error that the reference parser would report."""
     if re.fullmatch(r"[a-f0-9]{64}", image):
         return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
     repository = _path(image).partition(":")[0]
@@ -41,7 +41,7 @@ def _problem(image: str) -> str:
 
 
 def _path(image: str) -> str:
-    """The name without its registry, as the default registry would file it."""
+    """Return the name without its registry, in the default registry's normalized form."""
     first, slash, rest = image.partition("/")
     if not slash:
         return f"library/{image}"

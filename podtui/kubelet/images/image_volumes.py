@@ -1,4 +1,5 @@
-"""Volumes that show an image's files: pulled and filled before the containers (reference §10.2)."""
+"""Image volumes: pull the images and fill the volumes before the containers start (reference
+§10.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class VolumeFailure:
     """Why a container that mounts the volume does not start: its waiting reason and message, and
-    what its ``Failed`` event says."""
+    the text of its ``Failed`` event."""
 
     reason: str
     message: str
@@ -31,13 +32,13 @@ class VolumeFailure:
 def failed_mount(
     container: Container, failures: Mapping[str, VolumeFailure]
 ) -> VolumeFailure | None:
-    """The last failure among the volumes that the container mounts."""
+    """Return the last failure among the volumes that the container mounts."""
     found = [failures[mount.name] for mount in container.volumeMounts if mount.name in failures]
     return found[-1] if found else None
 
 
 def _mounted(pod: Pod, observed: ObservedPod) -> set[str]:
-    """Names of the volumes that running containers mount."""
+    """Return the names of the volumes that running containers mount."""
     running = {one.name for one in observed.containers if one.state is ContainerState.RUNNING}
     return {
         mount.name
@@ -48,7 +49,7 @@ def _mounted(pod: Pod, observed: ObservedPod) -> set[str]:
 
 
 class ImageVolumes:
-    """Brings images into the volumes that `podtui.runtime.protocol.Runtime.run_sandbox` made."""
+    """Fills the image volumes that `podtui.runtime.protocol.Runtime.run_sandbox` created."""
 
     def __init__(self, runtime: Runtime, images: ImageManager) -> None:
         self._runtime = runtime
@@ -57,8 +58,9 @@ class ImageVolumes:
     async def fill(
         self, pod: Pod, observed: ObservedPod, sandbox_id: str, stopping: asyncio.Event
     ) -> dict[str, VolumeFailure]:
-        """Pull and fill each image volume once; failures by volume, which stop the containers that
-        mount it and no other. Raises `EngineUnavailable`."""
+        """Pull the image of each volume and fill the volumes that no running container mounts.
+        Return the failures by volume; each blocks only the containers that mount the volume. Raises
+        `EngineUnavailable`."""
         failures: dict[str, VolumeFailure] = {}
         busy = _mounted(pod, observed)
         for volume in used_volumes(pod):
@@ -78,7 +80,7 @@ class ImageVolumes:
         if isinstance(image, ImageFailure):
             return VolumeFailure(image.reason, image.message, image.reason)
         if busy:
-            # Another image would take the files from under those that read them.
+            # Filling in another image would remove files that running containers read.
             return None
         try:
             await self._runtime.fill_volume(sandbox_id, volume.name, image.id)

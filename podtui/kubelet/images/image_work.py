@@ -1,4 +1,4 @@
-"""Images by hand: listed, removed, pruned and pulled because somebody asks."""
+"""Manual image operations: list, remove, prune and pull on a user's request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
 
 STEP_PERIOD: Final = 0.25
-"""Seconds between two steps that are told of a pull."""
+"""Minimum seconds between two progress reports of a pull."""
 
 
 class ImageWork:
-    """Implements `podtui.server.images.ImageKeeper`. ``pods`` are what runs, or ran, of all pods;
-    ``on_change`` is called when there are other images than before. ``strict``: a kubelet counts
-    every image as its own."""
+    """Implements `podtui.server.images.ImageKeeper`.
+
+    ``pods`` are the observed pods, including stopped ones. ``on_change`` is called when the set of
+    images changed. ``strict``: all images count as owned, as for a kubelet.
+    """
 
     def __init__(
         self,
@@ -42,14 +44,14 @@ class ImageWork:
         self._on_change = on_change
 
     async def list(self) -> NodeImageList:
-        """What the engine has on its disk. Raises `EngineError`."""
+        """Return the engine's images. Raises `EngineError`."""
         return self._told(await self._runtime.list_images())
 
     async def remove(self, image_id: str) -> None:
-        """Remove an image that nothing uses, whoever brought it, with all its names.
+        """Remove an unused image with all its names, even if podtui did not pull it.
 
-        Raises `LookupError` where there is none with this id, `EngineConflict` where a container
-        has it, and `EngineError`.
+        Raises `LookupError` if there is no image with this id, `EngineConflict` if a container uses
+        it, and `EngineError`.
         """
         images = (await self.list()).items
         image = next((one for one in images if one.id == image_id), None)
@@ -65,7 +67,7 @@ class ImageWork:
         await self._changed(one.id for one in images if one.id != image.id)
 
     async def prune(self) -> PrunedImages:
-        """Remove every image that podtui brought and nothing uses. Raises `EngineUnavailable`."""
+        """Remove every unused image that podtui pulled. Raises `EngineUnavailable`."""
         images = (await self.list()).items
         gone: list[NodeImage] = []
         kept: list[str] = []
@@ -89,8 +91,8 @@ class ImageWork:
         )
 
     async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage:
-        """Pull an image now, with nobody's secrets but the user's own logins. What was not there
-        before counts as brought by podtui, as with a pod's pull.
+        """Pull an image now, only with the user's own registry logins, without pull secrets. An
+        image that was not present before counts as owned by podtui, as with a pod's pull.
 
         Raises `podtui.kubelet.images.image_name.InvalidImageName` and `EngineError`.
         """
@@ -111,7 +113,7 @@ class ImageWork:
 
 
 class _Steps:
-    """Hands progress on, from whatever thread, a few times a second."""
+    """Forwards pull progress from any thread to the event loop, at most once per `STEP_PERIOD`."""
 
     def __init__(self, clock: Clock, tell: Callable[[PullStep], None]) -> None:
         self._clock = clock
@@ -132,10 +134,10 @@ class _Steps:
 
 
 def prunable(images: Iterable[NodeImage]) -> tuple[NodeImage, ...]:
-    """Those that pruning takes."""
+    """Return the unused images that podtui may remove."""
     return tuple(one for one in images if one.collectable and not one.usedBy)
 
 
 def name_of(image: NodeImage) -> str:
-    """Its first name, or its id where it has none."""
+    """Return the image's first name, or its id if it has no name."""
     return next(iter(image.names), image.id)

@@ -1,4 +1,4 @@
-"""Credentials for registries, from the Secrets that a pod names (reference §6.7)."""
+"""Registry credentials from a pod's pull secrets (reference §6.7)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _CONFIG_KEYS: Final = {
 }
 _HUB: Final = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _Path = tuple[str, tuple[str, ...]]
-"""Host with port, and the parts of the path behind it."""
+"""Host with port, and the path segments after it."""
 
 
 class BadPullSecret(ValueError):
-    """Raised for a Secret that holds no usable configuration; never quotes what it holds."""
+    """Raised for a Secret without a usable registry configuration; the text never quotes the
+    content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class _Entry:
 
 
 def missing_secrets(pod: Pod, secrets: Mapping[tuple[str, str], Secret]) -> tuple[str, ...]:
-    """The names of the pod's pull secrets that there are none of."""
+    """Return the names of the pod's pull secrets that do not exist."""
     namespace = pod.metadata.namespace
     return tuple(
         one.name
@@ -44,7 +45,7 @@ def missing_secrets(pod: Pod, secrets: Mapping[tuple[str, str], Secret]) -> tupl
 
 
 def missing_text(names: Iterable[str]) -> str:
-    """What the event says of them."""
+    """Return the event message for missing pull secrets."""
     return (
         f"Unable to retrieve some image pull secrets ({', '.join(names)}); "
         "attempting to pull the image may not succeed."
@@ -54,7 +55,8 @@ def missing_text(names: Iterable[str]) -> str:
 def credentials(
     pod: Pod, image: str, secrets: Mapping[tuple[str, str], Secret]
 ) -> tuple[RegistryAuth, ...]:
-    """What may open the image's registry, the most particular first; each is worth a try.
+    """Return the credentials that match the image's registry, the most specific first; try each in
+    this order.
 
     Raises `BadPullSecret`.
     """
@@ -65,7 +67,7 @@ def credentials(
             found += _entries(reference.name, secret)
     wanted = _image_place(image)
     matching = [entry for entry in found if _matches(entry.place, wanted)]
-    # Longer places first; those of one place in the order in which they were named.
+    # Sort longer paths first; the sort is stable, so equal ones keep the order of the pod's list.
     matching.sort(key=lambda entry: "/".join((entry.place[0], *entry.place[1])), reverse=True)
     return tuple(dict.fromkeys(entry.auth for entry in matching))
 
@@ -86,7 +88,7 @@ def _entries(name: str, secret: Secret) -> Iterator[_Entry]:
             auth = RegistryAuth(username=user, password=password)
             yield _Entry(_place(registry), auth)
     except (ValueError, KeyError, TypeError, AttributeError):
-        # From None: a traceback of the parser would show what the secret holds.
+        # "from None": the parser's traceback would show the content of the Secret.
         raise BadPullSecret(f'secret "{name}": {key} is no registry configuration') from None
 
 
@@ -112,7 +114,7 @@ def _login(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _place(registry: str) -> _Path:
-    """A registry as configurations write it: with a scheme or an API version, or without."""
+    """Parse a registry key of a configuration, with or without a scheme and an API version."""
     bare = re.sub(r"^https?://", "", registry)
     bare = re.sub(r"/v[12](/|$)", r"\1", bare, count=1).strip("/")
     host, *path = bare.split("/")
@@ -120,7 +122,7 @@ def _place(registry: str) -> _Path:
 
 
 def _image_place(image: str) -> _Path:
-    """Without tag and digest."""
+    """Return the host and path of an image name, without tag and digest."""
     name = image.partition("@")[0]
     head, colon, tag = name.rpartition(":")
     if colon and "/" not in tag:
@@ -132,8 +134,8 @@ def _image_place(image: str) -> _Path:
 
 
 def _matches(place: _Path, image: _Path) -> bool:
-    """Whether the credentials are for this image: every part of the host fits, where ``*`` stands
-    for anything within one, the port is the same, and the path is the beginning of the image's."""
+    """Return whether the credentials apply to the image: the hosts match part by part (``*``
+    matches within one part), the ports are equal, and the path is a prefix of the image's path."""
     (host, port), (own_host, own_port) = _split(place[0]), _split(image[0])
     parts, own_parts = host.split("."), own_host.split(".")
     if port != own_port or len(parts) != len(own_parts):

@@ -1,4 +1,4 @@
-"""Which images podtui brought onto the machine: those alone are its own to delete."""
+"""Record which images podtui pulled: podtui may delete only these."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ FILE: Final = "pulled-images.json"
 
 
 class PulledImages:
-    """The names that each image had when podtui pulled it, by id; kept in a file of the root
-    directory, or nowhere where that is empty (then nothing outlives the process)."""
+    """The names of each image at the time when podtui pulled it, by id. Stored in a file of the
+    root directory; with an empty ``root_dir`` only in memory."""
 
     def __init__(self, root_dir: str) -> None:
         self._path = Path(root_dir) / FILE if root_dir else None
         self._names: dict[str, frozenset[str]] = {}
 
     async def load(self) -> None:
-        """Read what an earlier kubelet wrote. A damaged file counts as empty: its images then
-        belong to the machine's owner."""
+        """Load the file of an earlier run. A damaged file counts as empty: its images then count as
+        the user's."""
         if self._path is not None:
             self._names = await asyncio.to_thread(_read, self._path)
 
     def owns(self, image: ImageRecord) -> bool:
-        """Whether podtui brought it and nobody gave it another name since."""
+        """Return whether podtui pulled the image and it got no other name since."""
         names = self._names.get(image.id)
         return names is not None and names.issuperset(image.tags)
 
     async def add(self, image: ImageRecord) -> None:
-        """It was not there before podtui pulled it, or was podtui's already."""
+        """Record an image that was absent before the pull, or was podtui's already."""
         names = self._names.get(image.id, frozenset()) | set(image.tags)
         if self._names.get(image.id) != names:
             self._names[image.id] = names
             await self._write()
 
     async def note(self, image: ImageRecord, before: Collection[str]) -> None:
-        """It was just pulled; ``before`` are the ids of the images that there were."""
+        """Record a pull; ``before`` are the ids of the images that existed before it."""
         if image.id not in before or self.knows(image.id):
             await self.add(image)
 
@@ -51,7 +51,7 @@ class PulledImages:
         return image_id in self._names
 
     async def keep(self, present: Iterable[str]) -> None:
-        """Forget all but these ids: the others are gone."""
+        """Forget all other ids; their images are gone."""
         gone = self._names.keys() - set(present)
         if gone:
             self._names = {key: value for key, value in self._names.items() if key not in gone}
@@ -85,7 +85,7 @@ def _read(path: Path) -> dict[str, frozenset[str]]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole: a crash leaves the old one or the new one."""
+    """Replace the file atomically: a crash leaves the old or the new content."""
     fresh = path.with_suffix(".new")
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)

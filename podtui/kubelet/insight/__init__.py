@@ -1,1 +1,1 @@
-"""What people and monitors ask beyond the records: figures, histories, timelines."""
+"""Data for users and monitoring beyond the records: metrics, usage history, pod start timelines."""

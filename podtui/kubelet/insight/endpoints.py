@@ -1,4 +1,4 @@
-"""The kubelet as its HTTP endpoints see it: logs, figures, health (reference §16)."""
+"""The kubelet's interface for its HTTP endpoints: logs, metrics, health (reference §16)."""
 
 from __future__ import annotations
 
@@ -57,21 +57,24 @@ class Endpoints:
         return await self._metrics.node()
 
     async def summary(self) -> Summary:
-        """What ``/stats/summary`` tells. Raises `EngineUnavailable`."""
+        """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         return await self._metrics.summary()
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Raises `LookupError` where there is no such pod."""
+        """Retry the admission of a rejected pod; others are not affected. Raises `LookupError` if
+        there is no such pod."""
         await self._retry(namespace, pod)
 
     async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Raises `LookupError` where there is no such pod or container, `RestartRefused`."""
+        """Restart a pod or, with ``container``, one of its containers. Raises `LookupError` if
+        there is no such pod or container, and `RestartRefused`."""
         await self._restart(namespace, pod, container)
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:
-        """Raises `LookupError` where there is no such pod, `InvalidUpdate`."""
+        """Set the pod's ephemeral containers. Raises `LookupError` if there is no such pod, and
+        `InvalidUpdate`."""
         return await self._set_ephemeral(namespace, pod, wanted)
 
     def healthy(self) -> tuple[bool, str]:

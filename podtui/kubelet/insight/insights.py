@@ -1,5 +1,5 @@
-"""What people ask about one pod, and the node, beyond their records: how the pod started, how its
-probes stand, what was used. Who waits for something new is answered when it is there."""
+"""Details about one pod or the node beyond their records: pod starts, probe states, usage. Supports
+long polling: a query can wait until there is something new."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podtui.kubelet.insight.usage_history import UsageHistory
 from podtui.kubelet.prober.probing import Probes
 
 PROBES_LOOKED_AT: Final = 0.5
-"""Seconds between two looks at probes that somebody waits for."""
+"""Seconds between two checks of the probes for a waiting client."""
 LONGEST_WAIT: Final = 60.0
 OF_HOST: Final = "the pod is on the node's network, whose traffic is not its own"
 UNTOLD_NETWORK: Final = "the engine does not tell of this pod's network"
@@ -39,9 +39,10 @@ UNTOLD_STORAGE: Final = "the engine's storage does not tell how much a container
 
 
 class Insights:
-    """Implements `podtui.server.insight.PodInsights`. ``find`` gives a pod by namespace and name.
+    """Implements `podtui.server.insight.PodInsights`. ``find`` returns a pod by namespace and name.
 
-    All raise `LookupError`, with a text for the user, where there is no such pod.
+    All methods about a pod raise `LookupError`, with a message for the user, if there is no such
+    pod.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Insights:
     async def insight(
         self, namespace: str, name: str, query: InsightQuery = AT_ONCE
     ) -> PodInsight | None:
-        """None: nothing new in all the time that was waited."""
+        """Return the requested details; None if nothing changed within the query's wait time."""
         until = self._clock.monotonic() + min(query.wait, LONGEST_WAIT)
         while True:
             version = self._version(namespace, name, query.part)
@@ -75,7 +76,7 @@ class Insights:
             await self._news(query.part, left)
 
     async def node(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
-        """None: nothing new in all the time that was waited."""
+        """Return the details of the node; None if nothing changed within the query's wait time."""
         until = self._clock.monotonic() + min(query.wait, LONGEST_WAIT)
         while (version := str(self._history.turn.number)) == query.seen:
             left = until - self._clock.monotonic()
@@ -96,7 +97,7 @@ class Insights:
         )
 
     async def run_probe(self, namespace: str, name: str, container: str, probe: str) -> ProbeRun:
-        """Run a probe now; the kubelet counts nothing of it."""
+        """Run a probe now; its result is not counted."""
         pod = self._pod(namespace, name)
         return await self._probes.look(pod.metadata.uid, container, probe)
 
@@ -106,10 +107,10 @@ class Insights:
             raise LookupError(f'pods "{name}" not found')
         return pod
 
-    # --- news
+    # --- changes
 
     def _version(self, namespace: str, name: str, part: InsightPart) -> str:
-        """Another one for each answer that would be another."""
+        """Return a version string that changes whenever the answer changes."""
         if part is InsightPart.STARTS:
             return _sum(self._starts(namespace, name))
         uid = self._pod(namespace, name).metadata.uid
@@ -123,16 +124,16 @@ class Insights:
         return f"{usage}.{probes}.{_sum(self._starts(namespace, name))}"
 
     async def _news(self, part: InsightPart, seconds: float) -> None:
-        """Wait for something that may be new, for ``seconds`` at most."""
+        """Wait for a possible change, for at most ``seconds``."""
         if part is InsightPart.STARTS:
             await self._timelines.turn.next(seconds)
         elif part is InsightPart.USAGE:
             await self._history.turn.next(seconds)
         else:
-            # Probes run so often that looking costs less than being told.
+            # Probes run so often that polling costs less than notifications.
             await self._clock.sleep(min(seconds, PROBES_LOOKED_AT))
 
-    # --- what is told
+    # --- answers
 
     def _tell(self, namespace: str, name: str, query: InsightQuery, version: str) -> PodInsight:
         part, now = query.part, self._clock.now().timestamp()
@@ -153,7 +154,8 @@ class Insights:
         return found
 
     def _starts(self, namespace: str, name: str) -> tuple[PodStart, ...]:
-        """Of a pod that is gone too. Raises `LookupError` where there never was one."""
+        """Return the starts, also of a removed pod. Raises `LookupError` if the pod never
+        existed."""
         starts = self._timelines.starts(namespace, name)
         return starts if starts or self._pod(namespace, name) else ()
 
@@ -161,7 +163,7 @@ class Insights:
         return self._probes.reports(self._pod(namespace, name))
 
     def _unmeasured(self, uid: str) -> dict[str, str]:
-        """By what there is nothing of, why."""
+        """Return the reason for each kind of usage that is not measured."""
         found: dict[str, str] = {}
         network = self._metrics.networks.get(uid)
         if network is not None and network.interfaces is None:

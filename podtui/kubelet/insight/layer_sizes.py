@@ -1,7 +1,7 @@
-"""How much containers keep on the node's disk: in their own layer, and in their logs.
+"""The disk usage of containers: writable layers and logs.
 
-The engine has to walk through all files of a layer, so it is asked seldom, and the more seldom the
-longer it takes, as cAdvisor does.
+The engine has to walk through all files of a layer. As in cAdvisor, scans are rare, and the longer
+a scan takes, the rarer they are.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.protocol import ContainerState, Runtime
 
 EVERY: Final = 60.0
-"""Seconds between two looks, at least."""
+"""Minimum seconds between two scans."""
 _SHARE: Final = 50.0
-"""So many times as long as it took there is none."""
+"""Minimum pause after a scan, as a multiple of its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Bytes; None where it cannot be told."""
+    """Sizes in bytes; None if unknown."""
 
     layer: int | None = None
     logs: int | None = None
 
     @property
     def total(self) -> int | None:
-        """What counts against ``ephemeral-storage``: without a layer nobody knows."""
+        """The amount that counts against ``ephemeral-storage``; None if the layer's size is
+        unknown."""
         return None if self.layer is None else self.layer + (self.logs or 0)
 
 
@@ -44,16 +45,17 @@ class LayerSizes:
         self._kept: Mapping[str, Kept] = {}
         self._due = self._soonest = 0.0
         self._asked: frozenset[str] = frozenset()
-        """Those that ran at the last look, measured or not."""
+        """The containers that ran at the last scan, measured or not."""
         self.looked = False
-        """Whether there was a look at all."""
+        """Whether a scan has been made."""
 
     def of(self, container_id: str) -> Kept:
         return self._kept.get(container_id, Kept())
 
     async def look(self, running: Iterable[str], *, local: bool) -> None:
-        """Measure all that run, where it is time to; what has started since the last look does not
-        wait as long. ``local``: the engine's files are here. Raises `EngineError`."""
+        """Measure all running containers if a scan is due; containers started since the last scan
+        shorten the pause. ``local``: the engine's files are on this machine. Raises
+        `EngineError`."""
         began, ids = self._clock.monotonic(), frozenset(running)
         if began < (self._due if ids <= self._asked else self._soonest):
             return
@@ -82,6 +84,6 @@ def _log_sizes(paths: Mapping[str, str]) -> dict[str, int]:
             files = [path, *glob(f"{escape(path)}.*")]
             found[identity] = sum(os.stat(file).st_size for file in files)
         except OSError:
-            # Not ours to look into, or rotated away just now.
+            # Not readable for this user, or just rotated away.
             continue
     return found

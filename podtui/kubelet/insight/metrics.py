@@ -1,4 +1,4 @@
-"""Usage of containers and node, computed only when somebody asks."""
+"""Resource usage of containers and the node, computed on request."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.protocol import ContainerStats, Runtime, SandboxStats
 
 CACHED_FOR: Final = 2.0
-"""Seconds for which the last figures are good enough."""
+"""Seconds for which a sample is reused."""
 SLICE: Final = 25
-"""Pods or containers between two breaths of the event loop."""
+"""Number of pods or containers to process before yielding to the event loop."""
 _NANO: Final = 1_000_000_000
 _SLACK: Final = 1.0
 T = TypeVar("T")
 
 
 class Metrics:
-    """Rates come from the difference to the sample before; cpu's, the first time, from the
-    start."""
+    """Samples usage and computes rates.
+
+    A rate is the difference to the previous sample; the first CPU rate is the average since the
+    container's start.
+    """
 
     def __init__(
         self,
@@ -61,15 +64,15 @@ class Metrics:
         self._pods_at: float | None = None
         self._networks_at: float | None = None
         self.stats: tuple[ContainerStats, ...] = ()
-        """Of the last look."""
+        """Container samples of the last scan."""
         self.networks: dict[str, SandboxStats] = {}
-        """Of the last look, by the pod's UID."""
+        """Network samples of the last scan by pod UID."""
         self._lock = asyncio.Lock()
 
     # --- pods
 
     async def pods(self) -> tuple[PodMetrics, ...]:
-        """Raises `EngineUnavailable`."""
+        """Return the usage of all pods. Raises `EngineUnavailable`."""
         async with self._lock:
             now = self._clock.monotonic()
             if self._pods_at is None or now - self._pods_at >= CACHED_FOR:
@@ -83,7 +86,8 @@ class Metrics:
             return self._pods
 
     async def _look_at_networks(self, now: float) -> tuple[SandboxStats, ...]:
-        """Empty until it is time again: nobody asks for them more often than they are kept."""
+        """Sample the networks, or return an empty tuple until the next sample is due. Network usage
+        is sampled only as often as the history stores it."""
         if self._networks_at is not None and now - self._networks_at < SPACING - _SLACK:
             return ()
         found = await self._runtime.sandbox_stats()
@@ -94,7 +98,8 @@ class Metrics:
     async def _take(
         self, stats: Sequence[ContainerStats], networks: Sequence[SandboxStats], window: float
     ) -> tuple[PodMetrics, ...]:
-        """A step for each, and a breath now and then: a thousand pods are felt otherwise."""
+        """Process the samples in slices and yield to the event loop between them: a thousand pods
+        would block it noticeably."""
         at = self._clock.now().timestamp()
         by_pod: dict[str, list[ContainerMetrics]] = {}
         readings: dict[tuple[str, str], Reading] = {}
@@ -185,7 +190,7 @@ class Metrics:
                 )
 
     async def summary(self) -> Summary:
-        """All of it, as ``/stats/summary`` tells it. Raises `EngineUnavailable`."""
+        """Return all figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         node, pods = await self.node(), await self.pods()
         cores = {
             (pod.metadata.namespace, pod.metadata.name): {
@@ -221,8 +226,9 @@ class Metrics:
     # --- history
 
     async def run(self) -> None:
-        """Endless: keep the history of an engine on this machine, where a look costs little. Of
-        others there is what somebody happened to ask for."""
+        """Record the usage history. Runs forever. Only an engine on this machine is sampled
+        periodically, where this is cheap; for others the history has only the samples that clients
+        requested."""
         await self._book.load()
         while True:
             await self._link.wait_ready()
@@ -257,7 +263,8 @@ class Metrics:
     # --- the node
 
     async def node(self) -> NodeMetrics | None:
-        """The engine's machine where that is this one; else the sum over its containers."""
+        """Return the usage of the engine's machine if that is this one, else the sum over its
+        containers."""
         info = self._link.info
         if info is None:
             return None

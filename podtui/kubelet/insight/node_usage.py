@@ -1,4 +1,4 @@
-"""What the machine of the engine uses, where that is this one."""
+"""Resource usage of the engine's machine, if that is this one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReadDisk = Callable[[str], Disk | None]
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """``cpu`` in nanoseconds since boot, ``memory`` the working set in bytes."""
+    """``cpu`` in nanoseconds since boot; ``memory`` is the working set in bytes."""
 
     cpu: int
     memory: int
@@ -26,9 +26,9 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """``cores`` in use over the last ``window`` seconds, None at the first look; ``memory`` and
-    ``storage`` (of the file system with the engine's images, volumes and logs) in bytes,
-    ``storage`` None where it cannot be told."""
+    """``cores`` in use over the last ``window`` seconds, None at the first reading. ``memory`` and
+    ``storage`` in bytes; ``storage`` is that of the file system with the engine's images, volumes
+    and logs, None if unknown."""
 
     cores: float | None
     memory: int
@@ -37,7 +37,7 @@ class NodeFigures:
 
 
 def read_node_usage() -> NodeUsage:
-    """This machine's, from its own books. Blocks for some milliseconds."""
+    """Read the usage of this machine. Blocks for some milliseconds."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     memory = psutil.virtual_memory()
@@ -45,7 +45,7 @@ def read_node_usage() -> NodeUsage:
 
 
 class NodeReader:
-    """Looks at most every ``least`` seconds."""
+    """Reads the usage at most every ``least`` seconds."""
 
     def __init__(self, clock: Clock, least: float, disk: ReadDisk = read_disk) -> None:
         self._clock = clock
@@ -55,7 +55,7 @@ class NodeReader:
         self._figures: NodeFigures | None = None
 
     async def figures(self, engine_root: str) -> NodeFigures:
-        """``engine_root`` is the engine's own directory."""
+        """Return the current usage. ``engine_root`` is the engine's root directory."""
         now = self._clock.monotonic()
         before = self._last
         if self._figures is not None and before is not None and now - before[1] < self._least:

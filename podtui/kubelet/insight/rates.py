@@ -1,4 +1,4 @@
-"""From counters to rates."""
+"""Compute rates from counters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 LEAST_SECONDS: Final = 0.1
-"""Two looks closer than this tell nothing: any jitter between them would be a giant rate."""
+"""Minimum distance of two readings: with less, jitter would cause giant rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Reading:
 
 
 def rate(before: Reading | None, now: Reading) -> float | None:
-    """Units each second. None where there is nothing to tell: before the second look, for looks
-    too close, and for a counter that went back because what it counts has begun anew."""
+    """Return units per second. Return None before the second reading, if the readings are too
+    close, or if the counter decreased because it was reset."""
     if before is None or now.value < before.value:
         return None
     elapsed = (now.at - before.at).total_seconds()

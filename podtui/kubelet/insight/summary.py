@@ -1,4 +1,4 @@
-"""What a look at the pods found, in the words of ``/stats/summary``."""
+"""Convert the samples of a pod to the format of ``/stats/summary``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from podtui.runtime.protocol import ContainerStats, SandboxStats
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of one pod. ``cores`` gives those in use by a container's name, None where that
-    is not known; ``kept`` what a container keeps on disk, by its id."""
+    """The samples of one pod. ``cores`` returns the cores in use by container name, None if
+    unknown; ``kept`` returns a container's disk usage by its id."""
 
     observed: ObservedPod
     containers: tuple[ContainerStats, ...]
@@ -34,7 +34,7 @@ class Look:
 
 
 def pod_summary(look: Look) -> PodSummary:
-    """Of a pod with one container that runs at least."""
+    """Return the summary of a pod with at least one running container."""
     observed = look.observed
     newest = max(look.containers, key=lambda one: one.timestamp)
     time = rfc3339(newest.timestamp)

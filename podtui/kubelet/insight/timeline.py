@@ -1,6 +1,6 @@
-"""How one start of a pod is told, step by step: plain values in, plain values out.
+"""The timeline of one start of a pod, step by step. Pure functions of immutable values.
 
-Times are RFC 3339 texts with microseconds in UTC, which sort as the moments do.
+Times are RFC 3339 texts with microseconds in UTC, which sort chronologically.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from podtui.api.v1 import Container, ContainerStatus, Pod, PodStatus
 STARTS_KEPT: Final = 4
 FIRST_KEPT: Final = 1
 LAST_KEPT: Final = 4
-"""Of the repetitions of one step: a crash loop must not fill the records."""
+"""Repetitions of one step to keep: a crash loop must not fill the records."""
 KEPT_SECONDS: Final = 7 * 86400.0
 _ONCE: Final = frozenset({StepKind.ADMIT, StepKind.VOLUMES})
-"""Steps that are passed once in a start, however often the kubelet looks at them."""
+"""Steps that are recorded once per start, even if the kubelet repeats them."""
 _PROBED: Final = (StepKind.STARTUP, StepKind.READY)
 
 
 def stamp(moment: datetime) -> str:
-    """``2026-01-02T03:04:05.123456Z``."""
+    """Format a time, such as ``2026-01-02T03:04:05.123456Z``."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def last_step(start: PodStart, kind: StepKind, subject: str) -> Step | None:
-    """The newest step of this kind about this subject."""
+    """Return the newest step of this kind and subject."""
     every = (s for s in reversed(start.steps) if s.kind is kind and s.subject == subject)
     return next(every, None)
 
@@ -39,7 +39,7 @@ def last_step(start: PodStart, kind: StepKind, subject: str) -> Step | None:
 def begin(
     start: PodStart, kind: StepKind, at: str, subject: str = "", *, init: bool = False
 ) -> PodStart:
-    """A step begins; one that is under way, or passed for good, is let be."""
+    """Begin a step, unless it is in progress or is a one-time step that has passed."""
     last = last_step(start, kind, subject)
     if last is not None and (last.ended is None or (kind in _ONCE and not last.failed)):
         return start
@@ -56,7 +56,7 @@ def end(
     failed: bool = False,
     note: str = "",
 ) -> PodStart:
-    """The step under way ends, if there is one."""
+    """End the step if it is in progress."""
     last = last_step(start, kind, subject)
     if last is None or last.ended is not None:
         return start
@@ -66,13 +66,13 @@ def end(
 
 
 def has_sandbox(start: PodStart) -> bool:
-    """Whether its sandbox was made: another one makes it another start."""
+    """Return whether the start has its sandbox; another sandbox makes it another start."""
     last = last_step(start, StepKind.SANDBOX, "")
     return last is not None and last.ended is not None and not last.failed
 
 
 def end_run(start: PodStart, name: str, at: str, exit_code: int, reason: str) -> PodStart:
-    """A container ended, and with it the wait for its probes."""
+    """End the run of a container, and the wait for its probes."""
     failed = exit_code != 0
     note = f"{reason or 'Error'}, exit code {exit_code}" if failed else ""
     for kind in _PROBED:
@@ -81,7 +81,7 @@ def end_run(start: PodStart, name: str, at: str, exit_code: int, reason: str) ->
 
 
 def show_status(start: PodStart, pod: Pod, status: PodStatus, at: str) -> PodStart:
-    """Fold in what the status tells: probes that are waited for, and readiness."""
+    """Apply the pod's status: probes in progress, and readiness."""
     sidecars = tuple(c for c in pod.spec.initContainers if is_sidecar(c))
     statuses = {s.name: s for s in (*status.initContainerStatuses, *status.containerStatuses)}
     for container in (*sidecars, *pod.spec.containers):
@@ -114,13 +114,13 @@ def _show_container(
 
 
 def _is_new_to(start: PodStart, kind: StepKind, name: str) -> bool:
-    """Whether this run of the container has not come to this step yet."""
+    """Return whether the current run of the container has not reached this step yet."""
     run, step = last_step(start, StepKind.RUN, name), last_step(start, kind, name)
     return run is not None and run.ended is None and (step is None or step.began < run.began)
 
 
 def close(start: PodStart, at: str) -> PodStart:
-    """The pod is gone, or starts anew."""
+    """Close the timeline: the pod is gone or starts again."""
     steps = tuple(
         s if s.ended is not None else structs.replace(s, ended=max(s.began, at))
         for s in start.steps
@@ -129,7 +129,7 @@ def close(start: PodStart, at: str) -> PodStart:
 
 
 def with_start(starts: tuple[PodStart, ...], fresh: PodStart) -> tuple[PodStart, ...]:
-    """A start more, the newest first; the one before it is over, the oldest are forgotten."""
+    """Add a start in front (newest first). Closes the previous start and drops the oldest ones."""
     if starts and starts[0].over is None:
         starts = (close(starts[0], fresh.began), *starts[1:])
     return (fresh, *starts)[:STARTS_KEPT]
@@ -138,7 +138,7 @@ def with_start(starts: tuple[PodStart, ...], fresh: PodStart) -> tuple[PodStart,
 def outdated(
     timelines: Mapping[tuple[str, str], tuple[PodStart, ...]], now: datetime
 ) -> tuple[tuple[str, str], ...]:
-    """Names whose pods are gone for longer than anybody asks."""
+    """Return the names of pods that have been gone for longer than `KEPT_SECONDS`."""
     oldest = stamp(datetime.fromtimestamp(now.timestamp() - KEPT_SECONDS, UTC))
     return tuple(
         name
@@ -148,7 +148,8 @@ def outdated(
 
 
 def _trimmed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The first of a step's repetitions tells how the pod came up, the last how it is now."""
+    """Drop a middle repetition: the first ones show how the pod started, the last ones the current
+    state."""
     newest = steps[-1]
     same = [s for s in steps if s.kind is newest.kind and s.subject == newest.subject]
     if len(same) <= FIRST_KEPT + LAST_KEPT:

@@ -1,6 +1,6 @@
-"""Keeps the timeline of every pod's last starts, and puts them on record behind the kubelet's back.
+"""Keep the timelines of every pod's last starts, and store them in the background.
 
-The places where steps happen tell them here as they happen; nobody waits for it.
+The kubelet's components report each step as it happens and do not wait for the storage.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
 SETTLE: Final = 0.2
-"""Seconds in which further steps go into the same writing."""
+"""Seconds in which further steps are combined into one write."""
 PRUNE_SECONDS: Final = 3600.0
 ANOTHER_SANDBOX: Final = "the sandbox was made anew"
 _Name = tuple[str, str]
 
 
 class Timelines:
-    """By namespace and name. A step of a pod that never was `seen` is nobody's and is dropped."""
+    """Timelines by namespace and name. Steps of a pod that was never `seen` are dropped."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
         self._clock = clock
         self._starts: dict[_Name, tuple[PodStart, ...]] = {}
         self._instances: dict[str, dict[str, str]] = {}
-        """By pod UID and container name: the engine's id of what the container runs."""
+        """By pod UID and container name: the engine's id of the running container."""
         self._dirty: dict[_Name, None] = {}
         self._wake = asyncio.Event()
         self.turn = Turn()
-        """Turns with every step of any pod."""
+        """Signals each step of any pod."""
         self._pruned = clock.monotonic()
 
     # --- steps
 
     def seen(self, pod: Pod) -> None:
-        """The pod is asked for. One that an earlier kubelet started goes on."""
+        """Note that the pod is to run. A start from an earlier run of the kubelet is continued."""
         newest = self._newest(pod)
         if newest is None or newest.over is not None:
             self._begin_start(pod, "")
@@ -63,19 +63,19 @@ class Timelines:
     def ended(
         self, pod: Pod, kind: StepKind, subject: str = "", *, failed: bool = False, note: str = ""
     ) -> None:
-        """A step that is not under way ends without a trace."""
+        """End a step; ignored if the step is not in progress."""
         start = self._newest(pod)
         if start is not None:
             self._put(pod, steps.end(start, kind, self._now(), subject, failed=failed, note=note))
 
     def started(self, pod: Pod, container: Container, container_id: str, *, init: bool) -> None:
-        """The container's program runs from now on."""
+        """Note that the container is running now."""
         self._instances.setdefault(pod.metadata.uid, {})[container.name] = container_id
         self.ended(pod, StepKind.CREATE, container.name)
         self.began(pod, StepKind.RUN, container.name, init=init)
 
     def observed(self, pod: Pod, observed: ObservedPod) -> None:
-        """Look which of the containers that ran have ended."""
+        """End the run steps of containers that have exited."""
         start = self._newest(pod)
         if start is None:
             return
@@ -88,20 +88,20 @@ class Timelines:
         self._put(pod, start)
 
     def shown(self, pod: Pod, status: PodStatus) -> None:
-        """The pod has this status now."""
+        """Update the timeline from the pod's new status."""
         start = self._newest(pod)
         if start is not None:
             self._put(pod, steps.show_status(start, pod, status, self._now()))
 
     def removed(self, pod: Pod) -> None:
-        """The pod is no longer asked for."""
+        """Note that the pod is no longer to run."""
         start = self._newest(pod)
         if start is not None and start.over is None:
             self._put(pod, steps.close(start, self._now()))
         self._instances.pop(pod.metadata.uid, None)
 
     def keep_only(self, uids: Collection[str]) -> None:
-        """Every other pod went while no kubelet was there to see it."""
+        """Close the timelines of all other pods: they were removed while no kubelet was running."""
         now = self._now()
         for name, starts in self._starts.items():
             if starts and starts[0].over is None and starts[0].uid not in uids:
@@ -113,17 +113,17 @@ class Timelines:
             return observed.newest(name)
         return next((one for one in observed.containers if one.id == known), None)
 
-    # --- the books
+    # --- state
 
     def starts(self, namespace: str, name: str) -> tuple[PodStart, ...]:
-        """The newest first."""
+        """Return the pod's starts, newest first."""
         return self._starts.get((namespace, name), ())
 
     def _now(self) -> str:
         return steps.stamp(self._clock.now())
 
     def _newest(self, pod: Pod) -> PodStart | None:
-        """The newest start, if it is this very pod's."""
+        """Return the newest start if it belongs to this pod (by UID)."""
         starts = self._starts.get(_name(pod), ())
         return starts[0] if starts and starts[0].uid == pod.metadata.uid else None
 
@@ -145,10 +145,10 @@ class Timelines:
         self._wake.set()
         self.turn.over()
 
-    # --- the records
+    # --- storage
 
     async def load(self) -> None:
-        """Learn what an earlier kubelet saw."""
+        """Load the timelines of an earlier run of the kubelet."""
         listing = await self._records.list("timelines")
         for item in listing.items:
             if isinstance(item, Timeline):
@@ -156,14 +156,14 @@ class Timelines:
         self._prune()
 
     async def run(self) -> None:
-        """Endless: put on record what changed."""
+        """Store changed timelines. Runs forever."""
         while True:
             await self._wake.wait()
             await self._clock.sleep(SETTLE)
             await self.drain()
 
     async def drain(self) -> None:
-        """Put on record what has changed by now."""
+        """Store the timelines changed so far."""
         self._wake.clear()
         if self._clock.monotonic() - self._pruned >= PRUNE_SECONDS:
             self._prune()

@@ -1,4 +1,4 @@
-"""Keeps the history of usage on disk, so that another agent goes on with it."""
+"""Persist the usage history, so that it survives a restart of the agent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from podtui.store.usage import UsageRow
 _LOG = logging.getLogger(__name__)
 _DECODER: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 _SLICE: Final = 20
-"""Rows taken back between two breaths of the event loop."""
+"""Number of rows to restore before yielding to the event loop."""
 
 
 class UsageRecords(Protocol):
-    """`podtui.store.usage.UsageTable`: blocks, raises `PodtuiError`."""
+    """Interface of `podtui.store.usage.UsageTable`; blocks, raises `PodtuiError`."""
 
     def load(self) -> tuple[UsageRow, ...]: ...
 
@@ -30,13 +30,13 @@ class UsageRecords(Protocol):
 
 
 def encode(row: Row) -> UsageRow:
-    """Keys with slashes, values as floats of four bytes."""
+    """Encode a row: keys joined with slashes, values as 4-byte floats."""
     told = {"/".join(key): array("f", values).tobytes() for key, values in row.values.items()}
     return UsageRow(row.level, row.at, msgspec.msgpack.encode(told))
 
 
 def decode(row: UsageRow) -> Row | None:
-    """None for what nobody here has written."""
+    """Decode a row; None for an unknown format."""
     try:
         told = _DECODER.decode(row.data)
         values = {_key(text): array("f", data) for text, data in told.items()}
@@ -50,7 +50,8 @@ def _key(text: str) -> Key:
 
 
 class UsageBook:
-    """``table`` None: nothing is kept. What cannot be written is logged once and lost."""
+    """Stores completed rows of the history; with ``table`` None, nothing is stored. A write failure
+    is logged once, and the rows are lost."""
 
     def __init__(self, table: UsageRecords | None, history: UsageHistory, clock: Clock) -> None:
         self._table = table
@@ -59,7 +60,7 @@ class UsageBook:
         self._broken = False
 
     async def load(self) -> None:
-        """Take back what an earlier agent saw."""
+        """Restore the rows that an earlier agent stored."""
         if self._table is None:
             return
         try:
@@ -78,7 +79,7 @@ class UsageBook:
                 await asyncio.sleep(0)
 
     async def write(self, rows: Sequence[Row]) -> None:
-        """Put on record what the history says is over."""
+        """Store the completed rows of the history."""
         if self._table is None or not rows:
             return
         oldest = _oldest(self._clock.now().timestamp())
@@ -95,5 +96,5 @@ class UsageBook:
 
 
 def _oldest(now: float) -> dict[int, int]:
-    """Of each level that is kept, the earliest time that anybody asks for."""
+    """Return the earliest time to keep for each stored level."""
     return {n: int(now - level.span) for n, level in enumerate(LEVELS) if n > 0}

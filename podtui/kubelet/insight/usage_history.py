@@ -1,7 +1,7 @@
-"""What was used over the last week, in little room: so that who looks later sees it.
+"""The usage history of the last week in compact form.
 
-Points are ten seconds apart for an hour, a minute for six, ten minutes for seven days; the farther
-ones have the highest value of their stretch, so that no peak is lost.
+Points are ten seconds apart for an hour, one minute for six hours, and ten minutes for seven days.
+A point of a coarser level is the maximum of its interval, so that no peak is lost.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final
 from podtui.kubelet.insight.turn import Turn
 
 SPACING: Final = 10.0
-"""Seconds between the closest points, however often usage is asked for."""
+"""Seconds between points of the finest level; more frequent samples are dropped."""
 GONE_SECONDS: Final = 3600.0
-"""For how long there may be a way back for a pod that is gone."""
+"""Seconds to keep the history of a removed pod, which may come back."""
 _SLACK: Final = 1.0
 NOT_MEASURED: Final = math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Points ``spacing`` seconds apart, at most ``kept`` of them."""
+    """At most ``kept`` points, ``spacing`` seconds apart."""
 
     spacing: float
     kept: int
@@ -37,19 +37,20 @@ class Level:
 
 LEVELS: Final = (Level(SPACING, 360), Level(60.0, 360), Level(600.0, 1008))
 Key = tuple[str, ...]
-"""Of the node ``()``, of a pod's network ``(namespace, name)``, of a container with its name."""
+"""The node: ``()``. A pod's network: ``(namespace, name)``. A container: ``(namespace, name,
+container)``."""
 CONTAINER_COLUMNS: Final = ("cpu", "memory", "read", "written", "storage")
-"""milli cores, bytes, bytes each second, bytes each second, bytes."""
+"""Millicores, bytes, bytes per second, bytes per second, bytes."""
 POD_COLUMNS: Final = ("received", "sent")
-"""Bytes each second."""
+"""Bytes per second."""
 NODE_COLUMNS: Final = ("cpu", "memory", "pods", "storage")
-"""milli cores, bytes, count, bytes."""
+"""Millicores, bytes, count, bytes."""
 COLUMNS: Final = {0: NODE_COLUMNS, 2: POD_COLUMNS, 3: CONTAINER_COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One point of every series that has one at this time, of one of `LEVELS`, to be kept."""
+    """The points of all series at one time and level (of `LEVELS`), to be stored."""
 
     level: int
     at: int
@@ -57,7 +58,7 @@ class Row:
 
 
 class _Ring:
-    """Rising times (whole Unix seconds) with a value for each column."""
+    """Ascending times (whole Unix seconds) with a value for each column."""
 
     __slots__ = ("columns", "times")
 
@@ -67,7 +68,7 @@ class _Ring:
 
     def add(self, at: int, values: Sequence[float], kept: int) -> None:
         if len(self.times) >= kept:
-            # A quarter at a time: moving every point for each new one would cost more.
+            # Drop a quarter at once: moving all points for each new one would cost more.
             for one in (self.times, *self.columns):
                 del one[: kept // 4]
         self.times.append(at)
@@ -77,7 +78,7 @@ class _Ring:
 
 @dataclass(slots=True)
 class _Stretch:
-    """The point of a coarse level that is not over yet."""
+    """The unfinished point of a coarse level."""
 
     at: int
     values: list[float]
@@ -104,19 +105,20 @@ class _Track:
         return max((ring.times[-1] for ring in self.rings if ring.times), default=0)
 
     def wants(self, at: int) -> bool:
-        """Whether this is far enough from the last point."""
+        """Return whether the time is far enough from the last point."""
         times = self.rings[0].times
         return not times or at - times[-1] >= SPACING - _SLACK
 
     def add(self, at: int, values: Sequence[float]) -> Iterator[tuple[int, int, list[float]]]:
-        """Take a point; gives those of coarse levels that are over by it: level, time, values."""
+        """Add a point. Yield the points of coarse levels that this completes: level, time,
+        values."""
         self.rings[0].add(at, values, LEVELS[0].kept)
         for number in range(1, len(LEVELS)):
             if (over := self.fold(number, at, values)) is not None:
                 yield number, over.at, over.values
 
     def fold(self, number: int, at: int, values: Sequence[float]) -> _Stretch | None:
-        """Take a point into a coarse level; the stretch that is over by it, if one is."""
+        """Add a point to a coarse level. Return the coarse point that this completes, if any."""
         level = LEVELS[number]
         begin = int(at // level.spacing * level.spacing)
         open_one = self.stretches[number]
@@ -129,7 +131,7 @@ class _Track:
         return open_one
 
     def restore(self, number: int, at: int, values: Sequence[float]) -> None:
-        """Take back a point of a coarse level, and have it count in those beyond it."""
+        """Restore a point of a coarse level, and count it in the coarser levels too."""
         if not self.rings[number].times or at > self.rings[number].times[-1]:
             self.rings[number].add(at, values, LEVELS[number].kept)
         for beyond in range(number + 1, len(LEVELS)):
@@ -138,14 +140,14 @@ class _Track:
                 self.fold(beyond, at, values)
 
     def points(self, since: float, span: float) -> Points:
-        """Of the closest level that reaches over ``span`` seconds; before its first point of those
-        beyond it, after its last of those within it."""
+        """Return the points since ``since``, from the finest level that covers ``span`` seconds.
+        Earlier points come from coarser levels, and later points from finer ones."""
         fitting = (n for n, level in enumerate(LEVELS) if level.span >= span)
         chosen = next(fitting, len(LEVELS) - 1)
         parts: list[tuple[_Ring, int, int]] = []
         first = math.inf
         for ring, level in zip(self.rings[chosen:], LEVELS[chosen:], strict=True):
-            # Of stretches, those that were over by then.
+            # Use only coarse points whose interval ended before the finer level's first point.
             begin, end = (
                 bisect_left(ring.times, since),
                 bisect_right(ring.times, first - level.spacing),
@@ -171,24 +173,26 @@ class _Track:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Rising Unix seconds, and the values of each column at them; NaN was not measured."""
+    """Ascending Unix seconds and the values of each column; NaN means not measured."""
 
     times: tuple[int, ...]
     columns: tuple[tuple[float, ...], ...]
 
 
 class UsageHistory:
-    """Of containers, pods and the node. Some 40 KB for each container after a week."""
+    """The usage of containers, pods and the node; takes about 40 KB for each container after a
+    week."""
 
     def __init__(self) -> None:
         self._tracks: dict[Key, _Track] = {}
         self._fresh = False
         self._over: dict[tuple[int, int], dict[Key, Sequence[float]]] = {}
         self.turn = Turn()
-        """Turns with every look that brought something new."""
+        """Signals each scan that added points."""
 
     def add(self, at: float, key: Key, values: Sequence[float]) -> None:
-        """Take a point; ``at`` in Unix seconds, a value for each column of this kind of key."""
+        """Add a point. ``at`` is in Unix seconds; ``values`` has one value for each column of this
+        kind of key."""
         track = self._tracks.get(key)
         if track is None:
             track = self._tracks[key] = _Track.of(len(COLUMNS[len(key)]))
@@ -199,8 +203,8 @@ class UsageHistory:
             self._over.setdefault((level, begin), {})[key] = over
 
     def drain(self) -> tuple[Row, ...]:
-        """What is to be put on record since the last call. Ends a look: who waits is woken, where
-        it brought a point."""
+        """Return the rows completed since the last call, to be stored. Called at the end of a scan:
+        also wakes waiting tasks if the scan added points."""
         over, self._over = self._over, {}
         if self._fresh:
             self._fresh = False
@@ -208,27 +212,28 @@ class UsageHistory:
         return tuple(Row(level, at, values) for (level, at), values in over.items())
 
     def restore(self, row: Row) -> None:
-        """Take back what was on record; rows of the farthest level first, each level's in the order
-        of their times. Values of another podtui, which counted otherwise, are left out."""
+        """Restore a stored row. Call it for the coarsest level first, and in time order within each
+        level. Values with another number of columns, from another podtui version, are ignored."""
         for key, values in row.values.items():
             width = len(COLUMNS.get(len(key), ()))
             if len(values) == width:
                 self._tracks.setdefault(key, _Track.of(width)).restore(row.level, row.at, values)
 
     def keep(self, wanted: Collection[tuple[str, str]], now: float) -> None:
-        """Forget pods, but for these (by namespace and name), that have been gone for long."""
+        """Drop pods that have been gone for long, except the ``wanted`` ones (by namespace and
+        name)."""
         for key in [key for key in self._tracks if key and key[:2] not in wanted]:
             if self._tracks[key].newest < now - GONE_SECONDS:
                 del self._tracks[key]
 
     def containers(self, namespace: str, name: str) -> tuple[str, ...]:
-        """Those of a pod of which there is something, in order."""
+        """Return the sorted names of the pod's containers that have points."""
         return tuple(
             sorted(k[2] for k in self._tracks if len(k) == 3 and k[:2] == (namespace, name))
         )
 
     def points(self, key: Key, since: float, span: float) -> Points:
-        """What there is since then, close enough for ``span`` seconds. Both in seconds."""
+        """Return the points since ``since`` at a resolution for ``span``, both in seconds."""
         track = self._tracks.get(key)
         if track is None:
             return Points((), tuple(() for _ in COLUMNS[len(key)]))

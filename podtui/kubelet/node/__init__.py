@@ -1,1 +1,1 @@
-"""The node: its record, its engine, its pressures and its end (reference §14)."""
+"""The node: its record, engine connection, pressure conditions and shutdown (reference §14)."""

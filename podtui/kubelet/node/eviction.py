@@ -1,8 +1,9 @@
-"""The eviction manager: watches what the node has left, says so, and frees what it may (reference
-§14.2).
+"""The eviction manager: monitors the node's resources, reports pressure and reclaims resources
+(reference §14.2).
 
-It ends no pod: every pod of a manifest folder is static, hence critical, and no kubelet evicts such
-a one (reference §0.3). The pod that would have to go first is named on the node's record instead.
+It ends no pod: every pod of a manifest folder is static and therefore critical, and the kubelet
+never evicts critical pods (reference §0.3). Instead, the node's record names the pod that would be
+evicted first.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ MONITORING_PERIOD: Final = 10.0
 
 
 class EvictionManager:
-    """``pods`` are those that run; ``reclaim`` removes dead containers and unused images."""
+    """Sets the pressure conditions and reclaims disk space. ``pods`` returns the running pods;
+    ``reclaim`` removes dead containers and unused images."""
 
     def __init__(
         self,
@@ -69,7 +71,8 @@ class EvictionManager:
         self._pressure = Pressure()
 
     async def run(self) -> None:
-        """Endless; idle while the engine's machine is another one, of which nothing is known."""
+        """Observe the node periodically. Runs forever. Idle if the engine runs on another machine,
+        whose resources are unknown."""
         while True:
             await self._link.wait_ready()
             info = self._link.info
@@ -115,7 +118,7 @@ class EvictionManager:
         return sum(parse_quantity(one["memory"]).value() for one in reserved if "memory" in one)
 
     async def _relieved(self, threshold: Threshold, engine_root: str) -> bool:
-        """Say what is short, free what nobody uses, and look whether that was enough."""
+        """Record the shortage, reclaim unused resources and return whether that was enough."""
         resource = RESOURCES[threshold.signal]
         _LOG.warning("the node is short of %s (%s)", resource, threshold.signal)
         self._events.node(WARNING, "EvictionThresholdMet", f"Attempting to reclaim {resource}")
@@ -126,7 +129,7 @@ class EvictionManager:
         return not met(self._thresholds, observed, reclaimed=True)
 
     async def _can_free(self, threshold: Threshold, engine_root: str) -> bool:
-        """Whether images and dead containers lie on the disk that is short."""
+        """Return whether images and dead containers are on the disk that is short of space."""
         if CONDITIONS[threshold.signal] != DISK_PRESSURE:
             return False
         if threshold.signal not in (NODEFS, NODEFS_INODES) or not self._config.root_dir:

@@ -1,4 +1,4 @@
-"""Who would have to go first when a node runs short of something (reference §14.2): pure."""
+"""Rank pods for eviction (reference §14.2). Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from podtui.kubelet.base.resources import pod_requests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUsage:
-    """What a pod uses, in the units of its requests; ``storage`` and ``inodes`` of the disk."""
+    """The resource usage of a pod in the units of its requests; ``storage`` and ``inodes`` are of
+    the disk."""
 
     memory: int = 0
     storage: int = 0
@@ -20,9 +21,9 @@ class PodUsage:
 
 
 def ranked(resource: str, pods: Iterable[Pod], usage: Mapping[str, PodUsage]) -> tuple[Pod, ...]:
-    """The pods in the order in which they would be evicted for ``memory``, ``ephemeral-storage``,
-    ``inodes`` or ``pids``; ``usage`` by UID. One of which nothing is known goes before its peers.
-    """
+    """Return the pods in the order in which they would be evicted for ``memory``,
+    ``ephemeral-storage``, ``inodes`` or ``pids``. ``usage`` is by UID; a pod with unknown usage
+    comes before its peers."""
 
     def key(pod: Pod) -> tuple[object, ...]:
         priority = pod.spec.priority or 0

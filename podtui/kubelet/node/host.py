@@ -1,4 +1,4 @@
-"""The machine that the engine runs on, where that is this one. Everything here blocks for
+"""Information about the engine's machine, if that is this one. Every call here blocks for
 milliseconds."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What does not change while the machine runs; empty where the machine does not tell."""
+    """Facts that stay the same while the machine runs; empty if unknown."""
 
     hostname: str = ""
     ips: tuple[str, ...] = ()
@@ -27,33 +27,32 @@ class HostFacts:
     boot_id: str = ""
     os_image: str = ""
     huge_pages: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Bytes by page size (``2Mi``); a size that the kernel knows and has none of is 0."""
+    """Bytes by page size (``2Mi``); 0 for a size that the kernel supports but has no pages of."""
 
 
 class Host(Protocol):
-    """What the kubelet asks of its machine, from threads."""
+    """The kubelet's interface to its machine; called from threads."""
 
     @property
     def kernel_log(self) -> str:
-        """The path of the kernel's log."""
+        """The path of the kernel log."""
         ...
 
     def facts(self) -> HostFacts: ...
 
     def disk(self, path: str) -> Disk | None:
-        """The file system that holds a path; None where that cannot be told."""
+        """Return the file system that holds a path; None if it cannot be read."""
         ...
 
     def signals(self, engine_root: str, root_dir: str) -> Observations: ...
 
     def listeners(self) -> tuple[Listener, ...]:
-        """The programs that listen on ports of the machine, as far as it tells."""
+        """Return the programs that listen on ports of the machine, as far as they can be
+        determined."""
         ...
 
 
 class LocalHost:
-    """This machine."""
-
     kernel_log = "/dev/kmsg"
 
     def facts(self) -> HostFacts:
@@ -62,7 +61,7 @@ class LocalHost:
             hostname=socket.gethostname(),
             ips=_primary_ips(),
             machine_id=machine_id,
-            # A machine without firmware to tell one goes by its other id.
+            # Without firmware that provides an id, use the machine id.
             system_uuid=read_text("/sys/class/dmi/id/product_uuid").strip() or machine_id,
             boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
             os_image=_os_image(),
@@ -80,7 +79,7 @@ class LocalHost:
 
 
 def huge_pages(folder: str) -> dict[str, int]:
-    """From the kernel's folder of ``hugepages-NNNkB``; empty where there is none."""
+    """Read the kernel's folder of ``hugepages-NNNkB`` entries; empty if there is none."""
     found: dict[str, int] = {}
     for path in sorted(Path(folder).glob("hugepages-*kB")):
         size = re.fullmatch(r"hugepages-([0-9]+)kB", path.name)
@@ -99,7 +98,7 @@ def _size_name(kilobytes: int) -> str:
 
 
 def _primary_ips() -> tuple[str, ...]:
-    """The address that a packet to elsewhere would leave with; nothing is sent."""
+    """Return the source addresses of packets to outside networks; sends nothing."""
     found: list[str] = []
     for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         try:

@@ -1,7 +1,7 @@
-"""Whether the engine answers: connect, notice a loss, connect again (reference §3).
+"""The connection to the engine: connect, detect a loss, reconnect (reference §3).
 
-While it does not, nothing is consumed and nothing is forgotten: the sync loop and every worker wait
-on `EngineLink.wait_ready`.
+Without a connection, the sync loop and all workers wait on `EngineLink.wait_ready`; they consume
+and drop nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LAST_DELAY = 5.0
 
 
 class EngineLink:
-    """Owns the connection's state. ``on_connected`` (the first relist) is part of connecting; the
-    link is ready once it returned; ``on_change`` is told of every turn."""
+    """Owns the connection state. ``on_connected`` (the first relist) is part of connecting: the
+    link is ready after it has returned. ``on_change`` is called after every change of the state."""
 
     def __init__(self, runtime: Runtime, clock: Clock, config: KubeletConfig) -> None:
         self._runtime = runtime
@@ -43,17 +43,17 @@ class EngineLink:
             await self._ready.wait()
 
     def suspect(self, error: Exception) -> None:
-        """A call failed as if the engine were gone: look at once."""
+        """Report a call that failed as if the engine were gone; triggers a ping at once."""
         if self._ready.is_set():
             _LOG.debug("the engine is looked at because of: %s", error)
             self._suspect.set()
 
     def answered(self) -> None:
-        """A call succeeded, which is as good as a ping."""
+        """Note a successful call, which counts as a ping."""
         self._last_ok = self._clock.monotonic()
 
     def problems(self) -> tuple[str, ...]:
-        """What keeps the node from being ready, as the kubelet words it."""
+        """Return why the node is not ready, in the kubelet's wording."""
         if self._last_ok is None:
             known = "container runtime status check may not have completed yet"
             return (known,) if self._config.strict or not self.error else (known, self._not_ready())
@@ -69,11 +69,12 @@ class EngineLink:
     async def run(
         self, on_connected: Callable[[], Awaitable[None]], on_change: Callable[[], None]
     ) -> None:
-        """Endless."""
+        """Connect to the engine and watch the connection. Runs forever."""
         delay = FIRST_DELAY
         while True:
             try:
-                # The engine's own time-outs are shorter; this one is for an engine that hangs.
+                # The engine client's own timeouts are shorter; this one is for an engine that
+                # hangs.
                 async with asyncio.timeout(60.0):
                     self.info = await self._runtime.connect()
                     await on_connected()
@@ -92,7 +93,7 @@ class EngineLink:
             self._lose(await self._watch(), on_change)
 
     async def _watch(self) -> Exception:
-        """Return what the engine failed with, once it does."""
+        """Ping the engine until it fails, and return the error."""
         while True:
             try:
                 async with asyncio.timeout(self._config.ping_period):

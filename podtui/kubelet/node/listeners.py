@@ -1,4 +1,4 @@
-"""Which programs of this machine hold which of its ports."""
+"""List the programs that listen on ports of this machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _EVERY: Final = ("::", "0.0.0.0", "*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """``protocol`` is ``TCP`` or ``UDP``; ``ip`` is empty for every address. ``process`` is empty
-    and ``pid`` None where the machine does not tell them, as of other users' programs."""
+    """A listening socket. ``protocol`` is ``TCP`` or ``UDP``; ``ip`` is empty for all addresses.
+    ``process`` is empty and ``pid`` is None if unknown, as for other users' programs."""
 
     protocol: str
     ip: str
@@ -26,7 +26,8 @@ class Listener:
 
 
 def read_listeners() -> tuple[Listener, ...]:
-    """Blocks for some tens of milliseconds. Empty where the machine tells nothing."""
+    """List the listening sockets; empty if they cannot be read. Blocks for some tens of
+    milliseconds."""
     try:
         found: list[Any] = psutil.net_connections(kind="inet")
     except (psutil.Error, OSError) as error:
@@ -59,5 +60,5 @@ def _name_of(pid: int | None) -> str:
     try:
         return psutil.Process(pid).name()
     except psutil.Error:
-        # It has ended since, or is hidden from us.
+        # The process has ended, or is not visible to this user.
         return ""

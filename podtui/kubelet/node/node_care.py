@@ -1,4 +1,4 @@
-"""What keeps the node itself fit: image collection, pressure, the kernel's log."""
+"""Maintenance of the node itself: image garbage collection, eviction, the kernel log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from podtui.runtime.protocol import Runtime
 
 
 class NodeCare:
-    """``pods`` are those that run; ``collect`` removes every container that is dead for good."""
+    """Builds and runs the maintenance loops. ``pods`` returns the running pods; ``collect`` removes
+    every dead container that is no longer needed."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class NodeCare:
         )
 
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """The loops, by name."""
+        """Return the loops by name."""
         return {
             "eviction": self._eviction.run,
             "image collection": self._images.run,

@@ -1,4 +1,4 @@
-"""This node: its record, its conditions, and what the other loops need to know of it (reference
+"""This node: its record and conditions, and the view of it that the other loops use (reference
 §14.1)."""
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ UNWATCHED: Final = (
 
 
 class NodeManager:
-    """Writes the node's record when something changed, and every five minutes at least.
+    """Writes the node's record when it changed, and at least once per report period (five minutes
+    by default).
 
-    ``problem`` is PLEG's; ``on_resources`` is called when the node came to have more or less.
-    ``host`` is None where no machine may be looked at.
+    ``problem`` returns the problem of the PLEG, if any. ``on_resources`` is called when the node's
+    resources may have changed. ``host`` is None if no machine may be inspected.
     """
 
     def __init__(
@@ -90,47 +91,48 @@ class NodeManager:
 
     @property
     def uid(self) -> str:
-        """Of the node's record; empty before `register`."""
+        """The UID of the node's record; empty before `register`."""
         return "" if self._node is None else self._node.metadata.uid
 
     @property
     def host_ips(self) -> tuple[str, ...]:
-        """The node's addresses, primary first; none for an engine on another machine."""
+        """The node's addresses, primary first; empty for an engine on another machine."""
         if self._config.simulated:
             return (SIMULATED_IP,)
         return self._facts.ips
 
     def view(self) -> NodeView:
-        """What admission and configurations know of the node. Without an engine it has nothing."""
+        """Return the view of the node for admission and pod configuration. Before the engine has
+        answered, the node has no resources."""
         return self._view
 
     def refresh_soon(self) -> None:
-        """Compute the status now: something about the engine changed."""
+        """Trigger a status update, because the engine's state changed."""
         self._soon.set()
 
     def images_changed(self) -> None:
-        """An image came or went."""
+        """Trigger an update of the image list."""
         self._images_due.set()
 
     def set_pressure(self, conditions: tuple[str, ...]) -> None:
-        """The node is under these pressures (condition types), and no other."""
+        """Set the pressure conditions that hold (condition types); all others are cleared."""
         if conditions != self._view.conditions:
             self._view = replace(self._view, conditions=conditions)
             self.refresh_soon()
 
     def set_would_evict(self, pod: str) -> None:
-        """Name the pod that would have to go first (``namespace/name``), empty for none."""
+        """Set the pod that would be evicted first (``namespace/name``); empty for none."""
         if pod != self._would_evict:
             self._would_evict = pod
             self.refresh_soon()
 
     def begin_shutdown(self) -> None:
-        """From now on the node is not ready and admits nothing."""
+        """Mark the node as shutting down: it is not ready and admits no pods."""
         self._view = replace(self._view, shutting_down=True)
         self.refresh_soon()
 
     async def learn(self) -> None:
-        """Take in the engine that has just answered; a step of connecting."""
+        """Take over the information of the connected engine; a step of connecting."""
         engine = self._link.info
         if engine is None or engine == self._known_engine:
             return
@@ -173,8 +175,8 @@ class NodeManager:
         return {one.signal: one.value for one in every if one.grace == 0}
 
     async def register(self) -> None:
-        """See to it that there is a record of the node, which the mirror pods belong to. What is
-        on record from before stays until the engine has, or has not, answered."""
+        """Ensure that a record of the node exists; mirror pods belong to it. An existing record
+        stays unchanged until the engine has answered or failed."""
         found = await self._records.get("nodes", "", self._config.node_name)
         if isinstance(found, Node):
             self._node, self._status = found, found.status
@@ -184,7 +186,7 @@ class NodeManager:
         await self._put(status)
 
     def _tell(self, status: NodeStatus) -> None:
-        """The events of what is about to go on record."""
+        """Record the events of the changes in a new status."""
         name = self._config.node_name
         if (text := reboot_event(name, self._status, status)) is not None:
             self._events.node(WARNING, "Rebooted", text)
@@ -192,7 +194,7 @@ class NodeManager:
             self._events.node(NORMAL, reason, message)
 
     async def run(self) -> None:
-        """Endless."""
+        """Update the node's status periodically or on request. Runs forever."""
         while True:
             try:
                 async with asyncio.timeout(self._config.node_status_period):
@@ -229,9 +231,10 @@ class NodeManager:
         return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
 
     async def run_images(self) -> None:
-        """Endless: list the images when they changed, at most once per status period.
+        """List the images after a change, at most once per status period. Runs forever.
 
-        Not part of the status update: an engine that hangs must not delay the report of it."""
+        This is separate from the status update, because an engine that hangs must not delay that.
+        """
         while True:
             await self._images_due.wait()
             await self._link.wait_ready()

@@ -1,4 +1,4 @@
-"""What a node has and how it fares (reference §5.1, 14.1)."""
+"""The node's resources and status (reference §5.1, 14.1)."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _PRESSURES: Final = (
 
 
 def architecture(engine: EngineInfo) -> str:
-    """Kubernetes' word for the machine's architecture."""
+    """Return the Kubernetes name of the machine's architecture."""
     return _ARCHITECTURES.get(engine.architecture, engine.architecture)
 
 
 def node_labels(name: str, engine: EngineInfo) -> dict[str, str]:
-    """The labels that a kubelet gives its node."""
+    """Return the labels that a kubelet sets on its node."""
     system, machine = engine.os or "linux", architecture(engine)
     return {
         "beta.kubernetes.io/arch": machine,
@@ -85,10 +85,10 @@ def node_resources(
     disk_capacity: int,
     hugepages: Mapping[str, int] | None = None,
 ) -> NodeResources:
-    """What the machine has and what of it pods may ask for.
+    """Return the machine's capacity and the share of it that is allocatable to pods.
 
-    Allocatable is capacity less what is reserved and the hard eviction thresholds, never below 0;
-    its memory is less by all huge pages too. ``hugepages`` is in bytes by page size (``2Mi``).
+    Allocatable is the capacity less the reserved amounts and the hard eviction thresholds, never
+    below 0; for memory, also less all huge pages. ``hugepages`` is in bytes by page size (``2Mi``).
     """
     pages = {f"hugepages-{size}": amount for size, amount in (hugepages or {}).items()}
     capacity = {
@@ -114,7 +114,7 @@ def node_resources(
 
 
 def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Amounts (cpu in milli) as canonical quantities, as the node's status shows them."""
+    """Format amounts (CPU in millicores) as canonical quantities for the node's status."""
     found: dict[str, str] = {}
     for name, amount in sorted(amounts.items()):
         if name == "cpu":
@@ -127,25 +127,25 @@ def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The ids of the machine that the engine runs on; empty where they are not known."""
+    """The ids of the engine's machine; empty if unknown."""
 
     machine_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
     addresses: tuple[str, ...] = ()
-    """IPs, the primary one first."""
+    """IPs, primary first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the node fares: the pressures that are on, and why it is not ready, if it is not."""
+    """The pressure conditions that hold, and the errors that keep the node from being ready."""
 
     pressures: Collection[str] = field(default_factory=frozenset[str])
     errors: Sequence[str] = ()
 
 
 def aggregated(errors: Sequence[str]) -> str:
-    """Several errors as one text: one alone as it is, more in brackets, none twice."""
+    """Join several distinct errors into one message; two or more are put in brackets."""
     distinct = tuple(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
@@ -210,10 +210,10 @@ def node_status(
     port: int | None = None,
     kubelet_version: str = KUBELET_VERSION,
 ) -> NodeStatus:
-    """The node's status: addresses, capacity, conditions in the kubelet's order, images.
+    """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
-    ``engine`` is None while none ever answered. ``lastTransitionTime`` moves only where a
-    condition's status does. ``port`` is the API's.
+    ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
+    condition's status does. ``port`` is the API's port.
     """
     ids = machine or Machine()
     health = health or Health()
@@ -262,9 +262,9 @@ _EVENTS: Final = {
 def condition_events(
     name: str, previous: NodeStatus | None, status: NodeStatus
 ) -> tuple[tuple[str, str], ...]:
-    """(reason, message) of the Normal events on the node for conditions that turned.
+    """Return (reason, message) of the Normal node events for conditions whose status changed.
 
-    A node that is new says so of its pressures, and not of its readiness.
+    A new node gets events for its pressure conditions, but not for its readiness.
     """
     before = {one.type: one.status for one in (previous.conditions if previous else ())}
     found: list[tuple[str, str]] = []
@@ -279,7 +279,7 @@ def condition_events(
 
 
 def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> str | None:
-    """The text of the event for a machine that was started anew since ``previous``."""
+    """Return the event message if the machine was rebooted since ``previous``."""
     before = None if previous is None else previous.nodeInfo
     boot = "" if status.nodeInfo is None else status.nodeInfo.bootID
     if before is None or not before.bootID or not boot or before.bootID == boot:
@@ -288,7 +288,7 @@ def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> 
 
 
 def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
-    """Whether two statuses differ in nothing but when they were computed."""
+    """Return whether two statuses differ only in their heartbeat times."""
 
     def still(status: NodeStatus) -> NodeStatus:
         quiet = tuple(

@@ -1,4 +1,4 @@
-"""The kernel's out-of-memory killer, as its log tells of it (reference §14.3)."""
+"""Detect kills by the kernel's out-of-memory killer in its log (reference §14.3)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _RECORD_LIMIT: Final = 8192
 
 
 class OomParser:
-    """Takes the kernel's lines one by one. What a group of processes ran into is its container's
-    own affair; what is left concerns the machine."""
+    """Parses the kernel's log line by line. Ignores kills caused by a cgroup limit, which concern
+    only the container; all others concern the machine."""
 
     def __init__(self) -> None:
         self._under_way = False
         self._in_group = False
 
     def feed(self, line: str) -> tuple[str, int] | None:
-        """Name and number of a process that was killed because the machine ran out of memory."""
+        """Return name and PID of a process that was killed because the machine ran out of
+        memory."""
         if _BEGIN in line:
             self._under_way, self._in_group = True, False
             return None
@@ -45,8 +46,8 @@ class OomParser:
 
 
 async def watch_oom(events: EventRecorder, path: str) -> None:
-    """Endless: a Warning on the node for every process that a machine out of memory lost. Ends
-    where the kernel's log may not be read, and says so in ours."""
+    """Watch the kernel's log forever, and record a Warning on the node for every process killed
+    because the machine ran out of memory. If the log cannot be read, log that and return."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
@@ -60,7 +61,7 @@ async def watch_oom(events: EventRecorder, path: str) -> None:
 
 
 async def hear(events: EventRecorder, descriptor: int) -> None:
-    """The same of an open log that does not block, from where it stands."""
+    """Read an open non-blocking log from its current position and record the kills."""
     parser = OomParser()
     async with aclosing(_records(descriptor)) as records:
         async for line in records:
@@ -71,7 +72,7 @@ async def hear(events: EventRecorder, descriptor: int) -> None:
 
 
 async def _records(descriptor: int) -> AsyncGenerator[str]:
-    """The texts of the records that come from now on."""
+    """Yield the texts of new log records."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(descriptor, readable.set)
@@ -87,7 +88,8 @@ async def _records(descriptor: int) -> AsyncGenerator[str]:
                 if error.errno != errno.EPIPE:  # some records were overwritten before we read them
                     raise
                 continue
-            # "priority,sequence,time,flags;text", then lines about it that begin with a space
+            # Format: "priority,sequence,time,flags;text", then continuation lines that start with a
+            # space.
             yield record.decode("utf-8", "replace").partition(";")[2].partition("\n")[0]
     finally:
         loop.remove_reader(descriptor)

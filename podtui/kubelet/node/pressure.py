@@ -1,4 +1,5 @@
-"""Which pressures a node is under, from what it has left (reference §14.2): pure."""
+"""Compute the node's pressure conditions from the eviction signals (reference §14.2). Pure
+functions."""
 
 from __future__ import annotations
 
@@ -44,19 +45,20 @@ RESOURCES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """What is remembered from one look to the next; times are seconds that never go back."""
+    """The state kept between two observations; times are monotonic seconds."""
 
     conditions: tuple[str, ...] = ()
-    """Those that hold, in the node's order."""
+    """The conditions that hold, in the node's order."""
     due: tuple[Threshold, ...] = ()
-    """Thresholds that were met for their grace: something is to be done, memory first."""
+    """Thresholds that were met for their grace period and require action, memory first."""
     first_met: Mapping[Threshold, float] = field(default_factory=dict[Threshold, float])
     last_seen: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By condition: when a threshold of it was last met."""
+    """Time at which a threshold of the condition was last met."""
 
 
 def needed(threshold: Threshold, observation: Observation, *, reclaimed: bool = False) -> int:
-    """What must be left; with ``reclaimed``, the minimum reclaim on top of it."""
+    """Return the amount that must be available; with ``reclaimed``, including the minimum
+    reclaim."""
     amount = threshold_amount(threshold.value, observation.capacity)
     if reclaimed and threshold.reclaim:
         amount += threshold_amount(threshold.reclaim, observation.capacity)
@@ -66,7 +68,8 @@ def needed(threshold: Threshold, observation: Observation, *, reclaimed: bool = 
 def met(
     thresholds: Iterable[Threshold], observed: Observations, *, reclaimed: bool = False
 ) -> tuple[Threshold, ...]:
-    """The thresholds below which something is now. One without an observation is not met."""
+    """Return the thresholds that are met, that is, less than needed is available. A threshold
+    without an observation is not met."""
     return tuple(
         one
         for one in thresholds
@@ -83,10 +86,10 @@ def advance(
     now: float,
     transition: float,
 ) -> Pressure:
-    """The pressure after one more look.
+    """Return the pressure after one more observation.
 
-    A threshold that was due stays met until its minimum reclaim is there too; a condition stays for
-    ``transition`` seconds after it was last seen.
+    A threshold that was due stays met until its minimum reclaim is available too. A condition holds
+    for ``transition`` seconds after it was last observed.
     """
     unresolved = met(before.due, observed, reclaimed=True)
     current = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved)))
@@ -109,12 +112,12 @@ def advance(
 def pods_memory(
     node: Observation, reserved: int, used: int | None, thresholds: Iterable[Threshold]
 ) -> Observation | None:
-    """``allocatableMemory.available``: what the machine has less what is ``reserved``, less the
+    """Compute ``allocatableMemory.available``: the machine's capacity less ``reserved``, less the
     pods' working sets (``used``).
 
-    All together use no more than the whole machine does, and asking the engine for each costs: with
-    ``used`` None the machine's own use stands for it, and None comes back where that is too rough
-    to tell that no threshold is met.
+    Asking the engine for the usage of all pods is expensive. With ``used`` None, the machine's
+    total usage serves as an upper bound. Return None if a threshold would be met with this bound:
+    then the exact usage is needed.
     """
     capacity = max(node.capacity - reserved, 0)
     if used is not None:

@@ -1,4 +1,4 @@
-"""Graceful node shutdown (reference §14.7): the pods end in steps, the most important ones last."""
+"""Graceful node shutdown (reference §14.7): pods end in steps, the most important ones last."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Steps = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class ShutdownGroup:
-    """Pods that end together, and the seconds that they have for it."""
+    """Pods that end together, with their time limit in seconds."""
 
     seconds: float
     pods: tuple[Pod, ...]
 
 
 def shutdown_steps(grace: float, critical: float, by_priority: Steps) -> Steps:
-    """The steps that the settings ask for, all durations in seconds; none where graceful shutdown
-    is off."""
+    """Return the configured shutdown steps, with all durations in seconds; none if graceful
+    shutdown is off."""
     if by_priority:
         return tuple(sorted(by_priority))
     if grace <= 0:
@@ -44,8 +44,8 @@ def shutdown_steps(grace: float, critical: float, by_priority: Steps) -> Steps:
 
 
 def shutdown_groups(steps: Steps, pods: Iterable[Pod]) -> tuple[ShutdownGroup, ...]:
-    """Every pod in the highest step that is not above its priority, or else in the lowest one.
-    Being static counts for nothing here."""
+    """Assign every pod to the highest step that is not above its priority, or else to the lowest
+    step. A static pod gets no special treatment here."""
     groups: list[list[Pod]] = [[] for _ in steps]
     for pod in pods:
         priority = pod.spec.priority or 0
@@ -58,7 +58,7 @@ def shutdown_groups(steps: Steps, pods: Iterable[Pod]) -> tuple[ShutdownGroup, .
 
 
 class NodeShutdown:
-    """``pods`` are those that run."""
+    """Ends all running pods before the node shuts down. ``pods`` returns the running pods."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class NodeShutdown:
         return bool(self._steps)
 
     async def run(self, workers: PodWorkers) -> None:
-        """End all pods, group by group; returns when the last group has ended or its time is up."""
+        """End all pods, group by group. Returns when the last group has ended or its time is up."""
         self._node.begin_shutdown()
         self._events.node(NORMAL, "Shutdown", "Shutdown manager detected shutdown event")
         for group in shutdown_groups(self._steps, self._pods()):

@@ -1,5 +1,5 @@
-"""What a machine has left of memory, disk and processes: the kubelet's eviction signals
-(reference §14.2)."""
+"""The kubelet's eviction signals: available memory, disk and processes of a machine (reference
+§14.2)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from podtui.api.thresholds import (
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """In bytes, inodes or processes."""
+    """Amounts in bytes, inodes or processes."""
 
     available: int
     capacity: int
 
 
 Observations = Mapping[str, Observation]
-"""By signal; one that is absent cannot be observed."""
+"""Observations by signal; a signal that cannot be observed is absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A file system, ``inodes`` 0 where it counts none; ``device`` is the same for the same one."""
+    """A file system. ``inodes`` is 0 if it has no inode limit; ``device`` identifies the file
+    system."""
 
     capacity: int = 0
     available: int = 0
@@ -41,8 +42,8 @@ class Disk:
 
 
 def memory_left(meminfo: str) -> Observation | None:
-    """From ``/proc/meminfo``: capacity less the working set, which is what is in use less the file
-    cache that nobody used lately."""
+    """Parse ``/proc/meminfo``: available memory is the capacity less the working set. The working
+    set is the used memory less the inactive file cache."""
     kilobytes: dict[str, int] = {}
     for line in meminfo.splitlines():
         name, _, rest = line.partition(":")
@@ -57,7 +58,7 @@ def memory_left(meminfo: str) -> Observation | None:
 
 
 def processes_left(loadavg: str, pid_max: str, threads_max: str) -> Observation | None:
-    """From ``/proc/loadavg`` and the kernel's two limits, of which the lower one counts."""
+    """Parse ``/proc/loadavg`` and the kernel's two process limits; the lower limit counts."""
     words = loadavg.split()
     limits = [int(text) for text in (pid_max.strip(), threads_max.strip()) if text.isdigit()]
     running = words[3].rpartition("/")[2] if len(words) > 3 else ""
@@ -67,7 +68,7 @@ def processes_left(loadavg: str, pid_max: str, threads_max: str) -> Observation 
 
 
 def read_disk(path: str) -> Disk | None:
-    """The file system that holds ``path``; None where that cannot be told. May block."""
+    """Return the file system that holds ``path``; None if it cannot be read. May block."""
     try:
         found, device = os.statvfs(path), os.stat(path).st_dev
     except OSError:
@@ -82,7 +83,7 @@ def read_disk(path: str) -> Disk | None:
 
 
 def disk_signals(available: str, inodes: str, disk: Disk | None) -> dict[str, Observation]:
-    """The two signals of one file system, under these names."""
+    """Return the two signals of one file system under the given names."""
     found: dict[str, Observation] = {}
     if disk is not None and disk.capacity:
         found[available] = Observation(disk.available, disk.capacity)
@@ -92,8 +93,9 @@ def disk_signals(available: str, inodes: str, disk: Disk | None) -> dict[str, Ob
 
 
 def read_signals(engine_root: str, root_dir: str) -> Observations:
-    """This machine's. ``imagefs`` is the file system of the engine's root directory, where images,
-    volumes and logs are; ``nodefs`` that of podtui's own, with its records. May block."""
+    """Read the signals of this machine. ``imagefs`` is the file system of the engine's root
+    directory, which holds images, volumes and logs; ``nodefs`` that of podtui's root directory with
+    its records. May block."""
     found = {
         **disk_signals(NODEFS, NODEFS_INODES, read_disk(root_dir)),
         **disk_signals(IMAGEFS, IMAGEFS_INODES, read_disk(engine_root)),
@@ -112,7 +114,7 @@ def read_signals(engine_root: str, root_dir: str) -> Observations:
 
 
 def read_text(path: str) -> str:
-    """A small file of the machine's; empty where it cannot be read."""
+    """Read a small text file of the machine; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -1,8 +1,9 @@
-"""Where a pod's ports are dialled, and from where (reference §8; 0.5 for pods on the host's
-network).
+"""Find the address at which to reach a pod's port, and the network to dial from (reference §8; 0.5
+for pods on the host network).
 
-At the pod's IP, from this machine or, where its route does not lead to the pod, from inside the
-pod's network. Without the permission to enter that, at the published port.
+A port is dialled at the pod's IP from this machine or, if the pod's IP is not routable from here,
+from inside the pod's network. If that needs a permission that is missing, the published port is
+used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Address:
     host: str
     port: int
     sandbox_id: str = ""
-    """The sandbox from whose network it is dialled; empty for this machine's."""
+    """The sandbox whose network to dial from; empty for this machine's network."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -32,13 +33,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Why there is nothing to dial; ``text`` is fit for a user."""
+    """Why there is no address; ``text`` is shown to users."""
 
     text: str
 
 
 def probe_port(port: IntOrString, container: Container) -> int | Unreachable:
-    """A port of a probe: a number, or the name of one of the container's ports."""
+    """Resolve the port of a probe: a number, or the name of a port of the container."""
     number = port if isinstance(port, int) else _named(port, container)
     if number is None:
         try:
@@ -51,7 +52,7 @@ def probe_port(port: IntOrString, container: Container) -> int | Unreachable:
 
 
 def hook_port(port: IntOrString, container: Container) -> int | Unreachable:
-    """A port of a hook: 80 where it is empty."""
+    """Resolve the port of a hook; empty means 80."""
     if isinstance(port, int):
         return port or 80
     if not port:
@@ -67,7 +68,7 @@ def _named(port: str, container: Container) -> int | None:
 
 
 def pod_ip(observed: ObservedPod | None) -> str:
-    """The first address of the newest sandbox, if that is ready; empty for none."""
+    """Return the first address of the newest sandbox if it is ready, else an empty string."""
     newest = _ready_sandbox(observed)
     return newest.ips[0] if newest is not None and newest.ips else ""
 
@@ -80,7 +81,11 @@ def _ready_sandbox(observed: ObservedPod | None) -> ObservedSandbox | None:
 
 
 class PodAddresses:
-    """``observe`` gives what is seen of a pod by its UID, ``engine`` what connect found."""
+    """Finds the addresses of pods.
+
+    ``observe`` returns the observed state of a pod by UID, ``engine`` the engine information of the
+    last connect.
+    """
 
     def __init__(
         self,
@@ -94,7 +99,7 @@ class PodAddresses:
         return pod_ip(self._observe(pod.metadata.uid))
 
     def find(self, pod: Pod, port: int, host: str = "") -> Address | Unreachable:
-        """``host``, where it is not empty, goes before the pod's own address."""
+        """Find the address of a port. A non-empty ``host`` overrides the pod's own address."""
         if host:
             return Address(host, port)
         engine = self._engine()
@@ -125,7 +130,7 @@ class PodAddresses:
 
 
 def _publishes_here(engine: EngineInfo) -> bool:
-    """Whether published ports appear on this machine's loopback."""
+    """Return whether published ports appear on this machine's loopback interface."""
     return engine.local or engine.rootless or "Docker Desktop" in engine.operating_system
 
 

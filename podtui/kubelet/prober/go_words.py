@@ -1,4 +1,4 @@
-"""Network errors in the words of Go's net package, which kubelet users search for."""
+"""Format network errors as Go's net package does: kubelet users search for these messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podtui.kubelet.prober.address import Address
 
 
 def dial_error(address: Address, error: OSError) -> str:
-    """Why no connection came about."""
+    """Format a failed connection attempt."""
     if isinstance(error, socket.gaierror):
         return f"dial tcp: lookup {address.host}: no such host"
     return f"dial tcp {address}: connect: {_reason(error)}"
@@ -20,7 +20,7 @@ def dial_timeout(address: Address) -> str:
 
 
 def read_error(address: Address, error: OSError) -> str:
-    """Why a connection broke."""
+    """Format a broken connection."""
     return f"read tcp {address}: read: {_reason(error)}"
 
 

@@ -1,6 +1,6 @@
-"""The grpc handler: one health check over a plain HTTP/2 connection (reference §8).
+"""The grpc handler: one health check over an unencrypted HTTP/2 connection (reference §8).
 
-This module loads h2; import it where a check is about to be made.
+This module imports h2; import it only where a check is made.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RESETS: Final[Mapping[int, str]] = {
 
 
 class _Failed(Exception):
-    """Raised when a call ends without a reply: its code, and the words."""
+    """Raised when a call ends without a reply: the status code and the message."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -64,10 +64,9 @@ class _Failed(Exception):
 async def check(
     address: Address, service: str, timeout: float, open_socket: OpenSocket = from_here
 ) -> Outcome:
-    """Ask a server for a service's health; ``timeout`` in seconds covers connection and call.
+    """Query a service's health; ``timeout`` in seconds covers the connection and the call.
 
-    A connection that does not come about is tried again until then, as a gRPC client does.
-    Raises `EngineError`.
+    A failed connection is retried until the timeout, as a gRPC client does. Raises `EngineError`.
     """
     connected = False
     sock = await open_socket(address)
@@ -87,7 +86,8 @@ async def check(
 async def _connected(
     address: Address, sock: socket.socket | None, open_socket: OpenSocket
 ) -> AsyncGenerator[_Channel]:
-    """A connection on which the server has spoken HTTP/2. ``sock`` is for the first try."""
+    """Open a connection; retry until a server has sent its HTTP/2 settings. ``sock`` is for the
+    first attempt."""
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -117,7 +117,7 @@ class _Channel:
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
 
     async def greet(self) -> bool:
-        """Exchange settings; whether the server had any."""
+        """Exchange settings. Return whether the server sent any."""
         self._http2.initiate_connection()
         try:
             while True:
@@ -132,7 +132,7 @@ class _Channel:
             return False
 
     async def call(self, service: str, timeout: float) -> Reply:
-        """Raises `_Failed`."""
+        """Call the health service. Raises `_Failed`."""
         stream = self._http2.get_next_available_stream_id()
         self._http2.send_headers(
             stream,
@@ -190,7 +190,7 @@ class _Channel:
         await self._writer.drain()
 
     async def _events(self) -> list[Event] | None:
-        """What came; None at the end of the connection."""
+        """Return the received events; None at the end of the connection."""
         data = await self._reader.read(_PIECE)
         return self._http2.receive_data(data) if data else None
 

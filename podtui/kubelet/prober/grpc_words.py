@@ -1,6 +1,6 @@
-"""The messages of gRPC's health protocol, and what a client makes of an answer (reference §8).
+"""The messages of the gRPC health protocol, and the interpretation of replies (reference §8).
 
-Plain functions of bytes; the words are those of the Go client that a kubelet uses.
+Pure functions; the error messages are those of the Go client that a kubelet uses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
 
 PATH: Final = "/grpc.health.v1.Health/Check"
 BODY_LIMIT: Final = 10 * 1024
-"""Bytes; an answer of this protocol has seven."""
+"""Bytes; a health reply has seven."""
 _CODES: Final = (
     "OK",
     "Canceled",
@@ -55,8 +55,8 @@ _CONTENT_TYPE: Final = "application/grpc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back: the first block of headers, the body, the last block. Of a reply without a
-    body the first block is the last one, too."""
+    """A reply: the first header block, the body and the trailers. In a reply without a body, the
+    first block also holds the trailers."""
 
     headers: Mapping[str, str]
     body: bytes = b""
@@ -64,14 +64,14 @@ class Reply:
 
 
 def request(service: str) -> bytes:
-    """A ``HealthCheckRequest`` in its frame; an empty name asks for the server as a whole."""
+    """Return a framed ``HealthCheckRequest``; an empty name checks the server as a whole."""
     name = service.encode()
     message = b"\x0a" + _varint(len(name)) + name if name else b""
     return b"\x00" + len(message).to_bytes(4, "big") + message
 
 
 def judge(reply: Reply, timeout: float) -> Outcome:
-    """What the reply says of the container. ``timeout`` is the probe's, in seconds."""
+    """Return the probe outcome of a reply. ``timeout`` is the probe's timeout in seconds."""
     problem = _http_problem(reply.headers)
     if problem is not None:
         return rpc_failed(*problem, timeout)
@@ -90,14 +90,14 @@ def judge(reply: Reply, timeout: float) -> Outcome:
 
 
 def code_name(number: str) -> str:
-    """A gRPC status code as Go names it."""
+    """Return Go's name of a gRPC status code."""
     if number.isascii() and number.isdigit() and int(number) < len(_CODES):
         return _CODES[int(number)]
     return f"Code({number})"
 
 
 def rpc_failed(code: str, text: str, timeout: float) -> Outcome:
-    """The outcome of a call that ended with this code."""
+    """Return the outcome of a call that ended with this status code."""
     if code == "Unimplemented":
         words = "error: this server does not implement the grpc health protocol"
         return failure(f"{words} (grpc.health.v1.Health): {text}")
@@ -107,13 +107,13 @@ def rpc_failed(code: str, text: str, timeout: float) -> Outcome:
 
 
 def not_connected(address: Address, timeout: float) -> Outcome:
-    """The outcome where no connection came about in time, whatever was in the way."""
+    """Return the outcome if no connection was established in time, for any reason."""
     words = f'timeout: failed to connect service "{address}" within {go_duration(timeout)}'
     return failure(f"{words}: context deadline exceeded")
 
 
 def _http_problem(headers: Mapping[str, str]) -> tuple[str, str] | None:
-    """(code, text) where this is no answer of a gRPC server."""
+    """Return (code, message) if the headers are not those of a gRPC server."""
     said_status = headers.get(":status", "")
     status = int(said_status) if said_status.isascii() and said_status.isdigit() else 0
     kind = headers.get("content-type", "")
@@ -136,7 +136,7 @@ def _phrase(status: int) -> str:
 
 
 def _status(body: bytes) -> int:
-    """The ``status`` of a framed ``HealthCheckResponse``. Raises `ValueError`."""
+    """Return the ``status`` field of a framed ``HealthCheckResponse``. Raises `ValueError`."""
     if not body:
         raise ValueError(
             "cardinality violation: received no response message from non-server-streaming RPC"
@@ -171,7 +171,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(number, where it ends). Raises `ValueError`."""
+    """Return (number, end offset). Raises `ValueError`."""
     number = shift = 0
     while at < len(data):
         byte = data[at]

@@ -31,13 +31,16 @@ class ProbeHandlers(Protocol):
     """Runs a probe's handler once."""
 
     async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
-        """Returns within the probe's time-out; raises nothing."""
+        """Run the handler within the probe's timeout; never raises."""
         ...
 
 
 class Handlers:
-    """``simulated``: nothing listens in the pods, so whatever would be dialled is taken for well;
-    commands are run all the same."""
+    """Runs exec probes through the engine, and the others over the network.
+
+    ``simulated``: no process listens in the pods, so network probes always succeed; commands still
+    run.
+    """
 
     def __init__(
         self, runtime: Runtime, addresses: PodAddresses, *, simulated: bool = False

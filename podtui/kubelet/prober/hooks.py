@@ -20,14 +20,14 @@ from podtui.runtime.protocol import Runtime
 
 _LOG = logging.getLogger(__name__)
 UNLIMITED: Final = 365 * 86400.0
-"""Seconds: a hook has no time-out of its own."""
+"""Seconds: a hook has no timeout of its own."""
 
 
 class HookRunner:
     """Implements `podtui.kubelet.containers.hooks.Hooks`.
 
-    The failure of a postStart handler is the starter's to tell, that of a preStop handler is told
-    here. ``simulated``: nothing listens in the pods, requests are taken for made.
+    The starter reports a failed postStart handler; a failed preStop handler is reported here.
+    ``simulated``: no process listens in the pods, so HTTP requests count as sent.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class HookRunner:
         self._open_socket = pod_sockets(runtime)
 
     async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
-        """Raises `EngineUnavailable`."""
+        """Return the error message, empty on success. Raises `EngineUnavailable`."""
         if container.lifecycle is None or container.lifecycle.postStart is None:
             return ""
         return await self._run(pod, container, container_id, container.lifecycle.postStart)
@@ -55,7 +55,7 @@ class HookRunner:
     async def pre_stop(
         self, pod: Pod, container: Container, container_id: str, grace: float
     ) -> None:
-        """Raises `EngineUnavailable`."""
+        """Run the preStop handler for at most ``grace`` seconds. Raises `EngineUnavailable`."""
         if container.lifecycle is None or container.lifecycle.preStop is None:
             return
         problem = ""
@@ -65,7 +65,7 @@ class HookRunner:
         except TimeoutError:
             _LOG.info("preStop of %s in %s: the grace is over", container.name, pod_ref(pod))
         if problem:
-            # What the handler said may hold secrets: neither the log nor the event has it.
+            # The handler's output may contain secrets: keep it out of the log and the event.
             _LOG.warning("preStop of %s in %s failed", container.name, pod_ref(pod))
             path = field_path(pod, container.name)
             self._events.pod(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", path)
@@ -73,7 +73,7 @@ class HookRunner:
     async def _run(
         self, pod: Pod, container: Container, container_id: str, handler: LifecycleHandler
     ) -> str:
-        """What went wrong, empty when nothing did."""
+        """Return the error message, empty on success."""
         about = f'for Container "{container.name}" in Pod "{pod_ref(pod)}" failed - error:'
         if handler.exec is not None:
             problem = await self._exec(container_id, handler.exec)
@@ -104,7 +104,7 @@ class HookRunner:
         return f"command '{command}' exited with {result.exit_code}: {complaint}, message: {output}"
 
     async def _http_get(self, pod: Pod, container: Container, action: HTTPGetAction) -> str:
-        """Whatever the answer's status, it is an answer."""
+        """Return the error message. Any HTTP status counts as success."""
         if self._simulated:
             return ""
         if not action.host and not self._addresses.pod_ip(pod):
@@ -123,13 +123,14 @@ class HookRunner:
             return self._not_run(pod, container, str(error))
 
     def _not_run(self, pod: Pod, container: Container, reason: str) -> str:
-        """What this engine lacks must not put the container into a crash loop."""
+        """Record that the hook was skipped. Return no error: a limitation of the engine must not
+        cause a crash loop."""
         text = f"life-cycle hook of container {container.name} is not run: {reason}"
         self._events.pod(pod, WARNING, "Degraded", text, field_path(pod, container.name))
         return ""
 
     async def _request(self, pod: Pod, request: HttpRequest) -> str:
-        """Raises `EngineError`."""
+        """Send the request and return the error message, empty on success. Raises `EngineError`."""
         from podtui.kubelet.prober.http_get import HttpProblem, get
 
         answer = await get(request, UNLIMITED, self._open_socket)

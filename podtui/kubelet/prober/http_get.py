@@ -1,7 +1,7 @@
-"""Asking over HTTP as the kubelet does: no proxy, no cookies, no keep-alive, no compression, TLS
+"""Send HTTP requests as the kubelet does: no proxy, no cookies, no keep-alive, no compression, TLS
 unverified, redirects followed within one host (reference §8).
 
-This module loads aiohttp; import it where a request is about to be made.
+This module imports aiohttp; import it only where a request is made.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HttpProblem:
-    """No answer: the whole text as a Go client has it, or for ``broken_body`` only the cause."""
+    """A failed request. ``text`` is the whole message of a Go client; with ``broken_body`` only the
+    cause."""
 
     text: str
     plain_answer: bool = False
-    """The server spoke HTTP where TLS was asked for."""
+    """The server replied with plain HTTP to a TLS request."""
     broken_body: bool = False
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far the request came."""
+    """The progress of a request, which determines the message of a timeout."""
 
     request: HttpRequest
     sock: socket.socket | None = None
-    """For the next connection."""
+    """The socket for the next connection."""
     connected: bool = False
     headers_read: bool = False
 
@@ -81,7 +82,7 @@ class _Progress:
 async def get(
     request: HttpRequest, timeout: float, open_socket: OpenSocket = from_here
 ) -> HttpAnswer | HttpProblem:
-    """The answer to one request, redirects included; ``timeout`` in seconds covers it all.
+    """Send one request and follow redirects; ``timeout`` in seconds covers everything.
 
     Raises `EngineError`.
     """
@@ -90,7 +91,7 @@ async def get(
         async with asyncio.timeout(timeout), _session(progress) as session:
             return await _follow(session, progress, open_socket)
     except TimeoutError as error:
-        # A connect that the kernel gave up on comes as a TimeoutError, too.
+        # The kernel's connect timeout (ETIMEDOUT) is a TimeoutError, too.
         if error.errno is not None:
             return progress.problem(dial_error(progress.request.address, error))
         return progress.timed_out()
@@ -130,8 +131,8 @@ class _Disconnected(aiohttp.ClientError):
 async def _send_once(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending the request again over a second connection, which Go's client does
-    only if the first one was used before."""
+    """Prevent aiohttp's retry over a second connection. Go's client retries only if the first
+    connection was reused."""
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:
@@ -167,7 +168,7 @@ async def _follow(
 async def _ask(
     session: aiohttp.ClientSession, progress: _Progress
 ) -> tuple[HttpAnswer, str] | HttpProblem:
-    """(the answer, its Location)."""
+    """Send one request and return the answer and its Location header."""
     request = progress.request
     headers = CIMultiDict(request.headers)
     headers["Host"] = request.host or str(request.address)

@@ -1,4 +1,4 @@
-"""An httpGet handler's request, put together (reference §8)."""
+"""Build the request of an httpGet handler (reference §8)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A GET. ``target`` is path and query as they go on the wire; ``host`` is what the Host header
-    says, empty for the address."""
+    """A GET request. ``target`` is the path and query as sent; ``host`` is the Host header, empty
+    for the address."""
 
     scheme: str
     address: Address
@@ -33,13 +33,14 @@ class HttpRequest:
         return f"{self.scheme}://{self.address}{self.target}"
 
     def over_http(self) -> HttpRequest:
-        """The same without TLS, and without what was meant to be said under it alone."""
+        """Return the same request without TLS and without the Authorization header, which must not
+        be sent unencrypted."""
         headers = [one for one in self.headers if one[0].lower() != "authorization"]
         return replace(self, scheme="http", headers=tuple(headers))
 
 
 def request_for(action: HTTPGetAction, address: Address, agent: str) -> HttpRequest:
-    """The request of a probe or hook to what answers at ``address``."""
+    """Build the request of a probe or hook to ``address``."""
     given = [(one.name, one.value) for one in action.httpHeaders]
     host = next((value for name, value in given if name.lower() == "host"), "")
     headers = [one for one in given if one[0].lower() != "host"]
@@ -60,7 +61,8 @@ def request_for(action: HTTPGetAction, address: Address, agent: str) -> HttpRequ
 def _without_empty(
     headers: Iterable[tuple[str, str]], names: tuple[str, ...]
 ) -> Iterable[tuple[str, str]]:
-    """An empty value of these says that the header is not wanted at all."""
+    """Drop the named headers if their value is empty: an empty value disables the default
+    header."""
     return [one for one in headers if one[1] or one[0].lower() not in names]
 
 
@@ -73,15 +75,15 @@ def _target(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Where an answer sends its client: ``request`` is None when that is another host."""
+    """A redirect target; ``request`` is None if it is on another host."""
 
     request: HttpRequest | None
     problem: str = ""
-    """Why it cannot be followed at all."""
+    """Why the redirect cannot be followed."""
 
 
 def redirected(request: HttpRequest, location: str) -> Redirect:
-    """What follows from a ``Location`` header. Only the same host is asked again."""
+    """Resolve a ``Location`` header. Only redirects within the same host are followed."""
     try:
         parts = urlsplit(urljoin(request.url, location))
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)

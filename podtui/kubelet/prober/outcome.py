@@ -1,4 +1,4 @@
-"""What one run of a handler came to."""
+"""The outcome of one run of a handler."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from enum import StrEnum
 class Verdict(StrEnum):
     SUCCESS = "success"
     WARNING = "warning"
-    """Success, with something to be said."""
+    """Success with a warning event."""
     FAILURE = "failure"
     ERROR = "error"
-    """The question could not be put: counts for nothing."""
+    """The probe could not be run; the result does not count."""
     NO_ENGINE = "no engine"
-    """As ERROR, but for the loss of the engine, of which the node speaks."""
+    """Like ERROR, but because the engine is lost; the node's status reports that."""
 
 
 @dataclass(frozen=True, slots=True)

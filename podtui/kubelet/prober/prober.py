@@ -1,4 +1,4 @@
-"""The prober: owns the probe workers of every pod and shows their results (reference §8)."""
+"""The prober: owns the probe workers of every pod and returns their results (reference §8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from podtui.runtime.protocol import ContainerState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTotal:
-    """How many runs of one probe came to one result: ``prober_probe_total``."""
+    """The number of runs of one probe with one result: ``prober_probe_total``."""
 
     probe_type: str
     result: str
@@ -35,7 +35,7 @@ class ProbeTotal:
 
 
 def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
-    """Every probe of regular containers and sidecars."""
+    """Yield every probe of the regular containers and sidecars."""
     sidecars = [one for one in pod.spec.initContainers if is_sidecar(one)]
     for container in (*sidecars, *pod.spec.containers):
         for kind in ProbeKind:
@@ -44,10 +44,10 @@ def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
 
 
 class Prober:
-    """Implements `podtui.kubelet.prober.probing.Probes`; `run` must run beside it.
+    """Implements `podtui.kubelet.prober.probing.Probes`; its `run` must be running.
 
-    ``observe`` gives what is seen of a pod by its UID; ``recorded`` its record from an earlier
-    kubelet, whose findings stand until there are newer ones; ``jitter`` gives numbers in [0, 1).
+    ``observe`` returns the observed state of a pod by UID; ``recorded`` its record from an earlier
+    kubelet, whose results count until there are newer ones; ``jitter`` returns numbers in [0, 1).
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Prober:
         self._group: asyncio.TaskGroup | None = None
         self._began: float | None = None
 
-    # --- life
+    # --- lifecycle
 
     async def run(self) -> None:
-        """Endless: the group that the workers are tasks of."""
+        """Run the task group of the workers forever."""
         if self._began is None:
             self._began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
@@ -96,7 +96,7 @@ class Prober:
                 self._group = None
 
     def start(self, pod: Pod) -> None:
-        """A worker for each probe of the pod; those that are there go on with this version."""
+        """Start a worker for each probe of the pod; existing workers continue with this version."""
         workers = self._pods.setdefault(pod.metadata.uid, {})
         wanted = {(container.name, kind) for container, kind in _probed(pod)}
         for key in [key for key in workers if key not in wanted]:
@@ -112,8 +112,8 @@ class Prober:
                 self._spawn(self._group, worker)
 
     def stop(self, uid: str, *, readiness: bool) -> None:
-        """End liveness and startup probes of regular containers; with ``readiness`` everything, and
-        forget the results."""
+        """Stop liveness and startup probes of regular containers. With ``readiness``, stop all
+        probes and drop their results."""
         if readiness:
             for worker in self._pods.pop(uid, {}).values():
                 _cancel(worker)
@@ -129,7 +129,8 @@ class Prober:
             return
         period = rules_of(spec[1]).period
         age = self._clock.monotonic() - (self._began or 0.0)
-        # So that a kubelet that finds many pods does not probe them all in one instant.
+        # Spread the first probes, so that a restarted kubelet does not probe all pods at the same
+        # time.
         delay = self._jitter() * period if period > age else 0.0
         label = f"{worker.kind} probe of {worker.name} in {worker.uid}"
         worker.task = group.create_task(self._ticker.run(worker, delay), name=label)
@@ -137,7 +138,8 @@ class Prober:
     # --- results
 
     def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
-        """The latest results. Asking for them probes the readiness of what is not ready at once."""
+        """Return the latest results. Also triggers the readiness probes of containers that are not
+        ready, so that they run at once."""
         uid = pod.metadata.uid
         found: dict[ProbeKind, dict[str, ProbeResult]] = {kind: {} for kind in ProbeKind}
         for container, kind in _probed(pod):
@@ -156,7 +158,7 @@ class Prober:
         )
 
     def totals(self) -> tuple[ProbeTotal, ...]:
-        """Counters of the workers that there are."""
+        """Return the counters of the current workers."""
         return tuple(
             ProbeTotal(
                 probe_type=worker.kind.value,
@@ -173,7 +175,7 @@ class Prober:
         )
 
     def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
-        """Where each probe of the pod stands, in the order of its containers. Changes nothing."""
+        """Return the report of each probe of the pod, in container order. Changes nothing."""
         workers = self._pods.get(pod.metadata.uid, {})
         found = (workers.get((container.name, kind)) for container, kind in _probed(pod))
         return tuple(self._report(worker) for worker in found if worker is not None)
@@ -195,8 +197,8 @@ class Prober:
         )
 
     async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
-        """Run a probe once, out of turn and without counting it. Raises `LookupError`, with a text
-        for the user, where there is no such probe or its container does not run."""
+        """Run a probe once, out of turn and without counting it. Raises `LookupError`, with a
+        message for the user, if there is no such probe or its container does not run."""
         workers = self._pods.get(uid, {})
         for (name, kind), worker in workers.items():
             if (name, kind.value) == (container, probe):
@@ -235,7 +237,7 @@ class Prober:
         return result is ProbeResult.SUCCESS
 
     def _known_good(self, kind: ProbeKind, uid: str, container_id: str) -> bool:
-        """Whether an earlier kubelet recorded this instance as started, or as ready."""
+        """Return whether an earlier kubelet recorded this instance as started or ready."""
         if kind is ProbeKind.LIVENESS or (record := self._recorded(uid)) is None:
             return False
         every = (*record.status.initContainerStatuses, *record.status.containerStatuses)

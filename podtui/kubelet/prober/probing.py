@@ -1,4 +1,4 @@
-"""Where the prober plugs in (reference §8)."""
+"""The interface between the kubelet and the prober (reference §8)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from podtui.runtime.protocol import ContainerState
 
 
 class Probes(Protocol):
-    """Probes of every pod. A prober wakes the pod's worker when a result turns."""
+    """The probes of every pod. The implementation wakes the pod's worker when a result changes."""
 
     def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
-        """The latest results of the pod's containers."""
+        """Return the latest results of the pod's containers."""
         ...
 
     async def run(self) -> None:
-        """What has to run beside the kubelet's own tasks, if anything."""
+        """Run background tasks beside the kubelet's own, if any."""
         ...
 
     def start(self, pod: Pod) -> None:
-        """The pod is being run; called at each pass, so it must be cheap to repeat."""
+        """Start the probes of a running pod. Called in every sync, so repeated calls must be
+        cheap."""
         ...
 
     def stop(self, uid: str, *, readiness: bool) -> None:
-        """End liveness and startup probes, with ``readiness`` all of them."""
+        """Stop liveness and startup probes; with ``readiness``, all of them."""
         ...
 
     def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
-        """Where each probe of the pod stands, for people to look at."""
+        """Return a user-facing report of each probe of the pod."""
         ...
 
     async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
@@ -40,8 +41,8 @@ class Probes(Protocol):
 
 
 class NoProbes:
-    """Runs none, and takes every running container for healthy so that no pod waits for ever;
-    `podtui.kubelet.containers.unsupported` says so."""
+    """Runs no probes and reports every running container as healthy, so that no pod waits forever.
+    `podtui.kubelet.containers.unsupported` warns about it."""
 
     def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
         probed = {

@@ -1,4 +1,4 @@
-"""Where a probe stands, for people to look at: its last runs, its streak, when it runs next."""
+"""Report a probe's state to the user: its last runs, its streak and its next run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OUTPUT_LIMIT: Final = 1000
 
 @dataclass(slots=True, eq=False)
 class ProbeLog:
-    """The last runs of one probe, and when its next tick is due by the monotonic clock."""
+    """The last runs of one probe. ``due`` is the monotonic time of its next tick."""
 
     runs: deque[ProbeRun] = field(default_factory=lambda: deque[ProbeRun](maxlen=RUNS_KEPT))
     due: float | None = None
 
 
 def probe_run(outcome: Outcome, began: datetime, seconds: float) -> ProbeRun:
-    """What is kept of a run."""
+    """Return the record of one run, with the output cut."""
     lines = outcome.text[:_OUTPUT_LIMIT].splitlines()[:_OUTPUT_LINES]
     return ProbeRun(
         time=stamp(began),
@@ -52,8 +52,11 @@ def report(
     running: bool,
     runs: Iterable[ProbeRun],
 ) -> ProbeReport:
-    """``due_in``: seconds to the next tick, None where nobody ticks any more; ``age``: seconds
-    since the container's start."""
+    """Build the report of one probe.
+
+    ``due_in`` is the time to the next tick in seconds, None if the worker has stopped; ``age`` is
+    the time since the container's start in seconds.
+    """
     word = _idle(state, newest, started=started) if due_in is not None else "stopped"
     wait = None
     if not word and due_in is not None:
@@ -75,7 +78,7 @@ def report(
 
 
 def _idle(state: ProbeState, newest: ObservedContainer | None, *, started: bool) -> str:
-    """Why a tick would not run the probe; empty where it would."""
+    """Return why a tick would not run the probe; empty if it would."""
     if newest is None or newest.state is not ContainerState.RUNNING:
         return "not running"
     if state.held:
@@ -86,6 +89,6 @@ def _idle(state: ProbeState, newest: ObservedContainer | None, *, started: bool)
 
 
 def _next_run(due_in: float, rules: Rules, age: float) -> float:
-    """Ticks before the initial delay is over run nothing."""
+    """Return the seconds to the next run: ticks during the initial delay run nothing."""
     short = rules.initial_delay - (age + due_in)
     return due_in + (math.ceil(short / rules.period) * rules.period if short > 0 else 0.0)

@@ -1,7 +1,7 @@
-"""What one probe of one container has come to (reference §8): counting, thresholds, holding.
+"""The state of one probe of one container (reference §8): counters, thresholds, final results.
 
-Plain values that know no clock: a tick meets the container, asks whether a run is due, and puts the
-run's result in.
+Immutable values without a clock: a tick calls `meet`, `is_due`, runs the probe and passes the
+result to `observe`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podtui.kubelet.base.types import ProbeResult
 
 
 class ProbeKind(StrEnum):
-    """The values begin the texts of events."""
+    """The kinds of probes; event messages start with the value."""
 
     STARTUP = "Startup"
     LIVENESS = "Liveness"
@@ -24,7 +24,7 @@ class ProbeKind(StrEnum):
 
 
 Turned = Callable[[str, str, ProbeKind, ProbeResult], None]
-"""Hears of a result that turned: pod UID, container id, kind, result."""
+"""Callback for a changed result: pod UID, container id, kind, result."""
 
 INITIAL: Final = {
     ProbeKind.STARTUP: ProbeResult.UNKNOWN,
@@ -34,7 +34,6 @@ INITIAL: Final = {
 
 
 def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
-    """The container's probe of this kind."""
     match kind:
         case ProbeKind.STARTUP:
             return container.startupProbe
@@ -46,7 +45,7 @@ def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Of one probe; times are seconds."""
+    """The settings of one probe; times are in seconds."""
 
     initial_delay: float = 0.0
     period: float = 10.0
@@ -56,7 +55,7 @@ class Rules:
 
 
 def rules_of(probe: Probe) -> Rules:
-    """The probe's numbers, with the API's defaults for those that are not set."""
+    """Return the probe's settings, with the API's defaults for unset ones."""
     default = Rules()
     return Rules(
         initial_delay=float(probe.initialDelaySeconds or 0),
@@ -69,21 +68,22 @@ def rules_of(probe: Probe) -> Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeState:
-    """One probe's standing. ``result`` is what others see of it; None before any container."""
+    """The state of one probe. ``result`` is the published result; None before the first
+    container."""
 
     kind: ProbeKind
     container_id: str = ""
     result: ProbeResult | None = None
     held: bool = False
-    """The verdict on this instance is final; only another one is probed."""
+    """Whether the result of this instance is final; only another instance is probed again."""
     last: ProbeResult | None = None
     in_row: int = 0
-    """How often ``last`` came in succession."""
+    """The number of successive runs with the result ``last``."""
 
     def meet(self, container_id: str, *, known_good: bool = False) -> ProbeState:
-        """The container's newest instance runs; for a new one everything begins anew.
+        """Return the state for the running instance; a new instance starts fresh.
 
-        ``known_good``: an earlier kubelet had found this very instance started or ready.
+        ``known_good``: an earlier kubelet recorded this instance as started or ready.
         """
         if container_id == self.container_id:
             return self
@@ -97,20 +97,21 @@ class ProbeState:
         return ProbeState(kind=self.kind, container_id=container_id, result=INITIAL[self.kind])
 
     def down(self, container_id: str) -> ProbeState:
-        """This instance runs no more."""
+        """Return the state after this instance has stopped."""
         if container_id != self.container_id or self.held:
             return self
         return replace(self, result=ProbeResult.FAILURE, last=None, in_row=0)
 
     def is_due(self, rules: Rules, *, age: float, started: bool) -> bool:
-        """Whether to probe the running instance now. ``age`` is in seconds since its start;
-        ``started``: it has no startup probe or passed it."""
+        """Return whether to probe the running instance now. ``age`` is the time since its start in
+        seconds; ``started``: it has no startup probe or passed it."""
         if not self.container_id or self.held or age < rules.initial_delay:
             return False
         return started != (self.kind is ProbeKind.STARTUP)
 
     def observe(self, result: ProbeResult, rules: Rules) -> ProbeState:
-        """Count one run's result, SUCCESS or FAILURE; at its threshold it becomes *the* result."""
+        """Count the result of one run, SUCCESS or FAILURE; at its threshold it becomes
+        ``result``."""
         in_row = self.in_row + 1 if result is self.last else 1
         counted = replace(self, last=result, in_row=in_row)
         needed = rules.successes if result is ProbeResult.SUCCESS else rules.failures

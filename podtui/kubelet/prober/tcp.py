@@ -1,6 +1,6 @@
-"""The tcpSocket handler: a connection that comes about is all it wants (reference §8).
+"""The tcpSocket handler: succeeds if a connection can be opened (reference §8).
 
-Also opens the connections of other handlers.
+Also opens the connections of the other handlers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
 from podtui.runtime.protocol import Runtime
 
 OpenSocket = Callable[[Address], Awaitable[socket.socket | None]]
-"""Returns a socket from which to dial the address, not connected; None for any of this machine's.
-Raises `EngineError`. Opened before a time-out begins: the engine's time is not the container's."""
+"""Opens an unconnected socket from which to dial the address; returns None to dial from this
+machine. Raises `EngineError`. Called before the timeout starts, so that the engine's time does not
+count against the container."""
 
 
 async def from_here(address: Address) -> socket.socket | None:
-    """An `OpenSocket` that enters no pod."""
+    """An `OpenSocket` that always dials from this machine."""
     return None
 
 
@@ -36,7 +37,7 @@ def pod_sockets(runtime: Runtime) -> OpenSocket:
 async def open_connection(
     address: Address, sock: socket.socket | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect from the socket. Raises OSError."""
+    """Open a connection on the socket. Raises OSError."""
     if sock is None:
         return await asyncio.open_connection(address.host, address.port)
     try:
@@ -49,7 +50,7 @@ async def open_connection(
 
 
 async def connect(address: Address, timeout: float, open_socket: OpenSocket = from_here) -> Outcome:
-    """``timeout`` is in seconds. Raises `EngineError`."""
+    """Open a connection and close it. ``timeout`` is in seconds. Raises `EngineError`."""
     sock = await open_socket(address)
     try:
         async with asyncio.timeout(timeout):
@@ -58,6 +59,6 @@ async def connect(address: Address, timeout: float, open_socket: OpenSocket = fr
         if isinstance(error, TimeoutError) and error.errno is None:
             return failure(dial_timeout(address))
         return failure(dial_error(address, error))
-    # Nothing was said, so nothing has to be waited for.
+    # Nothing was sent, so close without waiting.
     writer.transport.abort()
     return SUCCESS

@@ -1,4 +1,4 @@
-"""One worker per pod, container and kind of probe: ticks, and what a tick does (reference §8)."""
+"""Probe workers, one per pod, container and kind of probe: ticks and probe runs (reference §8)."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TRIES: Final = 3
 
 @dataclass(slots=True, eq=False)
 class ProbeWorker:
-    """What a worker knows. ``pod`` may be replaced by a newer version at any time."""
+    """The state of a worker. ``pod`` may be replaced by a newer version at any time."""
 
     pod: Pod
     name: str
-    """The container's."""
+    """The name of the container."""
     state: ProbeState
     poke: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to have the next tick now."""
+    """Set it to run the next tick now."""
     running: bool = False
-    """Whether a handler runs just now."""
+    """Whether a handler is running."""
     task: asyncio.Task[None] | None = None
     stopped: bool = False
     totals: Counter[str] = field(default_factory=Counter[str])
@@ -53,16 +53,19 @@ class ProbeWorker:
         return self.state.kind
 
     def spec(self) -> tuple[Container, Probe] | None:
-        """The container and its probe, as the pod has them now."""
+        """Return the container and its probe from the current version of the pod."""
         container = container_spec(self.pod, self.name)
         probe = None if container is None else probe_of(container, self.kind)
         return None if container is None or probe is None else (container, probe)
 
 
 class Ticker:
-    """Runs workers. ``newest`` gives a container's newest instance by pod UID and name; ``started``
-    whether this instance is past its startup probe; ``known_good`` what an earlier kubelet had
-    found of it."""
+    """Runs workers.
+
+    ``newest`` returns a container's newest instance by pod UID and name; ``started`` whether this
+    instance has passed its startup probe; ``known_good`` whether an earlier kubelet recorded it as
+    started or ready.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,8 @@ class Ticker:
         self._clock = clock
 
     async def run(self, worker: ProbeWorker, delay: float) -> None:
-        """Tick every period, from ``delay`` seconds on, until cancelled or out of work."""
+        """Tick every period, after an initial ``delay`` in seconds, until cancelled or the probe is
+        gone."""
         worker.log.due = self._clock.monotonic() + delay
         await self._clock.sleep(delay)
         due = self._clock.monotonic()
@@ -97,8 +101,8 @@ class Ticker:
             due = await self._pause(worker, due, rules_of(spec[1]).period)
 
     async def _pause(self, worker: ProbeWorker, due: float, period: float) -> float:
-        """Wait for the next tick; when it came. A tick that was missed comes at once, a poke
-        begins the period anew."""
+        """Wait for the next tick and return its time. A missed tick runs at once; a poke restarts
+        the period."""
         now = self._clock.monotonic()
         if (following := due + period) <= now:
             worker.log.due = now
@@ -151,9 +155,9 @@ class Ticker:
         return await self._handlers.run(worker.pod, container, container_id, probe)
 
     async def look(self, worker: ProbeWorker) -> ProbeRun:
-        """Run the handler once for somebody who asks; it counts for nothing.
+        """Run the handler once on a user's request; the result is not counted.
 
-        Raises `LookupError` where there is nothing to ask.
+        Raises `LookupError` if the probe is gone or the container does not run.
         """
         spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
         if spec is None or newest is None or newest.state is not ContainerState.RUNNING:

@@ -1,1 +1,1 @@
-"""What pods were given, and changes of it while they run (reference §13.6)."""
+"""Resource allocations of pods, and in-place resizes (reference §13.6)."""

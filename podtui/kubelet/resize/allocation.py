@@ -1,7 +1,8 @@
-"""What a pod was admitted with, as against what its manifest asks for (reference §13.6).
+"""The resources that a pod was admitted with, as opposed to those in its manifest (reference
+§13.6).
 
-An allocation outlives the manifest's edits: whatever runs a pod sees the allocated one, and a new
-amount becomes part of it once the node has said that it fits.
+An allocation is independent of later edits of the manifest: the kubelet runs the pod with the
+allocated resources, and a new amount is allocated only after admission.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ RESIZABLE: Final = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """The resources of a pod as such, None where it names none, and of its containers by name.
+    """The resources of a pod and of its containers by name. ``pod`` is None if the pod sets no
+    pod-level resources.
 
-    An ephemeral container has none and is left out.
+    Ephemeral containers have no resources and are left out.
     """
 
     pod: ResourceRequirements | None
@@ -30,7 +32,7 @@ class Allocation:
 
 
 def allocation_of(pod: Pod) -> Allocation:
-    """What the pod asks for, to be kept as what it has."""
+    """Return the pod's requested resources as an allocation."""
     everyone = (*pod.spec.initContainers, *pod.spec.containers)
     return Allocation(
         pod=pod.spec.resources, containers={one.name: one.resources for one in everyone}
@@ -45,7 +47,7 @@ def _same_amounts(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
 
 
 def same_resources(left: ResourceRequirements | None, right: ResourceRequirements | None) -> bool:
-    """Whether both ask for the same, however it is written."""
+    """Return whether both have equal amounts, independent of the notation."""
     if left is None or right is None:
         return left is right
     return (
@@ -56,7 +58,7 @@ def same_resources(left: ResourceRequirements | None, right: ResourceRequirement
 
 
 def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
-    """The pod with what it was allocated; the very same object where nothing differs."""
+    """Return the pod with its allocated resources; the same object if nothing differs."""
     if allocation is None:
         return pod
 
@@ -88,8 +90,8 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
 
 
 def with_pod_limits(pod: Pod, container: Container) -> ResourceRequirements:
-    """A container's resources as the engine is told them: where it has no limit of its own, the
-    pod's holds."""
+    """Return a container's resources for the engine: limits that it does not set come from the
+    pod."""
     own = container.resources
     shared = pod.spec.resources.limits if pod.spec.resources is not None else {}
     missing = {
@@ -110,8 +112,8 @@ def _resizable(resources: ResourceRequirements) -> list[int]:
 
 
 def asks_for_resize(old: Pod, new: Pod) -> bool:
-    """Whether an update changes the pod's own resources, or cpu or memory of a container that it
-    had before."""
+    """Return whether an update changes the pod-level resources, or the CPU or memory of an existing
+    container."""
     if not same_resources(old.spec.resources, new.spec.resources):
         return True
     before = {one.name: one for one in (*old.spec.initContainers, *old.spec.containers)}

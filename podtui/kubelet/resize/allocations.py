@@ -1,7 +1,7 @@
-"""What was allocated to every pod and what was last said to the engine, kept over restarts
-(reference §13.6, 17).
+"""The allocated resources of every pod and those last applied through the engine, kept over
+restarts (reference §13.6, 17).
 
-A kubelet keeps two checkpoints for this; here it is one file in the root directory.
+A kubelet keeps two checkpoints for this; podtui keeps one file in the root directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from podtui.kubelet.resize.allocation import (
 _LOG = logging.getLogger(__name__)
 FILE_NAME: Final = "allocations.json"
 SETTLE: Final = 0.5
-"""Seconds in which further changes go into the same writing."""
+"""Seconds in which further changes are combined into one write."""
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,7 +37,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Table:
-    """Allocations by pod UID, and each as JSON: a change encodes one of many pods."""
+    """Allocations by pod UID with their cached JSON, so that a change encodes only one pod."""
 
     def __init__(self) -> None:
         self.known: dict[str, Allocation] = {}
@@ -49,10 +49,10 @@ class _Table:
 
 
 class Allocations:
-    """Both by pod UID. ``root_dir`` empty keeps nothing on disk.
+    """Allocated and actuated resources by pod UID. With an empty ``root_dir``, nothing is stored.
 
-    A file that is missing or damaged is as good as an empty one: pods are then allocated what their
-    manifests ask for, and what runs is taken to have it.
+    A missing or damaged file counts as empty: pods are then allocated what their manifests request,
+    and running containers are assumed to have it.
     """
 
     def __init__(self, root_dir: str, clock: Clock) -> None:
@@ -65,34 +65,35 @@ class Allocations:
     # --- allocated
 
     def allocated(self, pod: Pod) -> Pod:
-        """The pod with what it was allocated; the same object where that is what it asks for."""
+        """Return the pod with its allocated resources; the same object if they equal the requested
+        ones."""
         return allocated_pod(pod, self._allocated.known.get(pod.metadata.uid))
 
     def allocate(self, pod: Pod) -> None:
-        """From now on the pod has what it asks for here."""
+        """Allocate to the pod the resources that it requests here."""
         self._set(self._allocated, pod.metadata.uid, allocation_of(pod))
 
     # --- actuated
 
     def actuated(self, uid: str) -> Allocation | None:
-        """What the engine was last told; None where nobody knows."""
+        """Return the resources last applied through the engine; None if unknown."""
         return self._actuated.known.get(uid)
 
     def actuate(self, pod: Pod, container: Container) -> None:
-        """The engine was told the container's amounts, or is about to be. Ephemeral ones have
-        none."""
+        """Record the container's resources as applied; called just before or after the engine call.
+        Ephemeral containers have none."""
         if container.name not in {one.name for one in pod.spec.ephemeralContainers}:
             self._actuate(pod, {container.name: with_pod_limits(pod, container)})
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
-        """Take running containers of which nothing is known for what the pod was allocated."""
+        """Assume that unknown running containers have the pod's allocated resources."""
         known = self._actuated.known.get(pod.metadata.uid)
         names = () if known is None else known.containers
         fresh = [one for one in running if one.name not in names]
         self._actuate(pod, {one.name: with_pod_limits(pod, one) for one in fresh})
 
     def actuate_pod(self, pod: Pod) -> None:
-        """The pod's own resources are what its containers are held to."""
+        """Record the pod-level resources as applied to its containers."""
         known = self._actuated.known.get(pod.metadata.uid)
         if known is not None:
             self._set(self._actuated, pod.metadata.uid, replace(known, pod=pod.spec.resources))
@@ -104,17 +105,17 @@ class Allocations:
             merged = replace(known, containers={**known.containers, **containers})
             self._set(self._actuated, uid, merged)
 
-    # --- forgetting
+    # --- removal
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop all state of a pod that is gone."""
         for table in (self._allocated, self._actuated):
             if table.known.pop(uid, None) is not None:
                 del table.encoded[uid]
                 self._changed.set()
 
     def keep_only(self, uids: Collection[str]) -> None:
-        """Forget every other pod."""
+        """Drop the state of all other pods."""
         for uid in (self._allocated.known.keys() | self._actuated.known.keys()) - set(uids):
             self.forget(uid)
 
@@ -126,7 +127,7 @@ class Allocations:
     # --- the file
 
     async def load(self) -> None:
-        """Read what an earlier kubelet knew."""
+        """Load the file of an earlier run."""
         if self._path is None:
             return
         try:
@@ -141,14 +142,14 @@ class Allocations:
                 table.set(uid, allocation)
 
     async def run(self) -> None:
-        """Endless: write what changed."""
+        """Write changes to the file. Runs forever."""
         while True:
             await self._changed.wait()
             await self._clock.sleep(SETTLE)
             await self.drain()
 
     async def drain(self) -> None:
-        """Write what has changed by now."""
+        """Write pending changes now."""
         if not self._changed.is_set():
             return
         self._changed.clear()
@@ -164,7 +165,7 @@ class Allocations:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all."""
+    """Replace the file atomically."""
     fresh = path.with_name(path.name + ".new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""What a resize asks of running containers, and its words (reference §13.6)."""
+"""Plan the resize of running containers, and format resize messages (reference §13.6)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def container_amounts(pod: Pod, container: Container) -> ContainerAmounts:
 
 
 def requirements(amounts: ContainerAmounts) -> ResourceRequirements:
-    """The amounts as a container asks for them, zeros among them."""
+    """Convert the amounts to resource requirements, including zeros."""
 
     def texts(cpu: int, memory: int) -> dict[str, str]:
         return {
@@ -55,17 +55,19 @@ def requirements(amounts: ContainerAmounts) -> ResourceRequirements:
 
 @dataclass(slots=True)
 class ResizePlan:
-    """Gathers what the running containers of one pod need; ``pod`` is as allocated, ``actuated``
-    what was last said to the engine. Nothing is known to be needed of containers that ``actuated``
-    does not have."""
+    """Collects the updates that the running containers of one pod need.
+
+    ``pod`` has the allocated resources; ``actuated`` are those last applied through the engine.
+    Containers that ``actuated`` does not contain get no update.
+    """
 
     pod: Pod
     actuated: Allocation | None
     _updates: list[ContainerUpdate] = field(default_factory=list[ContainerUpdate])
 
     def needs_restart(self, container: Container, container_id: str) -> bool:
-        """Whether a running container must restart for its new amounts; where it need not, what
-        must be changed is noted."""
+        """Return whether a running container must restart to get its new amounts. If not, add the
+        required updates to the plan."""
         if self.actuated is None or container.name not in self.actuated.containers:
             return False
         held = allocated_pod(self.pod, self.actuated)
@@ -92,13 +94,13 @@ class ResizePlan:
 
     @property
     def changes_pod(self) -> bool:
-        """Whether the pod's own resources have changed."""
+        """Return whether the pod-level resources have changed."""
         return self.actuated is not None and _pod_differs(self.pod, self.actuated)
 
     @property
     def updates(self) -> tuple[ContainerUpdate, ...]:
-        """Memory before cpu, of each what shrinks before what grows; of what shrinks, the last one
-        found goes first."""
+        """Return the updates in order: memory before CPU, and for each resource decreases before
+        increases. Decreases are in reverse order of discovery."""
         found: list[ContainerUpdate] = []
         for name in ("memory", "cpu"):
             ours = [one for one in self._updates if one.resource == name]
@@ -112,7 +114,8 @@ def _everyone(pod: Pod) -> tuple[Container, ...]:
 
 
 def amounts_to_say(update: ContainerUpdate, current: ContainerAmounts) -> ContainerAmounts:
-    """The resource that is updated as desired, the other one as it is by now."""
+    """Return the desired amounts of the updated resource, with the current amounts of the other
+    one."""
     desired = update.desired
     if update.resource == "memory":
         return replace(
@@ -122,8 +125,8 @@ def amounts_to_say(update: ContainerUpdate, current: ContainerAmounts) -> Contai
 
 
 def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | None) -> bool:
-    """Whether a running container has not got yet what was allocated to the pod. One that does not
-    run gets it when it starts."""
+    """Return whether a running container still lacks the amounts allocated to the pod. A container
+    that does not run gets them at its start."""
     if actuated is None:
         return False
     held = allocated_pod(pod, actuated)
@@ -152,8 +155,8 @@ def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
 
 
 def pod_memory_limit(pod: Pod) -> int | None:
-    """Bytes that a kubelet would hold the pod as a whole to; None for no limit (reference
-    §13.2)."""
+    """Return the memory limit in bytes that a kubelet would set for the pod as a whole; None for no
+    limit (reference §13.2)."""
     own = pod.spec.resources
     declared = all(
         parse_quantity(one.resources.limits.get("memory", "0")) for one in _everyone(pod)
@@ -166,13 +169,13 @@ def pod_memory_limit(pod: Pod) -> int | None:
 
 
 def _new_pod_limit(pod: Pod, held: Pod) -> int | None:
-    """The pod's memory limit where it comes to be lower; None where it does not."""
+    """Return the pod's new memory limit if it is lower than the old one, else None."""
     new, old = pod_memory_limit(pod), pod_memory_limit(held)
     return new if new is not None and (old is None or new < old) else None
 
 
 def _new_limits(updates: Iterable[ContainerUpdate]) -> dict[str, int]:
-    """By container, memory limits that come to be lower."""
+    """Return the lowered memory limits by container."""
     return {
         one.name: one.desired.memory_limit
         for one in updates
@@ -183,7 +186,7 @@ def _new_limits(updates: Iterable[ContainerUpdate]) -> dict[str, int]:
 
 
 def lowers_memory(pod: Pod, held: Pod, updates: Iterable[ContainerUpdate]) -> bool:
-    """Whether `memory_problem` has anything to look at. ``held`` is the pod as it is now."""
+    """Return whether `memory_problem` has anything to check. ``held`` has the current resources."""
     memory = [one for one in updates if one.resource == "memory"]
     return bool(memory) and (_new_pod_limit(pod, held) is not None or bool(_new_limits(memory)))
 
@@ -191,9 +194,9 @@ def lowers_memory(pod: Pod, held: Pod, updates: Iterable[ContainerUpdate]) -> bo
 def memory_problem(
     pod: Pod, held: Pod, updates: Iterable[ContainerUpdate], usage: Mapping[str, int]
 ) -> str:
-    """Why memory limits cannot be lowered to what ``updates`` want; empty where they can.
+    """Return why the memory limits cannot be lowered as in ``updates``; empty if they can.
 
-    ``held`` is the pod as it is now, ``usage`` is in bytes by container.
+    ``held`` has the current resources; ``usage`` is in bytes by container.
     """
     problems: list[str] = []
     pod_limit, total = _new_pod_limit(pod, held), sum(usage.values())
@@ -216,7 +219,7 @@ def memory_problem(
     return f"cannot decrease memory limits: {text}"
 
 
-# --- words
+# --- messages
 
 
 def _summary(containers: Iterable[Container]) -> list[dict[str, Any]]:
@@ -234,7 +237,7 @@ def _summary(containers: Iterable[Container]) -> list[dict[str, Any]]:
 
 
 def resize_message(words: str, pod: Pod, *, generation: int = 0, error: str = "") -> str:
-    """``words`` and what the pod's containers were to have, as JSON."""
+    """Format ``words`` followed by the desired resources of the pod's containers as JSON."""
     summary: dict[str, Any] = {}
     if pod.spec.initContainers:
         summary["initContainers"] = _summary(pod.spec.initContainers)

@@ -1,4 +1,4 @@
-"""Resizes said to the engine: memory first, what shrinks before what grows (reference §13.6)."""
+"""Apply resizes through the engine: memory first, decreases before increases (reference §13.6)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ResizeActuator:
         self._config = config
 
     async def carry_out(self, pod: Pod, updates: Sequence[ContainerUpdate], place: Place) -> str:
-        """Why it could not be done, empty where it was; ``pod`` is as allocated. What was done
-        before a failure stands. Raises `EngineUnavailable`."""
+        """Apply the updates. Return the error message, empty on success; ``pod`` has the allocated
+        resources. Updates before a failure stay applied. Raises `EngineUnavailable`."""
         try:
             problem = await self._memory_problem(pod, updates)
             if problem:
@@ -59,7 +59,7 @@ class ResizeActuator:
         return memory_problem(pod, held, updates, usage)
 
     def _held(self, pod: Pod) -> Pod:
-        """The pod as the engine was last told."""
+        """Return the pod with the resources last applied through the engine."""
         return allocated_pod(pod, self._allocations.actuated(pod.metadata.uid))
 
     async def _say(self, pod: Pod, update: ContainerUpdate, place: Place) -> None:
@@ -74,7 +74,8 @@ class ResizeActuator:
 
 
 def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
-    """With what is to hold no more lifted: the engine leaves alone what is not given."""
+    """Set removed limits to "unlimited" explicitly: the engine keeps the old value of an absent
+    field."""
     return replace(
         resources,
         memory=resources.memory or (LIFT if current.memory_limit else 0),

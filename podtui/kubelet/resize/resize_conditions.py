@@ -1,4 +1,5 @@
-"""``PodResizePending`` and ``PodResizeInProgress`` of every pod (reference §13.6)."""
+"""The conditions ``PodResizePending`` and ``PodResizeInProgress`` of every pod (reference
+§13.6)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class _Both:
 
 
 class ResizeConditions:
-    """By pod UID. ``generation`` is the pod's, 0 for one from a file."""
+    """The resize conditions by pod UID. ``generation`` is the pod's; 0 for a pod from a file."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -40,12 +41,13 @@ class ResizeConditions:
         return pending is not None and pending.reason == DEFERRED
 
     def pending_since(self, uid: str) -> str:
-        """When the resize came to wait; empty where none does."""
+        """Return when the resize became pending; empty if none is pending."""
         pending = self._known.get(uid, _Both()).pending
         return "" if pending is None else pending.lastTransitionTime or ""
 
     def set_pending(self, uid: str, reason: str, message: str, generation: int) -> bool:
-        """Whether that is news. Every reason but ``Infeasible`` is ``Deferred``."""
+        """Set the condition and return whether it changed. Every reason except ``Infeasible``
+        becomes ``Deferred``."""
         both = self._known.get(uid, _Both())
         reason = reason if reason == INFEASIBLE else DEFERRED
         fresh = self._condition(PENDING, both.pending, reason, message, generation)
@@ -59,8 +61,8 @@ class ResizeConditions:
     def set_in_progress(
         self, uid: str, generation: int, *, reason: str = "", message: str = ""
     ) -> tuple[int, bool]:
-        """The generation that the condition is about, and whether anything is new. Without a reason
-        the one that is there stays."""
+        """Set the condition. Return the generation that it refers to and whether it changed.
+        Without a reason and message, the existing ones are kept."""
         both = self._known.get(uid, _Both())
         old = both.in_progress
         if old is not None:
@@ -76,7 +78,8 @@ class ResizeConditions:
             self._known[uid] = replace(self._known[uid], pending=None)
 
     def clear_in_progress(self, uid: str) -> int | None:
-        """The generation that it was about; None where there was none."""
+        """Remove the condition. Return the generation that it referred to; None if there was
+        none."""
         both = self._known.get(uid)
         if both is None or both.in_progress is None:
             return None

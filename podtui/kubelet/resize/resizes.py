@@ -1,4 +1,4 @@
-"""Resizes of running pods: taken up, put off, tried again, told of (reference §13.6)."""
+"""Resizes of running pods: start, defer, retry and report them (reference §13.6)."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from podtui.runtime.protocol import ContainerState
 
 _LOG = logging.getLogger(__name__)
 RETRY_PERIOD: Final = 180.0
-"""Seconds between tries of what was put off, where nothing else happens."""
+"""Seconds between retries of deferred resizes, if nothing triggers one earlier."""
 
 
 class Judge(Protocol):
-    """Whether the node takes a pod."""
+    """Decides whether the node accepts a pod."""
 
     async def fits(self, pod: Pod) -> Verdict:
-        """Others may have been ended for it when this returns."""
+        """Check whether the pod fits. Other pods may have been ended for it before this returns."""
         ...
 
     def let_in(self, pod: Pod) -> None: ...
 
 
 class Resizes:
-    """Compares what manifests ask for with what pods were allocated. Pods are looked up by UID in
-    ``find``; ``wake`` makes a pod's worker look at it again."""
+    """Compares the resources in manifests with the allocated ones, and applies the difference.
+    ``find`` returns a pod by UID; ``wake`` wakes the worker of a pod."""
 
     def __init__(
         self,
@@ -65,10 +65,11 @@ class Resizes:
         self._lock = asyncio.Lock()
         self._soon = asyncio.Event()
 
-    # --- what manifests ask for
+    # --- changes of manifests
 
     async def updated(self, old: Pod | None, new: Pod) -> None:
-        """A manifest gives a pod that runs other amounts, or takes them back."""
+        """Start a resize if the manifest of a running pod changes its resources, or cancel a
+        pending one if the change is taken back."""
         if old is not None and not asks_for_resize(old, new):
             return
         if self._allocations.allocated(new) is new:
@@ -77,24 +78,24 @@ class Resizes:
         await self.ask(new)
 
     async def ask(self, pod: Pod) -> None:
-        """Try to give the pod what its manifest asks for, and all that waits with it."""
+        """Try the resize of the pod, and all pending ones."""
         if pod.metadata.uid not in self._pending:
             self._pending.append(pod.metadata.uid)
         await self.retry()
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop all state of a pod that is gone."""
         self._conditions.forget(uid)
 
-    # --- what waits
+    # --- pending resizes
 
     def retry_soon(self) -> None:
-        """There may be more room."""
+        """Trigger a retry of the pending resizes: resources may have been freed."""
         if self._pending:
             self._soon.set()
 
     async def run(self) -> None:
-        """Endless: try again what was put off."""
+        """Retry deferred resizes. Runs forever."""
         while True:
             try:
                 async with asyncio.timeout(RETRY_PERIOD):
@@ -105,8 +106,8 @@ class Resizes:
             await self.retry()
 
     async def retry(self) -> None:
-        """Try everything that waits: first what asks for no more than it has, then by priority and
-        QoS class, then what has waited longest."""
+        """Try all pending resizes: first those that do not increase requests, then by priority and
+        QoS class, then those that have waited longest."""
         async with self._lock:
             found = [pod for uid in self._pending if (pod := self._find(uid)) is not None]
             self._pending = []
@@ -159,10 +160,11 @@ class Resizes:
             reason = "ResizeInfeasible" if infeasible else "ResizeDeferred"
             self._events.pod(pod, WARNING, reason, message)
 
-    # --- what runs
+    # --- running resizes
 
     def look(self, pod: Pod, observed: ObservedPod) -> None:
-        """Note whether the containers have what the pod was allocated; ``pod`` is as allocated."""
+        """Update the progress of the pod's resize from the observed containers; ``pod`` has the
+        allocated resources."""
         uid = pod.metadata.uid
         running = [
             container
@@ -180,11 +182,12 @@ class Resizes:
             self._events.pod(pod, NORMAL, "ResizeCompleted", message)
 
     def done(self, pod: Pod) -> None:
-        """The engine was told; the next pass sees whether that is all."""
+        """Note that the engine applied an update; the next sync checks whether the resize is
+        complete."""
         self._wake(pod.metadata.uid)
 
     def failed(self, pod: Pod, error: str) -> None:
-        """The engine did not do what the allocation asks for."""
+        """Record that the engine failed to apply the allocated resources."""
         generation, news = self._conditions.set_in_progress(
             pod.metadata.uid, pod.metadata.generation or 0, reason=ERROR, message=error
         )
@@ -193,13 +196,13 @@ class Resizes:
             self._events.pod(pod, WARNING, "ResizeError", message)
 
     def conditions(self, uid: str, *, terminal: bool = False) -> tuple[PodCondition, ...]:
-        """What the pod's status says of its resizes; nothing once it has ended."""
+        """Return the resize conditions for the pod's status; none once the pod has ended."""
         if terminal:
             self._conditions.forget(uid)
         return self._conditions.of(uid)
 
     def restore(self, pods: Iterable[Pod]) -> None:
-        """Queue what earlier allocations keep from what their manifests ask for by now."""
+        """Queue a resize for each pod whose allocation differs from its current manifest."""
         for pod in pods:
             uid = pod.metadata.uid
             if self._allocations.allocated(pod) is not pod and uid not in self._pending:

@@ -1,4 +1,4 @@
-"""What a status says of a container's and a pod's resources (reference §7.2, 13.6)."""
+"""The resources in the status of containers and pods (reference §7.2, 13.6)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from podtui.kubelet.containers.cgroups import MIN_SHARES, quota_as_milli, shares
 from podtui.runtime.protocol import ContainerState, Resources
 
 MIN_MILLI_LIMIT: Final = 10
-"""The smallest cpu limit that a quota can express."""
+"""The smallest CPU limit in millicores that a quota can express."""
 
 Texts = dict[str, str]
 
 
 def canonical_resources(resources: ResourceRequirements) -> ResourceRequirements:
-    """The same amounts, written as the API writes them."""
+    """Return the same amounts in the API's canonical form."""
     return ResourceRequirements(
         limits=_texts(resources.limits), requests=_texts(resources.requests)
     )
@@ -33,8 +33,8 @@ def _milli(amounts: Mapping[str, str]) -> int:
 
 
 def _held(held: Resources | None) -> tuple[int, int, int]:
-    """cpu request and limit in milli and memory limit in bytes as the engine tells them; 0 for
-    what it does not."""
+    """Return CPU request and limit in millicores and the memory limit in bytes, as reported by the
+    engine; 0 for unknown values."""
     if held is None:
         return 0, 0, 0
     limit = quota_as_milli(held.cpu_quota, held.cpu_period)
@@ -48,12 +48,13 @@ def container_resources_status(
     actuated: ResourceRequirements | None,
     old: ContainerStatus | None,
 ) -> ResourceRequirements:
-    """What one container has: of a running one what the engine holds it to, else what it was
-    allocated. ``container`` is the allocated one.
+    """Return the resources for a container's status: the engine's values for a running container,
+    else the allocated ones. ``container`` has the allocated resources.
 
-    ``actuated`` is what was last said to the engine: it alone knows memory requests. ``old`` is the
-    status before, if it is of the same running instance: what it says stands where nobody knows
-    better. Amounts too small for the kernel to tell apart stay as they were asked for.
+    ``actuated`` are the resources last applied through the engine, the only source of memory
+    requests. ``old`` is the previous status if it is of the same running instance; its values are
+    kept where there is no better source. Amounts too small for the kernel to distinguish are kept
+    as requested.
     """
     allocated = canonical_resources(container.resources)
     if newest.state is not ContainerState.RUNNING:

@@ -1,1 +1,1 @@
-"""The sandbox of a pod: its network, names and resolver (reference §11)."""
+"""Pod sandboxes: network, hostname and DNS resolver (reference §11)."""

@@ -1,4 +1,4 @@
-"""The resolver of a pod, and what is wrong with the node's (reference §11.3): pure."""
+"""Build a pod's DNS configuration and check the node's (reference §11.3). Pure functions."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _SEARCHES_CUT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDns:
-    """``config`` is None for the engine's own resolver; ``missing_cluster_dns``: the pod asks for
-    the cluster's and there is none; ``cuts`` are the texts of ``DNSConfigForming`` events."""
+    """``config`` is None for the engine's default resolver. ``missing_cluster_dns``: the pod asks
+    for the cluster's resolver and there is none. ``cuts`` are the messages of the
+    ``DNSConfigForming`` events."""
 
     config: DnsConfig | None
     missing_cluster_dns: bool = False
@@ -44,9 +45,10 @@ def _option_name(option: str) -> str:
 
 
 def parse_resolv_conf(text: str) -> DnsConfig:
-    """A node's ``/etc/resolv.conf``: servers add up, the last ``search`` counts, options merge.
+    """Parse a node's ``/etc/resolv.conf``: servers accumulate, the last ``search`` line wins,
+    options are merged.
 
-    Raises ValueError, in the kubelet's words, for a ``nameserver`` line without an address.
+    Raises ValueError, with the kubelet's message, for a ``nameserver`` line without an address.
     """
     servers: list[str] = []
     searches: tuple[str, ...] = ()
@@ -73,9 +75,10 @@ def parse_resolv_conf(text: str) -> DnsConfig:
 
 
 def resolver_problem(path: str, node: DnsConfig, *, cluster_domain: str) -> str:
-    """The text of a ``CheckLimitsForResolvConf`` event about the node's file; empty for none.
+    """Return the message of a ``CheckLimitsForResolvConf`` event about the node's file; empty if
+    there is no problem.
 
-    A cluster takes three places of a pod's search list.
+    A cluster domain takes three entries of a pod's search list.
     """
     places = MAX_SEARCHES - (3 if cluster_domain else 0)
     if len(node.searches) > places:
@@ -97,7 +100,8 @@ def resolver_problem(path: str, node: DnsConfig, *, cluster_domain: str) -> str:
 
 
 def no_resolver(node_ips: Iterable[str]) -> DnsConfig:
-    """What a kubelet gives pods where it is told of no resolver file: nobody to ask."""
+    """Return the resolver that a kubelet without a resolver file gives to pods: the loopback
+    address."""
     servers = tuple("::1" if ":" in address else "127.0.0.1" for address in node_ips)
     return DnsConfig(servers=servers or ("127.0.0.1",), searches=(".",))
 
@@ -110,7 +114,8 @@ def _is_loopback(server: str) -> bool:
 
 
 def beyond_loopback(node: DnsConfig) -> DnsConfig:
-    """The node's resolver without the servers that only the node's own network reaches."""
+    """Return the node's resolver without loopback servers, which a pod's own network cannot
+    reach."""
     return DnsConfig(
         servers=tuple(server for server in node.servers if not _is_loopback(server)),
         searches=node.searches,
@@ -148,7 +153,7 @@ def _limited(config: DnsConfig) -> tuple[DnsConfig, tuple[str, ...]]:
 
 
 def wants_cluster_dns(pod: Pod) -> bool:
-    """Whether the pod's policy names the cluster's resolver."""
+    """Return whether the pod's DNS policy asks for the cluster's resolver."""
     policy = pod.spec.dnsPolicy or "ClusterFirst"
     if policy == "ClusterFirst":
         return not pod.spec.hostNetwork
@@ -174,10 +179,10 @@ def pod_dns(
     cluster_domain: str = "",
     host: DnsConfig | None = None,
 ) -> PodDns:
-    """Where the pod's names are looked up.
+    """Build the DNS configuration of a pod.
 
-    ``host`` is the node's own resolver, None where it is left to the engine; what the pod appends
-    to it then stands in its place.
+    ``host`` is the node's own resolver; None leaves it to the engine. Without ``host``, the entries
+    of the pod's ``dnsConfig`` replace the engine's resolver instead of extending it.
     """
     base, missing = host, False
     if pod.spec.dnsPolicy == "None":

@@ -1,4 +1,4 @@
-"""What a pod calls itself (reference §11.2)."""
+"""The hostname of a pod (reference §11.2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _cut(name: str) -> str:
 
 
 def host_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
-    """The pod's name and the domain that it is in; an empty domain where it is in none."""
+    """Return the pod's hostname and its domain. The domain is empty if the pod has none."""
     spec = pod.spec
     if spec.hostnameOverride:
         return _cut(spec.hostnameOverride), ""
@@ -27,9 +27,10 @@ def host_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
 
 
 def sandbox_hostname(pod: Pod, cluster_domain: str) -> str:
-    """The kernel's name of the pod; empty with the node's network, which has the node's name.
+    """Return the hostname to set in the kernel; empty for the host network, which has the node's
+    name.
 
-    Raises `ConfigError` for a fully qualified name that the kernel does not take.
+    Raises `ConfigError` for a fully qualified name that exceeds the kernel's limit.
     """
     if pod.spec.hostNetwork:
         return ""

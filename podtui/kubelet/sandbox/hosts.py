@@ -32,7 +32,7 @@ def _alias_lines(aliases: tuple[HostAlias, ...]) -> Iterable[str]:
 
 
 def managed_hosts(pod: Pod, pod_ips: tuple[str, ...], cluster_domain: str) -> bytes:
-    """The file of a pod with a network of its own: a line for each of its addresses."""
+    """Return the hosts file of a pod with its own network: one line for each of its addresses."""
     host, domain = host_and_domain(pod, cluster_domain)
     own = f"{host}.{domain}\t{host}" if domain else host
     lines = [f"{address}\t{own}\n" for address in pod_ips]
@@ -40,12 +40,13 @@ def managed_hosts(pod: Pod, pod_ips: tuple[str, ...], cluster_domain: str) -> by
 
 
 def node_hosts(pod: Pod, node_file: bytes) -> bytes:
-    """The file of a pod in the node's network: the node's own, and the pod's aliases."""
+    """Return the hosts file of a pod in the host network: the node's file plus the pod's host
+    aliases."""
     return _OF_THE_NODE.encode() + node_file + "".join(_alias_lines(pod.spec.hostAliases)).encode()
 
 
 def mounts_own_hosts(container: Container) -> bool:
-    """Whether the container puts something of its own in the file's place."""
+    """Return whether the container mounts its own file over the hosts file."""
     return any(
         posixpath.normpath(mount.mountPath) == HOSTS_PATH for mount in container.volumeMounts
     )

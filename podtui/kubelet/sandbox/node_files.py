@@ -1,6 +1,6 @@
-"""The node's own files that go into pods: its resolver's and its hosts file (reference §11).
+"""The node's resolver and hosts files, as copied into pods (reference §11).
 
-They are this machine's, so they say something of the node only where the engine is local.
+The files are those of this machine, so they describe the node only if the engine is local.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podtui.kubelet.sandbox.hosts import HOSTS_PATH, managed_hosts, mounts_own_h
 from podtui.runtime.protocol import DnsConfig
 
 RESOLVED_CONF: Final = "/run/systemd/resolve/resolv.conf"
-"""Where systemd-resolved names the servers that its own address on loopback stands for."""
+"""File in which systemd-resolved lists the upstream servers behind its loopback address."""
 _MOST: Final = 10 * 1024 * 1024
 
 
@@ -29,7 +29,7 @@ def _read(path: str) -> bytes:
 
 
 def read_resolver(path: str) -> DnsConfig:
-    """What a resolver file says. Raises `ConfigError`. Blocks."""
+    """Parse a resolver file. Raises `ConfigError`. Blocks."""
     try:
         return parse_resolv_conf(_read(path).decode("utf-8", "replace"))
     except ValueError as error:
@@ -37,9 +37,9 @@ def read_resolver(path: str) -> DnsConfig:
 
 
 def read_reachable_resolver(path: str, resolved: str = RESOLVED_CONF) -> DnsConfig | None:
-    """The node's resolver as a network of its own can use it: servers on loopback are replaced by
-    those behind systemd-resolved, or left out. None when that leaves none, or there is no file.
-    Blocks."""
+    """Return the node's resolver for a pod with its own network: loopback servers are replaced by
+    the upstream servers of systemd-resolved, or dropped. Return None if no server remains or the
+    file cannot be read. Blocks."""
     try:
         node = read_resolver(path)
     except ConfigError:
@@ -57,9 +57,9 @@ def read_reachable_resolver(path: str, resolved: str = RESOLVED_CONF) -> DnsConf
 async def hosts_file(
     pod: Pod, container: Container, pod_ips: tuple[str, ...], *, local: bool, cluster_domain: str
 ) -> bytes:
-    """What the container's hosts file is to say; empty where the kubelet has no say in it.
+    """Return the content of the container's hosts file; empty if the kubelet does not manage it.
 
-    Raises `ConfigError` where the node's own cannot be read.
+    Raises `ConfigError` if the node's own hosts file cannot be read.
     """
     if mounts_own_hosts(container):
         return b""

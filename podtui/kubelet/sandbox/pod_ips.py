@@ -1,4 +1,4 @@
-"""Which addresses a pod has, and in what order (reference §7.5)."""
+"""Select and order the IP addresses of a pod (reference §7.5)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def sorted_pod_ips(ips: Iterable[str], node_ips: tuple[str, ...]) -> tuple[str, ...]:
-    """The first address of the node's own family, then the first of the other, in plain form.
+    """Return the first address of the node's IP family, then the first of the other family, in
+    canonical form.
 
-    A node whose address is not known counts as IPv4.
+    A node with an unknown address counts as IPv4.
     """
     node = _parsed(node_ips[0]) if node_ips else None
     primary = 4 if node is None else node.version

@@ -1,4 +1,4 @@
-"""The resolvers that pods get, with the events that say what became of them (reference §11.3)."""
+"""Choose the DNS resolver of each pod and record the related events (reference §11.3)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MISSING = "MissingClusterDNS"
 
 
 class Resolvers:
-    """Reads the node's resolver file anew for each pod, as it may change while the agent runs.
+    """Reads the node's resolver file again for each pod, as it may change while the agent runs.
 
-    ``node_ips`` gives the node's addresses, primary first.
+    ``node_ips`` returns the node's addresses, primary first.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Resolvers:
         self._told_node = False
 
     async def check(self, engine: EngineInfo) -> None:
-        """Say once what is wrong with the node's file."""
+        """Record a node event about a problem of the node's resolver file; checks only once."""
         path = self._config.resolv_conf
         if self._checked or not path or not engine.local:
             return
@@ -53,8 +53,8 @@ class Resolvers:
             self._events.node(WARNING, "CheckLimitsForResolvConf", problem)
 
     async def resolver_of(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
-        """None for the engine's own resolver. Raises `ConfigError` where only a kubelet's own
-        ways will do (`KubeletConfig.strict`) and the node's file cannot be had."""
+        """Return the pod's resolver; None for the engine's default. Raises `ConfigError` if the
+        node's file cannot be read under `KubeletConfig.strict`."""
         found = pod_dns(
             pod,
             cluster_dns=self._config.cluster_dns,
@@ -68,8 +68,9 @@ class Resolvers:
         return found.config
 
     def tell_missing(self, pod: Pod) -> None:
-        """Say that the pod asks for a cluster's resolver and there is none: on the node once, and
-        on pods that asked for it in so many words; under ``strict`` on both, each time."""
+        """Record that the pod asks for a cluster's resolver and there is none. The node event is
+        recorded once, the pod event only for pods with ``ClusterFirstWithHostNet``; under
+        ``strict`` both are recorded each time."""
         strict = self._config.strict
         if strict or not self._told_node:
             self._told_node = True

@@ -1,4 +1,4 @@
-"""The sandbox of a pod, as the runtime is to make it (reference §11)."""
+"""Build the runtime's configuration of a pod sandbox (reference §11)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _PROTOCOLS: Final[Mapping[str, Literal["UDP", "SCTP"]]] = {"UDP": "UDP", "SCTP":
 
 
 def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
-    """Published ports of the regular containers, none twice; none with the node's network."""
+    """Return the published ports of the regular containers without duplicates; none if the pod uses
+    the host network."""
     if pod.spec.hostNetwork:
         return ()
     found: dict[PortMapping, None] = {}
@@ -49,9 +50,9 @@ def sandbox_config(
     cluster_domain: str = "",
     volumes: tuple[PodVolume, ...] = (),
 ) -> SandboxConfig:
-    """Namespaces, name and ports of a pod. Raises `ConfigError`.
+    """Build the sandbox configuration of a pod. Raises `ConfigError`.
 
-    ``dns`` is its resolver, None for the engine's own; ``volumes`` are its directories.
+    ``dns`` is the pod's resolver (None for the engine's default), ``volumes`` its directories.
     """
     spec = pod.spec
     meta = pod.metadata

@@ -1,4 +1,4 @@
-"""Makes a pod's sandbox and says what went wrong with it (reference §6.4 step 4)."""
+"""Create pod sandboxes and report failures (reference §6.4 step 4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.runtime.protocol import EngineInfo, Runtime, SandboxStatus
 
 
 class SandboxMaker:
-    """One call of the runtime per sandbox, with its events."""
+    """Creates sandboxes with one runtime call each, and records the events."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SandboxMaker:
     async def make(
         self, pod: Pod, attempt: int, engine: EngineInfo
     ) -> SandboxStatus | StartFailure:
-        """The new sandbox, or why there is none. Raises `EngineUnavailable`."""
+        """Create the sandbox, or return why it failed. Raises `EngineUnavailable`."""
         try:
             config = sandbox_config(
                 pod,
@@ -70,7 +70,8 @@ class SandboxMaker:
         return status
 
     async def check_config(self, pod: Pod, engine: EngineInfo) -> StartFailure | None:
-        """A kubelet makes the sandbox's configuration anew in each pass, with its events."""
+        """Build the resolver configuration again, as a kubelet does in each sync, to record its
+        events."""
         try:
             await self._resolvers.resolver_of(pod, engine)
         except ConfigError as error:

@@ -22,13 +22,13 @@ SAFE: Final[Mapping[str, tuple[int, int]]] = {
     "net.ipv4.tcp_rmem": (4, 15),
     "net.ipv4.tcp_wmem": (4, 15),
 }
-"""With the version since which a kernel keeps the parameter apart for each pod."""
+"""Safe sysctls, with the kernel version that first isolates the sysctl per pod."""
 _IPC_PREFIXES: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 def normalized(name: str) -> str:
-    """With dots between the parts, whichever separator it was written with."""
+    """Return the name with dots as separators; it may be written with dots or slashes."""
     first = min((name.find(c) for c in "./" if c in name), default=-1)
     if first < 0 or name[first] == ".":
         return name
@@ -52,10 +52,10 @@ def _is_safe(name: str, kernel: str) -> bool:
 
 
 def forbidden_sysctl(pod: Pod, allowed_unsafe: tuple[str, ...], kernel: str = "") -> str | None:
-    """Why the pod's sysctls are refused; None where they are not.
+    """Return why the pod's sysctls are rejected, or None.
 
-    ``allowed_unsafe`` are names, or prefixes that end in ``*``; ``kernel`` is the node's release,
-    of which none that is not known is taken for an old one.
+    ``allowed_unsafe`` are names, or prefixes that end in ``*``. ``kernel`` is the node's kernel
+    release; an unknown release counts as new enough.
     """
     security = pod.spec.securityContext
     for one in () if security is None else security.sysctls:

@@ -1,1 +1,1 @@
-"""Volumes of pods, and the documents that fill them (reference §10.2)."""
+"""Pod volumes, and the ConfigMaps and Secrets that fill them (reference §10.2)."""

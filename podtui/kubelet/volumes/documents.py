@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that stand in the folder, as pods find them (departure 7)."""
+"""The ConfigMaps and Secrets of the manifest folder, as pods see them (departure 7)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ByName = Mapping[tuple[str, str], _Document]
 
 
 class Documents:
-    """By (namespace, name), as the folder last had them.
+    """The ConfigMaps and Secrets of the last folder scan, by (namespace, name).
 
-    One that says ``immutable: true`` stays as it was first seen, until it leaves the folder: a
-    kubelet does not look at it again, and an API server takes no change of it.
+    A document with ``immutable: true`` keeps its first content until it leaves the folder: a
+    kubelet does not read it again, and an API server rejects changes to it.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,8 @@ class Documents:
         self.secrets: Mapping[tuple[str, str], Secret] = {}
 
     def take(self, folder: Folder) -> frozenset[ObjectKey]:
-        """The documents that came, went or changed."""
+        """Apply a folder scan. Return the keys of the documents that were added, removed or
+        changed."""
         before = (self.config_maps, self.secrets)
         self.config_maps = _kept(self.config_maps, folder.config_maps)
         self.secrets = _kept(self.secrets, folder.secrets)

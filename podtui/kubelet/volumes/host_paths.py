@@ -1,4 +1,4 @@
-"""What a host path must be before its pod is made (reference §10.2)."""
+"""Check the type of a host path before its pod is created (reference §10.2)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _CREATED: Final[Mapping[str, Literal["Directory", "File"]]] = {
 
 
 def created_as(kind: str) -> Literal["", "Directory", "File"]:
-    """What is made at a missing path of this ``hostPath.type``, if anything."""
+    """Return the kind of file to create at a missing path of this ``hostPath.type``; empty for
+    none."""
     return _CREATED.get(kind, "")
 
 
 def host_path_problem(path: str, kind: str, found: HostPathKind) -> str:
-    """What the kubelet says of a path where ``found`` is not what ``hostPath.type`` wants; empty
-    where it is."""
+    """Return the kubelet's error message if the path is not of the type that ``hostPath.type``
+    requires; empty if it is."""
     wanted, words = _WANTED[kind]
     return "" if found is wanted else f"hostPath type check failed: {path} is not {words}"

@@ -1,4 +1,4 @@
-"""The page size of a volume in huge pages (reference §10.2)."""
+"""Choose the page size of a huge pages volume (reference §10.2)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ RESOURCE: Final = "hugepages-"
 
 
 def page_size(pod: Pod, medium: str, node: NodeView) -> int:
-    """Bytes of a page of the emptyDir ``medium``; 0 where that is none of huge pages.
+    """Return the page size in bytes for the emptyDir ``medium``; 0 if it is not a huge pages
+    medium.
 
-    ``HugePages`` alone means the one size that the pod asks for. Raises `ConfigError` where the pod
-    asks for none or several, and where the node has none.
+    ``HugePages`` without a size means the only size that the pod requests. Raises `ConfigError` if
+    the pod requests none or several sizes, or if the node does not have the size.
     """
     if not medium.startswith(MEDIUM):
         return 0

@@ -1,4 +1,4 @@
-"""A pod's volumes: what it takes to set each of them up (reference §10.2)."""
+"""Plan how to set up each volume of a pod (reference §10.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "se
 
 
 def volume_type(volume: Volume) -> str:
-    """The name of the source that is set; a volume without any is an emptyDir."""
+    """Return the name of the volume source that is set; a volume without one is an emptyDir."""
     for name in volume.__struct_fields__:
         if name != "name" and getattr(volume, name) is not None:
             return name
@@ -31,7 +31,8 @@ def volume_type(volume: Volume) -> str:
 
 
 def used_volumes(pod: Pod) -> tuple[Volume, ...]:
-    """Those that some container mounts, in the pod's order: the kubelet passes over the others."""
+    """Return the volumes that some container mounts, in the pod's order. The kubelet ignores all
+    others."""
     spec = pod.spec
     names: set[str] = set()
     for container in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers):
@@ -42,7 +43,7 @@ def used_volumes(pod: Pod) -> tuple[Volume, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HostPathCheck:
-    """A host path that has to be of a type (``hostPath.type``) before its pod is made."""
+    """A host path whose type (``hostPath.type``) must be checked before the pod is created."""
 
     volume: str
     path: str
@@ -51,11 +52,11 @@ class HostPathCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
-    """What the volumes of a pod come to at one moment.
+    """The setup plan of a pod's volumes at one moment.
 
-    ``volumes`` are the directories to make, with their files; ``failures`` has by volume the
-    kubelet's words on why it cannot be set up now; ``checks`` are to be asked of the engine;
-    ``foreign`` are volumes of types that nobody here can mount.
+    ``volumes`` are the directories to create, with their files. ``failures`` maps a volume to the
+    kubelet's message on why it cannot be set up now. ``checks`` are host paths to check through the
+    engine. ``foreign`` are volumes of types that podtui cannot mount.
     """
 
     volumes: tuple[PodVolume, ...] = ()
@@ -65,8 +66,8 @@ class VolumePlan:
 
 
 def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> VolumePlan:
-    """``strict``: projected volumes fail, as a kubelet without an API server has it
-    (reference §0.6)."""
+    """Plan the volumes that containers mount. ``strict``: projected volumes fail, as on a kubelet
+    without an API server (reference §0.6)."""
     made: list[PodVolume] = []
     failures: dict[str, str] = {}
     checks: list[HostPathCheck] = []
@@ -93,11 +94,12 @@ def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> Vol
 
 
 def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
-    """The directory of one volume, with its files. Raises `ConfigError`.
+    """Build the directory of one volume, with its files. Raises `ConfigError`.
 
-    With ``fsGroup`` it belongs to that group and hands it on; so do its files, which the group may
-    read (an image's do not). ``fsGroupChangePolicy`` makes no difference: the kubelet heeds it for
-    none of these types, as each is made by itself with the right owner and mode.
+    With ``fsGroup``, the directory belongs to that group and has the setgid bit; its files belong
+    to the group and are readable for it (except in image volumes). ``fsGroupChangePolicy`` has no
+    effect: the kubelet ignores it for all these types, as it creates each volume with the right
+    owner and mode.
     """
     if volume.image is not None:
         return PodVolume(name=volume.name, mode=IMAGE_MODE)
@@ -115,14 +117,15 @@ def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
         mode=mode,
         gid=group or 0,
         memory=memory,
-        # A limit on disk ends in an eviction, and never for a static pod (reference §0.3).
+        # An exceeded limit on disk causes an eviction, and never of a static pod (reference §0.3).
         size_limit=_memory_size(pod, around.node, empty.sizeLimit) if memory else None,
         huge_pages=page_size(pod, empty.medium, around.node),
     )
 
 
 def _memory_size(pod: Pod, node: NodeView, size_limit: str) -> int | None:
-    """The least of what the node has, what the pod may use, and what the volume says."""
+    """Return the smallest of the node's memory, the pod's limit and the volume's ``sizeLimit``, in
+    bytes."""
     bounds = [node.resources.allocatable.get("memory", 0), _memory_limit(pod)]
     if size_limit:
         bounds.append(parse_quantity(size_limit).value())
@@ -130,7 +133,7 @@ def _memory_size(pod: Pod, node: NodeView, size_limit: str) -> int | None:
 
 
 def _memory_limit(pod: Pod) -> int:
-    """What the pod's cgroup is held to; 0 for no limit."""
+    """Return the memory limit of the pod's cgroup in bytes; 0 for no limit."""
     spec = pod.spec
     own = spec.resources is not None and "memory" in spec.resources.limits
     everyone = (*spec.initContainers, *spec.containers)

@@ -1,4 +1,4 @@
-"""The files of volumes that show configuration: what they say, and how they are laid out
+"""Files of configuration volumes (ConfigMap, Secret, downward API, projected): content and layout
 (reference §10.2)."""
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Contents = dict[str, tuple[bytes, int]]
 
 
 def volume_contents(pod: Pod, volume: Volume, around: Surroundings) -> Contents | None:
-    """What the volume's files say; None for one that has none of its own.
+    """Return the files of a configuration volume; None for other volume types.
 
-    Raises `ConfigError`, whose text is the kubelet's, where something referred to is missing.
+    Raises `ConfigError` with the kubelet's message if a referenced object or key is missing.
     """
     if (downward := volume.downwardAPI) is not None:
         return _downward(pod, downward.items, _mode(downward.defaultMode), around.node)
@@ -55,7 +55,7 @@ def _mode(mode: int | None) -> int:
 
 
 def _aggregate(errors: Iterable[str]) -> str:
-    """Several errors in one text, none said twice."""
+    """Join several errors into one message without duplicates."""
     known = list(dict.fromkeys(errors))
     return known[0] if len(known) == 1 else f"[{', '.join(known)}]"
 
@@ -138,7 +138,7 @@ def _picked(
 def _projected(
     pod: Pod, sources: Iterable[VolumeProjection], mode: int, around: Surroundings
 ) -> Contents:
-    """All sources together; the last of a path wins."""
+    """Merge all sources; for equal paths the last source wins."""
     files: Contents = {}
     errors: list[str] = []
     for source in sources:
@@ -158,16 +158,16 @@ def _source(pod: Pod, source: VolumeProjection, mode: int, around: Surroundings)
         return _config_map(pod, around, wanted.name, wanted.items, mode, wanted.optional)
     if (held := source.secret) is not None:
         return _secret(pod, around, held.name, held.items, mode, held.optional)
-    # Tokens, trust bundles and certificates come from an API server: static pods may not ask.
+    # Tokens, trust bundles and certificates come from an API server; static pods cannot use them.
     return {}
 
 
 def laid_out(files: Contents, group: int | None) -> tuple[VolumeFile, ...]:
-    """Files as the kubelet lays them out: in a directory of their own that ``..data`` points to,
-    so that readers see all of one version. With ``group`` (fsGroup) everything is that group's, and
-    it may read every file.
+    """Lay out the files as the kubelet does: in a versioned directory that the ``..data`` symlink
+    points to, so that readers see all files of one version. With ``group`` (fsGroup), everything
+    belongs to that group, and the group can read every file.
 
-    Raises `ConfigError` where one file would have to be the directory of another.
+    Raises `ConfigError` if one path needs another file as its directory.
     """
     for path in files:
         parent = posixpath.dirname(path)

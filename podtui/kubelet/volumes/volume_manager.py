@@ -1,8 +1,8 @@
-"""Sets up the volumes of pods and keeps their files as they should be (reference §10.2).
+"""Set up the volumes of pods and keep their files up to date (reference §10.2).
 
-What a volume comes to is decided in `podtui.kubelet.volumes.pod_volumes`; this asks the engine,
-writes, says what failed and remembers when to try again. Nothing here waits: a pass that finds a
-volume not ready ends, and `next_try` says when the next one makes sense.
+`podtui.kubelet.volumes.pod_volumes` decides what a volume consists of. This module asks the engine,
+writes files, records failures and schedules retries. It never waits: a sync that finds a volume
+that is not ready returns, and `next_try` gives the time until the next retry.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _NO_PLUGIN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetUp:
-    """Whether all volumes of a pod are there. ``foreign``: some never will be, so that the pass has
-    failed as a whole."""
+    """``ready``: all volumes of the pod are set up. ``foreign``: some volumes can never be set up,
+    so the whole sync has failed."""
 
     ready: bool
     foreign: bool
@@ -44,19 +44,19 @@ class SetUp:
 
 @dataclass(slots=True)
 class _Known:
-    """One pod's volumes as they were last set up."""
+    """One pod's volumes after the last setup."""
 
     made: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
     checked: set[HostPathCheck] = field(default_factory=set[HostPathCheck])
-    """Host paths that were what they have to be."""
+    """Host paths that passed their type check."""
     written: dict[str, tuple[str, PodVolume]] = field(
         default_factory=dict[str, tuple[str, PodVolume]]
     )
-    """Which sandbox was last given which files."""
+    """The sandbox and content that each volume was last written with."""
     lacking: set[str] = field(default_factory=set[str])
-    """What they are to show, or the host path, is not as it has to be."""
+    """Volumes with a missing source, or with a host path of the wrong type."""
     unwritten: set[str] = field(default_factory=set[str])
-    """The engine failed to write the files."""
+    """Volumes whose files the engine failed to write."""
 
     @property
     def failing(self) -> set[str]:
@@ -64,7 +64,10 @@ class _Known:
 
 
 class VolumeManager:
-    """``strict`` follows a kubelet without an API server where podtui does more."""
+    """Sets up volumes, refreshes their files and retries failures with back-off.
+
+    ``strict`` disables the features that a kubelet without an API server does not have.
+    """
 
     def __init__(
         self,
@@ -84,8 +87,8 @@ class VolumeManager:
         self._backoff = Backoff(FIRST_RETRY, LAST_RETRY, reset_after=math.inf)
 
     async def set_up(self, pod: Pod, node: NodeView) -> SetUp:
-        """Look at every volume. One that was set up once stays so, whatever becomes of what it
-        shows: it keeps what it has. Raises `EngineUnavailable`."""
+        """Plan all volumes, and run the host path checks that are due. A volume stays set up; if
+        its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
         known = self._pods.setdefault(uid, _Known())
         around = Surroundings(
@@ -113,11 +116,11 @@ class VolumeManager:
         return SetUp(ready=not missing, foreign=bool(plan.foreign))
 
     def directories(self, uid: str) -> tuple[PodVolume, ...]:
-        """What the last `set_up` found that the pod's sandbox has to make."""
+        """Return the directories that the pod's sandbox needs, as of the last `set_up`."""
         return tuple(self._pods[uid].made.values())
 
     def next_try(self, uid: str) -> float | None:
-        """Seconds until a volume that failed is to be tried again; None when none did."""
+        """Return the seconds until a failed volume is retried; None if no volume failed."""
         known = self._pods.get(uid)
         if known is None or not known.failing:
             return None
@@ -125,13 +128,13 @@ class VolumeManager:
         return min(self._backoff.remaining((uid, name), now) for name in known.failing)
 
     def made(self, uid: str, sandbox_id: str) -> None:
-        """The pod's first sandbox has just been made, with the files of the last `set_up`."""
+        """Note that the pod's first sandbox was created with the files of the last `set_up`."""
         known = self._pods[uid]
         known.written = {name: (sandbox_id, volume) for name, volume in known.made.items()}
 
     async def refresh(self, pod: Pod, sandbox_id: str) -> None:
-        """Write the files that changed since this agent last wrote them; after its start, all of
-        them once. Raises `EngineUnavailable`."""
+        """Write the files that changed since this agent last wrote them; all of them once after a
+        restart of the agent. Raises `EngineUnavailable`."""
         known = self._pods[pod.metadata.uid]
         for name, volume in known.made.items():
             if volume.files and known.written.get(name) != (sandbox_id, volume):
@@ -154,7 +157,7 @@ class VolumeManager:
             self._succeeded(uid, known.unwritten, name)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, or begins anew."""
+        """Drop all state of a pod that is gone or starts fresh."""
         known = self._pods.pop(uid, None)
         for name in () if known is None else known.failing:
             self._backoff.forget((uid, name))
@@ -173,13 +176,14 @@ class VolumeManager:
             known.checked.add(check)
             self._succeeded(pod.metadata.uid, known.lacking, check.volume)
 
-    # --- what failed, and when it is tried again
+    # --- failures and retries
 
     def _is_due(self, uid: str, name: str) -> bool:
         return self._backoff.remaining((uid, name), self._clock.monotonic()) <= 0
 
     def _failed(self, pod: Pod, failing: set[str], name: str, text: str) -> None:
-        """Said once per try; what costs nothing is looked at in every pass."""
+        """Record a failure once per retry. Checks without cost run in each sync, so a failure
+        before the retry is due is ignored."""
         uid = pod.metadata.uid
         if not self._is_due(uid, name):
             return
@@ -207,7 +211,7 @@ def _names(checks: Iterable[HostPathCheck]) -> set[str]:
 
 
 def _missing(pod: Pod, plan: VolumePlan, known: _Known) -> list[str]:
-    """Names of the volumes that were never set up, sorted."""
+    """Return the sorted names of the mounted volumes that were never set up."""
     unchecked = {check.volume for check in plan.checks if check not in known.checked}
     unmade = (plan.failures.keys() | set(plan.foreign)) - known.made.keys()
     used = {volume.name for volume in used_volumes(pod)}
