@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,9 +71,15 @@ def find_clashes(
 
 def owner_of(root_dir: str) -> Owner:
     """Return the state of the agent of a root directory on this machine."""
-    if not root_dir or not os.path.isdir(root_dir):
+    try:
+        if not root_dir or not stat.S_ISDIR(os.stat(root_dir).st_mode):
+            return Owner.GONE
+        held = is_held(Path(root_dir) / "podtui.lock")
+    except (FileNotFoundError, NotADirectoryError):
         return Owner.GONE
-    held = is_held(Path(root_dir) / "podtui.lock")
+    except PermissionError:
+        # The directory of another user, whose agent may run.
+        return Owner.RUNNING
     return Owner.RUNNING if held else Owner.STOPPED
 
 

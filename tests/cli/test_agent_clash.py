@@ -70,6 +70,17 @@ def test_the_owner_is_known_by_its_lock(tmp_path: Path) -> None:
     assert owner_of(str(tmp_path)) is Owner.STOPPED
 
 
+def test_the_agent_of_another_user_may_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, *_: object) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "podtui.lock").touch()
+    monkeypatch.setattr("podtui.agent.lock.os.open", refuse)
+    assert owner_of(str(tmp_path)) is Owner.RUNNING
+
+
 def settings(root: Path) -> Settings:
     return Settings(rootDir=root, staticPodPath=Path("/m"), nodeName="n1", engine="memory")
 
