@@ -70,9 +70,7 @@ def test_the_owner_is_known_by_its_lock(tmp_path: Path) -> None:
     assert owner_of(str(tmp_path)) is Owner.STOPPED
 
 
-def test_the_agent_of_another_user_may_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agent_of_another_user_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: object, *_: object) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
