@@ -28,9 +28,9 @@ class ObservedSandbox:
     ips: tuple[str, ...] = ()
     host_network: bool = False
     routable: bool = True
-    """Whether this machine has a route to the pod by ``ips``."""
+    """True if this machine has a route to the pod by ``ips``."""
     enterable: bool = False
-    """Whether sockets can be opened inside the pod's network."""
+    """True if sockets can be opened inside the pod's network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class ContainerUpdate:
 
     @property
     def grows(self) -> bool:
-        """Whether the limit grows or, if it stays the same, the request."""
+        """Return True if the limit grows or, if it stays the same, the request."""
         new, old = self.desired.of(self.resource), self.current.of(self.resource)
         return new[0] > old[0] if new[0] != old[0] else new[1] > old[1]
 
@@ -163,13 +163,13 @@ class PodActions:
     start: tuple[str, ...] = ()
     """Names of regular containers to start now, in spec order."""
     purge_init: bool = False
-    """Whether to remove all dead init containers first, because the sandbox is new."""
+    """True to remove all dead init containers first, because the sandbox is new."""
     start_ephemeral: tuple[str, ...] = ()
     """Names of ephemeral containers to start now, before all others."""
     update: tuple[ContainerUpdate, ...] = ()
     """Resource changes of running containers, in order."""
     resize_pod: bool = False
-    """Whether the pod's own resources have changed."""
+    """True if the pod's own resources have changed."""
 
 
 # --- admission

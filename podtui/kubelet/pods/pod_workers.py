@@ -87,7 +87,7 @@ class _Worker:
     pod: Pod
     state: WorkerState = WorkerState.SYNC
     owns_name: bool = True
-    """Whether the worker takes part in the ownership of full names; False for some orphans."""
+    """True if the worker takes part in the ownership of full names; False for some orphans."""
     started: bool = False
     deleted: bool = False
     restart: Pod | None = None
@@ -96,7 +96,7 @@ class _Worker:
     grace: int | None = None
     decorate: Decorate | None = None
     removed: bool = False
-    """Whether its containers were removed already; its data is then removed in any case."""
+    """True if its containers were removed already; the rest of the pod is then removed, too."""
     busy: bool = False
     seen_order: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
