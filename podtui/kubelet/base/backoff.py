@@ -114,7 +114,7 @@ CrashKey = tuple[str, str, str, str, str, str]
 
 
 def crash_key(pod: Pod, container: Container) -> CrashKey:
-    """Return the key of a crash-loop back-off: a new image or new resources start over."""
+    """Return the key of a crash-loop back-off: a new image or new resources change the key."""
     resources = container.resources
     parts = (sorted(resources.requests.items()), sorted(resources.limits.items()))
     meta = pod.metadata
@@ -122,7 +122,7 @@ def crash_key(pod: Pod, container: Container) -> CrashKey:
 
 
 def image_key(pod: Pod, image: str) -> str:
-    """Return the key of a pull's back-off."""
+    """Return the key of an image pull's back-off."""
     return f"{pod.metadata.uid}_{image}"
 
 

@@ -16,7 +16,7 @@ _POD_LEVEL: Final = ("cpu", "memory")
 Amounts = dict[str, Quantity]
 
 RequestsOf = Callable[[Pod], Mapping[str, int]]
-"""A function with the results of `pod_requests`."""
+"""A function like `pod_requests`."""
 
 
 def is_static(pod: Pod) -> bool:

@@ -15,7 +15,7 @@ from podtui.kubelet.base.config_error import ConfigError
 
 
 def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
-    """Return the engine's id of an ephemeral container's target, whose processes it shares.
+    """Return the engine's id of an ephemeral container's target, whose processes it sees.
 
     The id is empty for a container without a target. Raises `ConfigError` if the target was never
     created.

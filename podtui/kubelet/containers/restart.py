@@ -61,7 +61,7 @@ def init_restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
 def may_restart(pod: Pod, container: Container) -> bool:
     """Return True if the restart policy allows another run; rules are not consulted.
 
-    It decides how the kill by a probe is announced.
+    Used where no exit code is known, as after a kill by a probe.
     """
     return (container.restartPolicy or pod.spec.restartPolicy) != "Never"
 

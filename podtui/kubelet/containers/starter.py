@@ -141,7 +141,10 @@ class ContainerStarter:
         restart_count: int,
         stopping: asyncio.Event,
     ) -> StartFailure | None:
-        """Start the container; return None once it runs. Raises `EngineUnavailable`."""
+        """Start the container; return the failure, or None once it runs.
+
+        Raises `EngineUnavailable`.
+        """
         failure = self.crash_backoff(pod, container, newest)
         if failure is not None:
             return failure

@@ -32,16 +32,16 @@ from podtui.runtime.protocol import (
 _LOG = logging.getLogger(__name__)
 # With more dirty pods than this, one list of all pods is cheaper.
 REFRESH_LIMIT = 8
-# A busy worker refreshes its own pod when it is done. Its events wait this long for that.
+# Seconds by which events of a busy pod are deferred: its worker refreshes the pod when done.
 BUSY_DELAY = 1.0
-# An engine may report an end before its lists show it: seconds between the lists until they do.
+# An engine may report an end before its lists show it: seconds before each repeated list.
 ECHOES = (0.02, 0.1, 0.5)
 ENDS = frozenset({"die", "destroy"})
 UNHEALTHY_AFTER = 180.0
 
 
 def only_leavings_went(before: ObservedPod | None, after: ObservedPod | None) -> bool:
-    """Return True if the only difference is that something dead was removed."""
+    """Return True if the only difference is that dead containers or sandboxes were removed."""
     if before is None:
         return False
     boxes = () if after is None else after.sandboxes
@@ -92,8 +92,10 @@ class Pleg:
     # --- observing
 
     async def relist(self) -> None:
-        """Observe every pod with one list call and one inspect per changed object. Raises
-        `EngineError`."""
+        """Observe every pod with one list call and one inspect per changed object.
+
+        Raises `EngineError`.
+        """
         order = self._cache.begin()
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}

@@ -44,8 +44,8 @@ def container_hash(container: Container) -> str:
 def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
     """Return True if the pod needs a new sandbox (reference §6.1).
 
-    It does unless exactly one sandbox is ready, this is the newest one, its network mode is the
-    pod's, and it has an address (not needed with the host's network).
+    Reasons are: no ready sandbox or several, the newest one not ready, another network mode, or no
+    address outside the host's network.
     """
     ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
     if ready != 1:

@@ -139,8 +139,8 @@ class PassStarts:
     async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
         """Return the restart count of the next instance (reference §6.5).
 
-        Take it from the labels of existing instances, without any from the names of the log files;
-        it is never less than the count shown before.
+        It comes from the labels of existing instances or, if there are none, from the names of the
+        log files. It is never less than the count shown before.
         """
         meta = pod.metadata
         known = self._counts.next(meta.uid, container)

@@ -43,7 +43,7 @@ def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
 
 
 def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None = None) -> Plan:
-    """Return the effects of the step from the folder before to the folder after.
+    """Return the effects of the change from ``preview.before`` to ``preview.after``.
 
     ``rejections`` maps the namespace and name of a pod to the reason why the node would reject it.
     """

@@ -26,7 +26,7 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 
 _LOG = logging.getLogger(__name__)
 Decorate = Callable[[PodStatus], PodStatus]
-# Seconds until a worker tries again after it lost the engine; it then waits for the link.
+# Seconds until the next step after the engine became unavailable; it then waits for the link.
 ENGINE_RETRY = 1.0
 MINIMUM_GRACE = 1
 
@@ -74,7 +74,7 @@ class PodSyncer(Protocol):
         ...
 
     def publish(self, pod: Pod) -> None:
-        """Set the status that follows from the current knowledge."""
+        """Publish the status that follows from the current observation."""
         ...
 
     def waiting_for_name(self, pod: Pod) -> None:
@@ -192,13 +192,13 @@ class PodWorkers:
             worker.restart = pod
 
     def wake(self, uid: str) -> None:
-        """Run a pass for the pod now; a finished pod is left alone."""
+        """Run another pass as soon as possible; a finished pod is left alone."""
         worker = self._workers.get(uid)
         if worker is not None:
             worker.wake.set()
 
     def remove(self, uid: str) -> None:
-        """Stop a pod without a manifest, with its own grace period, and remove everything of it."""
+        """Stop a pod whose manifest is gone, with its own grace period, and remove all of it."""
         worker = self._workers.get(uid)
         if worker is None:
             return
@@ -214,7 +214,7 @@ class PodWorkers:
             worker.wake.set()
 
     def start_over(self, pod: Pod) -> None:
-        """Stop the pod with its own grace period, remove everything, then run it like a new one."""
+        """Stop the pod with its own grace period, remove all of it, then run it like a new one."""
         self.remove(pod.metadata.uid)
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
@@ -223,10 +223,10 @@ class PodWorkers:
     def kill(
         self, uid: str, *, grace: int | None = None, decorate: Decorate | None = None
     ) -> asyncio.Event | None:
-        """Stop the pod although its manifest stays; a shorter ``grace`` shortens a running stop.
+        """Stop the pod although its manifest stays.
 
-        Return an event that is set once nothing of the pod runs, or None if nothing is to be
-        stopped.
+        A shorter ``grace`` also applies to a stop in progress. Return an event that is set once
+        nothing of the pod runs, or None if there is nothing to stop.
         """
         worker = self._workers.get(uid)
         if worker is None or worker.stopped.is_set():

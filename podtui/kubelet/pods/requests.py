@@ -50,7 +50,8 @@ class PodRequests:
 
         Containers that always restart are stopped with their grace period. A pod that has other
         containers or is ending starts over as a whole. A rejected pod is admitted again. Raises
-        `LookupError` for an unknown pod or container, and `RestartRefused`.
+        `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
+        would not run again.
         """
         pod = self._find(namespace, name)
         uid = pod.metadata.uid

@@ -91,7 +91,7 @@ class SyncLoop:
     # --- health
 
     def turn(self) -> None:
-        """Record that the loop is alive; also called by steps that the loop waits for."""
+        """Record that the loop is alive; housekeeping calls this, too."""
         self._last_turn = self._clock.monotonic()
 
     def health(self) -> tuple[bool, str]:

@@ -266,7 +266,7 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
 
 
 def _ephemeral_status(container: Container, view: _View) -> ContainerStatus:
-    """Return the status without ``started`` and ``ready``, which ephemeral containers lack."""
+    """Return the status with ``started`` unset and ``ready`` False: neither applies here."""
     status = _status(container, view, init=False)
     return msgspec.structs.replace(status, started=None, ready=False)
 

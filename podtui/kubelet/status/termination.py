@@ -22,7 +22,7 @@ def needs_logs(policy: str, content: bytes, exit_code: int, reason: str) -> bool
 
 
 def log_tail(log: bytes) -> bytes:
-    """Return the last 80 lines of a log, or its last 2048 bytes if that is less."""
+    """Return the last 80 lines of a log, at most its last 2048 bytes."""
     lines = log[-LOG_BYTES:].splitlines(keepends=True)
     return b"".join(lines[-LOG_LINES:])
 
