@@ -1,4 +1,4 @@
-"""The kubelet: its parts, wired, and the loops that keep them going (reference §3)."""
+"""The kubelet: connects its parts and runs their loops (reference §3)."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ LAST_WORDS: Final = 1.0
 
 
 class Kubelet:
-    """Runs the pods of a folder on a runtime and keeps the records of them.
+    """Runs the pods of a folder on a runtime and keeps their records.
 
-    ``folders`` yields the folder whole, at first and whenever it changed. Cancelling `run` ends the
-    supervision and leaves the containers running; a later kubelet takes them up again. ``host`` is
-    the machine to look at where the engine is local. ``jitter`` gives numbers in [0, 1), which
-    stretch every retry by up to a half. ``usage`` keeps the history of usage on disk.
+    ``folders`` yields the complete folder, at first and after each change. Cancelling `run` ends
+    the supervision and leaves the containers running; a later kubelet adopts them. ``host`` is the
+    machine to observe if the engine is local. ``jitter`` returns numbers in [0, 1), which lengthen
+    every retry by up to a half. ``usage`` stores the history of usage on disk.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ class Kubelet:
         try:
             await self._supervise()
         finally:
-            # What was decided last is still worth a moment.
+            # Allow a moment to write the last decisions.
             async with asyncio.timeout(LAST_WORDS):
                 await self._statuses.drain()
                 await self._events.drain()
@@ -370,7 +370,7 @@ class Kubelet:
                 group.create_task(keep_running(name, task, self._clock), name=name)
 
     async def _take_up(self) -> None:
-        """An engine answered: learn what it is and what it runs, before anything is done."""
+        """Read the connected engine's properties and containers, before anything is done."""
         await self._node.learn()
         if self._link.info is not None:
             await self._resolvers.check(self._link.info)
@@ -378,12 +378,14 @@ class Kubelet:
 
     @property
     def ends_pods(self) -> bool:
-        """Whether pods have time to end when the machine goes down."""
+        """True if pods get time to end when the machine shuts down."""
         return self._shutdown.enabled
 
     async def shut_down(self) -> bool:
-        """The machine is about to go: end the pods in the order of their priority (reference
-        §14.7). False where the settings give them no time; then nothing is ended."""
+        """End the pods by priority before the machine shuts down (reference §14.7).
+
+        Return False if the settings give them no time; then no pod is ended.
+        """
         if not self._shutdown.enabled:
             return False
         await self._shutdown.run(self._workers)
@@ -395,21 +397,21 @@ class Kubelet:
 
     async def _collect_dead(self) -> None:
         await self._housekeeping.collect(self._workers, ended=True)
-        # What was removed holds its image no longer.
+        # Removed containers no longer use their images.
         await self._pleg.relist()
 
     def wake(self, uid: str) -> None:
-        """Something of this pod changed outside the runtime: a probe's result."""
+        """Run a pass for a pod after a change outside the runtime, such as a probe result."""
         self._workers.wake(uid)
 
     async def what_if(self, pod: Pod) -> WhatIf:
-        """What this node would say to a pod of which there is no manifest yet."""
+        """Return how this node would admit a pod that has no manifest yet."""
         listeners: tuple[Listener, ...] = ()
         if self._host is not None and self._engine_is_here() and host_ports(pod):
             listeners = await asyncio.to_thread(self._host.listeners)
         return self._admissions.what_if(pod, listeners)
 
-    # --- what the other loops tell
+    # --- callbacks of the other loops
 
     def _on_observed(self, uid: str) -> None:
         workers = self._workers
@@ -421,7 +423,7 @@ class Kubelet:
             and workers.busy(uid)
             and workers.state(uid) is WorkerState.SYNC
         ):
-            # The pass may wait for another container's image; what runs by now need not.
+            # The pass may wait for another container's image; show the running ones meanwhile.
             self._syncer.publish(pod)
 
     def _engine_is_here(self) -> bool:
@@ -430,7 +432,7 @@ class Kubelet:
     def _on_probe(self, uid: str, container_id: str, kind: ProbeKind, result: ProbeResult) -> None:
         pod = self._manager.get(uid)
         if pod is not None and kind is ProbeKind.READINESS:
-            # Whatever the pod's worker waits for just now.
+            # Show it at once, even if the pod's worker is busy.
             self._syncer.show_readiness(pod, container_id, ready=result is ProbeResult.SUCCESS)
         self._on_observed(uid)
 

@@ -1,1 +1,1 @@
-"""What every part of the kubelet shares: plain types, settings, words, time and retries."""
+"""Shared by all parts of the kubelet: plain types, settings, texts, time and retries."""

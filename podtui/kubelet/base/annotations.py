@@ -1,15 +1,15 @@
-"""Annotations that podtui puts on the records of pods and nodes, beside Kubernetes' own."""
+"""Annotations that podtui adds to the records of pods and nodes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Of a pod's record.
+# On the records of pods.
 LACKS: Final = "podtui.dev/lacks"
-"""By how much a rejected pod did not fit, for people."""
+"""How much of which resource a rejected pod lacked, as a text for users."""
 
-# Of the node's record.
+# On the record of the node.
 SIMULATED: Final = "podtui.dev/simulated"
-"""``true`` where no container really runs."""
+"""``true`` if the runtime only simulates containers."""
 ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
-"""What the engine cannot do, for people."""
+"""The features that the engine lacks, as a text for users."""

@@ -1,7 +1,7 @@
-"""Growing pauses between tries of the same thing (reference §6.6, 6.7).
+"""Exponential back-off between retries (reference §6.6, 6.7).
 
-State without a clock: every call says what time it is, in seconds that never go back. The time of
-an exit that a wall clock stamped is brought to that scale by its age: ``monotonic - (now - exit)``.
+There is no clock here: every call passes the current time in monotonic seconds. To convert the
+wall-clock time of an exit to this scale, use its age: ``monotonic - (now - exit)``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Entry:
 class Backoff:
     """Back-offs by key: the first try is free, then ``initial``, doubled up to ``maximum``.
 
-    A key that was quiet for more than ``reset_after`` seconds starts over.
+    A key without an event for more than ``reset_after`` seconds starts over.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class Backoff:
         return len(self._entries)
 
     def delay(self, key: Hashable) -> float:
-        """The pause in force; 0 for a key that never backed off."""
+        """Return the current pause; 0 for a key that never backed off."""
         entry = self._entries.get(key)
         return 0.0 if entry is None else entry.delay
 
     def remaining(self, key: Hashable, now: float, since: float | None = None) -> float:
-        """Seconds until the next try is due; 0 when it is.
+        """Return the seconds until the next try is due, 0 if it is due now.
 
-        The pause counts from ``since`` (when the container exited), or from the last `next` where
-        that is None (when the pull failed).
+        The pause counts from ``since`` (the exit of a container) or, if that is None, from the last
+        `next` (a failed pull).
         """
         entry = self._entries.get(key)
         if entry is None:
@@ -68,11 +68,11 @@ class Backoff:
             return 0.0
         start = entry.updated if since is None else since
         left = start + entry.delay - now
-        # Sums of floats end beside the moment that was waited for; a stamp may be of the future.
+        # Rounded sums of floats may miss the due time; a timestamp may lie in the future.
         return 0.0 if left < ROUNDING else min(left, entry.delay)
 
     def next(self, key: Hashable, now: float, since: float | None = None) -> float:
-        """Note a try (``since``: for the sake of which exit) and return the pause after it."""
+        """Record a try and return the pause after it; ``since`` is the exit that caused the try."""
         entry = self._entries.get(key)
         event = now if since is None else since
         if entry is None or event - entry.updated > self._reset_after:
@@ -83,22 +83,24 @@ class Backoff:
         return entry.delay
 
     def forget(self, key: Hashable) -> None:
-        """Start over with this key."""
+        """Reset the back-off of this key."""
         self._entries.pop(key, None)
 
     def discard(self, wanted: Callable[[Hashable], bool]) -> None:
-        """Start over with every key of which ``wanted`` says so."""
+        """Reset every key for which ``wanted`` returns True."""
         for key in [key for key in self._entries if wanted(key)]:
             del self._entries[key]
 
     def collect(self, now: float) -> None:
-        """Drop the keys that would start over anyway."""
+        """Drop the expired keys; they would start over anyway."""
         self.discard(lambda key: now - self._entries[key].updated > self._reset_after)
 
 
 def crash_limits(config: KubeletConfig) -> tuple[float, float]:
-    """The first and the longest pause of a crash loop, as settings and feature gates have them. A
-    ``maxContainerRestartPeriod`` of 300 s counts as not set."""
+    """Return the first and the longest pause of a crash loop, from settings and feature gates.
+
+    A ``maxContainerRestartPeriod`` of 300 s counts as unset.
+    """
     initial, maximum = INITIAL, MAXIMUM
     if config.gate("ReduceDefaultCrashLoopBackOffDecay"):
         initial, maximum = REDUCED_INITIAL, REDUCED_MAXIMUM
@@ -112,7 +114,7 @@ CrashKey = tuple[str, str, str, str, str, str]
 
 
 def crash_key(pod: Pod, container: Container) -> CrashKey:
-    """What a crash-loop back-off is kept for: another image or other resources start over."""
+    """Return the key of a crash-loop back-off: a new image or new resources change the key."""
     resources = container.resources
     parts = (sorted(resources.requests.items()), sorted(resources.limits.items()))
     meta = pod.metadata
@@ -120,12 +122,12 @@ def crash_key(pod: Pod, container: Container) -> CrashKey:
 
 
 def image_key(pod: Pod, image: str) -> str:
-    """What a pull's back-off is kept for."""
+    """Return the key of an image pull's back-off."""
     return f"{pod.metadata.uid}_{image}"
 
 
 def crash_message(pod: Pod, container: Container, delay: float) -> str:
-    """The message of a container that waits in ``CrashLoopBackOff``."""
+    """Return the message of a container that waits in ``CrashLoopBackOff``."""
     return (
         f"back-off {go_duration(delay)} restarting failed"
         f" container={container.name} pod={pod_ref(pod)}"
@@ -133,5 +135,5 @@ def crash_message(pod: Pod, container: Container, delay: float) -> str:
 
 
 def crash_event(pod: Pod, container: Container) -> str:
-    """The text of the ``BackOff`` event that goes with it."""
+    """Return the text of the ``BackOff`` event for such a container."""
     return f"Back-off restarting failed container {container.name} in pod {pod_ref(pod)}"

@@ -1,4 +1,4 @@
-"""The settings of a kubelet, resolved, and the times it keeps (reference §0, timers)."""
+"""The resolved settings of a kubelet, with its periods and timeouts (reference §0, timers)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from podtui.api.thresholds import Threshold, eviction_thresholds
 
 STOP_SIGNALS: Final = "ContainerStopSignals"
-"""The feature gate without which ``lifecycle.stopSignal`` has no effect."""
+"""The feature gate that enables ``lifecycle.stopSignal``."""
 
 
 def _no_map() -> Mapping[str, str]:
@@ -18,10 +18,10 @@ def _no_map() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletConfig:
-    """Durations are seconds, reservations are quantities by resource or signal.
+    """Durations are in seconds, reservations are quantities by resource or signal.
 
-    ``strict`` undoes the departures from the kubelet. ``simulated`` says that the runtime only
-    pretends, which every view must show.
+    ``strict`` turns off the departures from the kubelet. ``simulated`` means that the runtime only
+    simulates containers, which every view must show.
     """
 
     node_name: str
@@ -34,17 +34,17 @@ class KubeletConfig:
     max_container_restart_period: float = 300.0
     serialize_image_pulls: bool = True
     max_parallel_image_pulls: int = 0
-    """Counts where pulls are not serialized; 0 is without limit."""
+    """Used only if pulls are not serialized; 0 means no limit."""
     sync_frequency: float = 60.0
     strict: bool = False
     simulated: bool = False
     root_dir: str = ""
+    """The directory that holds ``logs/pods``; empty for none (tests)."""
     static_pod_path: str = ""
-    """Where the kubelet keeps ``logs/pods``; empty for nowhere (tests)."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: str = ""
-    """Path of the node's resolver file; empty leaves the resolver to the engine."""
+    """Path of the node's resolver file; if empty, the engine configures the resolver."""
     seccomp_default: bool = False
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: float = 0.1
@@ -67,7 +67,7 @@ class KubeletConfig:
 
     relist_period: float = 1.0
     relist_period_streaming: float = 5.0
-    """Between relists while the runtime's event stream is healthy."""
+    """Relist period while the runtime's event stream is healthy."""
     housekeeping_period: float = 2.0
     container_gc_period: float = 60.0
     image_gc_period: float = 300.0
@@ -78,7 +78,7 @@ class KubeletConfig:
     node_report_period: float = 300.0
 
     def gate(self, name: str, default: bool = False) -> bool:
-        """Whether a feature gate is on; ``default`` is the kubelet's own."""
+        """Return True if a feature gate is on; ``default`` is the kubelet's default."""
         return self.feature_gates.get(name, default)
 
     def eviction_thresholds(self) -> tuple[Threshold, ...]:
@@ -92,5 +92,5 @@ class KubeletConfig:
 
     @property
     def pull_slots(self) -> int:
-        """How many images may be pulled at once; 0 is without limit."""
+        """Maximum number of concurrent image pulls; 0 means no limit."""
         return 1 if self.serialize_image_pulls else self.max_parallel_image_pulls

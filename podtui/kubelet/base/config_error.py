@@ -1,4 +1,4 @@
-"""Why a container or a sandbox cannot be described to the runtime."""
+"""The error for a container or sandbox that cannot be configured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from podtui.errors import PodtuiError
 
 
 class ConfigError(PodtuiError):
-    """Raised when a pod's own words cannot become a configuration.
+    """Raised when a pod's spec cannot be turned into a runtime configuration.
 
     The text is the message of the container's ``CreateContainerConfigError``, or of the pod's
     ``FailedCreatePodSandBox`` event.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def go_duration(seconds: float) -> str:
-    """Cut to milliseconds."""
+    """Format a duration, cut to milliseconds."""
     millis = int(seconds * 1000 + 1e-6)
     if millis < 1000:
         return f"{millis}ms" if millis else "0s"

@@ -39,7 +39,7 @@ def _class(resources: Iterable[ResourceRequirements]) -> str:
 
 
 def compute_qos_class(pod: Pod) -> str:
-    """The class that the spec earns, whatever the status says."""
+    """Compute the QoS class from the spec, ignoring the status."""
     spec = pod.spec
     if spec.resources is not None and (spec.resources.limits or spec.resources.requests):
         return _class((spec.resources,))
@@ -47,5 +47,5 @@ def compute_qos_class(pod: Pod) -> str:
 
 
 def qos_class(pod: Pod) -> str:
-    """``Guaranteed``, ``Burstable`` or ``BestEffort``; what the status says once it says it."""
+    """Return the QoS class from the status or, if not set there, from the spec."""
     return pod.status.qosClass or compute_qos_class(pod)

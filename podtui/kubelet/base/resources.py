@@ -1,4 +1,4 @@
-"""What pods ask of a node (reference §5.1, 13.5)."""
+"""Resource requests and limits of pods (reference §5.1, 13.5)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _POD_LEVEL: Final = ("cpu", "memory")
 Amounts = dict[str, Quantity]
 
 RequestsOf = Callable[[Pod], Mapping[str, int]]
-"""Answers as `pod_requests` does."""
+"""A function like `pod_requests`."""
 
 
 def is_static(pod: Pod) -> bool:
-    """Whether the pod comes from a file rather than from an API server (reference §0.1)."""
+    """Return True if the pod comes from a file, not from an API server (reference §0.1)."""
     return pod.metadata.annotations.get(CONFIG_SOURCE, "api") != "api"
 
 
 def is_critical(pod: Pod) -> bool:
-    """Static pods always are; others by their priority."""
+    """Return True for static pods, and for others with a system-critical priority."""
     return is_static(pod) or (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
 
 
 def in_unit(name: str, amount: Quantity) -> int:
-    """cpu in thousandths of a core, everything else in units or bytes; within 64 bits."""
+    """Convert cpu to millicores, everything else to units or bytes, bounded to 64 bits."""
     return bounded(amount.milli_value() if name == "cpu" else amount.value())
 
 
 def amounts(texts: Mapping[str, str]) -> dict[str, int]:
-    """A resource list of the API as whole numbers. Raises ValueError for no quantity."""
+    """Convert a resource list of the API to integers. Raises ValueError for an invalid quantity."""
     return {name: in_unit(name, parse_quantity(text)) for name, text in texts.items()}
 
 
@@ -59,8 +59,10 @@ def _larger(left: Amounts, right: Amounts) -> Amounts:
 
 
 def _aggregate(pod: Pod, parts: Mapping[str, Amounts]) -> Amounts:
-    """The most that is ever in use at once: all that runs in the end, or one init container beside
-    the sidecars that came before it."""
+    """Return the most that is ever in use at once.
+
+    That is either all long-running containers, or one init container with the sidecars before it.
+    """
     total: Amounts = {}
     for container in pod.spec.containers:
         total = _plus(total, parts[container.name])
@@ -78,18 +80,18 @@ def _aggregate(pod: Pod, parts: Mapping[str, Amounts]) -> Amounts:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether ``spec.resources`` of a pod may name the resource."""
+    """Return True if the ``spec.resources`` of a pod may set the resource."""
     return name in _POD_LEVEL or name.startswith("hugepages-")
 
 
 def container_requests(pod: Pod) -> Amounts:
-    """What the containers request together, without what the pod itself says."""
+    """Return the combined requests of the containers, without the pod-level requests."""
     everyone = (*pod.spec.initContainers, *pod.spec.containers)
     return _aggregate(pod, {one.name: _parsed(one.resources.requests) for one in everyone})
 
 
 def request_amounts(pod: Pod) -> Amounts:
-    """The pod's request by resource, overhead included (reference §5.1)."""
+    """Return the pod's requests by resource, overhead included (reference §5.1)."""
     total = container_requests(pod)
     if pod.spec.resources is not None:
         own = _parsed(pod.spec.resources.requests)
@@ -98,10 +100,10 @@ def request_amounts(pod: Pod) -> Amounts:
 
 
 def freed_requests(pod: Pod) -> dict[str, int]:
-    """Count what preempting the pod frees (`GetResourceRequest` of the kubelet).
+    """Return the requests that preempting the pod frees (`GetResourceRequest` of the kubelet).
 
-    Unlike `pod_requests`, a pod with pod-level resources counts by these alone, and overhead is
-    added only to a request that is not zero.
+    Unlike `pod_requests`, only pod-level resources count if the pod has any, and overhead is added
+    only to a request that is not zero.
     """
     total = container_requests(pod)
     own = pod.spec.resources
@@ -114,7 +116,7 @@ def freed_requests(pod: Pod) -> dict[str, int]:
 
 
 def limit_amounts(pod: Pod) -> Amounts:
-    """The pod's limits by the same formula; overhead counts only where there is a limit."""
+    """Return the pod's limits by the same formula; overhead is added only to existing limits."""
     everyone = (*pod.spec.initContainers, *pod.spec.containers)
     total = _aggregate(pod, {one.name: _parsed(one.resources.limits) for one in everyone})
     if pod.spec.resources is not None:
@@ -125,12 +127,12 @@ def limit_amounts(pod: Pod) -> Amounts:
 
 
 def pod_requests(pod: Pod) -> dict[str, int]:
-    """`request_amounts` as whole numbers: cpu in milli, the rest in units or bytes."""
+    """Return `request_amounts` as integers: cpu in millicores, the rest in units or bytes."""
     return {name: in_unit(name, amount) for name, amount in request_amounts(pod).items()}
 
 
 def pod_limits(pod: Pod) -> dict[str, int]:
-    """`limit_amounts` as whole numbers."""
+    """Return `limit_amounts` as integers."""
     return {name: in_unit(name, amount) for name, amount in limit_amounts(pod).items()}
 
 
@@ -139,14 +141,14 @@ def _texts(found: Amounts) -> dict[str, str]:
 
 
 def pod_resources(pod: Pod) -> ResourceRequirements:
-    """What ``status.resources`` says of the whole pod, in canonical quantities."""
+    """Return the ``status.resources`` of the whole pod, in canonical quantities."""
     return ResourceRequirements(
         limits=_texts(limit_amounts(pod)), requests=_texts(request_amounts(pod))
     )
 
 
 def effective_limit(pod: Pod, container: Container, name: str) -> int | None:
-    """The container's limit, else the pod's own; None where neither has one. A zero is none."""
+    """Return the container's limit, else the pod's own; None if neither is set. Zero is unset."""
     found = [container.resources.limits.get(name)]
     if pod.spec.resources is not None and is_pod_level(name):
         found.append(pod.spec.resources.limits.get(name))

@@ -1,4 +1,4 @@
-"""Background tasks that must outlive their own mistakes."""
+"""Background tasks that are restarted after unexpected errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAUSE: Final = 1.0
 
 
 async def keep_running(name: str, task: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Run ``task`` to its end; begin it again, a second later, whenever it fails."""
+    """Run ``task`` until it returns; after an exception, restart it a second later."""
     while True:
         try:
             await task()

@@ -1,4 +1,4 @@
-"""Times as the API writes them: UTC, cut to seconds (reference §7.3)."""
+"""Times in the API format: UTC, cut to seconds (reference §7.3)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def optional_rfc3339(moment: datetime | None) -> str | None:
 
 
 def parse_time(text: str) -> datetime:
-    """The moment that an RFC 3339 text names, aware; finer than microseconds is dropped.
+    """Parse an RFC 3339 text to an aware datetime; digits beyond microseconds are dropped.
 
-    Raises ValueError for a text that is no such time.
+    Raises ValueError for an invalid text.
     """
     head, dot, tail = text.partition(".")
     if dot:

@@ -1,4 +1,4 @@
-"""Engine calls side by side: all are tried, then the first failure is raised."""
+"""Concurrent engine calls: all are tried, then the first failure is raised."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from podtui.errors import EngineError, EngineUnavailable
 
 
 async def together(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
-    """Raises the first `EngineError`, an `EngineUnavailable` before any other."""
+    """Run the calls concurrently.
+
+    Raises the first `EngineError`, an `EngineUnavailable` before any other.
+    """
     calls = list(calls)
     if len(calls) == 1:
         await calls[0]()

@@ -1,4 +1,4 @@
-"""The plain data that the kubelet's decisions take and give.
+"""Plain input and output data of the kubelet's decisions.
 
 ``observed`` comes from the runtime (PLEG's cache); ``actions`` go to it. Everything here is
 immutable, so a decision can be tested by building its inputs and comparing its output.
@@ -28,14 +28,14 @@ class ObservedSandbox:
     ips: tuple[str, ...] = ()
     host_network: bool = False
     routable: bool = True
-    """Whether this machine's route to ``ips`` leads to the pod."""
+    """True if this machine has a route to the pod by ``ips``."""
     enterable: bool = False
-    """Whether sockets can be opened in the pod's network."""
+    """True if sockets can be opened inside the pod's network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedContainer:
-    """One instance of one container, inspected."""
+    """One inspected instance of a container."""
 
     id: str
     name: str
@@ -52,20 +52,20 @@ class ObservedContainer:
     image: str = ""
     image_id: str = ""
     image_ref: str = ""
-    """The image as its registry knows it, by digest; empty for one that no registry gave."""
+    """The image with its registry's digest; empty for an image that came from no registry."""
     hash: str = ""
-    """The container hash it was made with (reference §6.9), from its label."""
+    """The container hash at creation (reference §6.9), read from its annotation or label."""
     user: tuple[int, int, tuple[int, ...]] | None = None
-    """Uid, gid and supplementary groups of its first process, where the runtime tells."""
+    """Uid, gid and supplementary groups of the first process; None if not reported."""
     resources: Resources | None = None
-    """What the engine held it to when it was inspected; None where it does not tell."""
+    """The engine's resource settings at the time of the inspection; None if not reported."""
     log_path: str = ""
-    """The engine's own file of its log, on the engine's host; empty where there is none."""
+    """Path of the engine's log file, on the engine's host; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
-    """All that runs or ran of one pod; both tuples newest first (attempt, then creation)."""
+    """All sandboxes and containers of a pod, newest first (by attempt, then by creation)."""
 
     uid: str
     name: str
@@ -103,7 +103,7 @@ class ContainerToKill:
     id: str
     name: str
     message: str
-    """The ``Killing`` event's text (reference §6.2); empty for the usual one."""
+    """Text of the ``Killing`` event (reference §6.2); empty for the default text."""
     reason: KillReason = KillReason.UNKNOWN
 
 
@@ -112,8 +112,8 @@ ResizableResource = Literal["memory", "cpu"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerAmounts:
-    """cpu in milli and memory in bytes; 0 for none. Limits are the pod's own where the container
-    has none."""
+    """cpu in millicores and memory in bytes; 0 for unset. The pod's own limits replace missing ones
+    of the container."""
 
     memory_limit: int = 0
     memory_request: int = 0
@@ -121,7 +121,7 @@ class ContainerAmounts:
     cpu_request: int = 0
 
     def of(self, resource: ResizableResource) -> tuple[int, int]:
-        """(limit, request)"""
+        """Return (limit, request)."""
         if resource == "memory":
             return self.memory_limit, self.memory_request
         return self.cpu_limit, self.cpu_request
@@ -129,7 +129,7 @@ class ContainerAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUpdate:
-    """One resource of one running container to be changed (reference §13.6)."""
+    """A change of one resource of one running container (reference §13.6)."""
 
     id: str
     name: str
@@ -139,14 +139,14 @@ class ContainerUpdate:
 
     @property
     def grows(self) -> bool:
-        """By its limit, or where that stays, by its request."""
+        """Return True if the limit grows or, if it stays the same, the request."""
         new, old = self.desired.of(self.resource), self.current.of(self.resource)
         return new[0] > old[0] if new[0] != old[0] else new[1] > old[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodActions:
-    """What one sync pass does, in the order of reference §6.4."""
+    """The actions of one sync pass, in the order of reference §6.4."""
 
     kill_pod: bool = False
     create_sandbox: bool = False
@@ -155,21 +155,21 @@ class PodActions:
     attempt: int = 0
     """Attempt of the sandbox to create."""
     kill: tuple[ContainerToKill, ...] = ()
-    """With ``kill_pod``: why single containers are stopped, where that is not the pod's end."""
+    """Containers to kill; with ``kill_pod``, those with a reason other than the end of the pod."""
     reset: tuple[str, ...] = ()
-    """Ids to kill at once and remove (RestartAllContainers)."""
+    """Ids to kill without grace and remove (RestartAllContainers)."""
     start_init: tuple[str, ...] = ()
     """Names of init containers and sidecars to start now, in order."""
     start: tuple[str, ...] = ()
     """Names of regular containers to start now, in spec order."""
     purge_init: bool = False
-    """Remove all dead init containers first: the sandbox is new."""
+    """True to remove all dead init containers first, because the sandbox is new."""
     start_ephemeral: tuple[str, ...] = ()
     """Names of ephemeral containers to start now, before all others."""
     update: tuple[ContainerUpdate, ...] = ()
-    """What running containers are to be held to from now on, in order."""
+    """Resource changes of running containers, in order."""
     resize_pod: bool = False
-    """Whether the pod's own resources have changed."""
+    """True if the pod's own resources have changed."""
 
 
 # --- admission
@@ -185,7 +185,7 @@ class NodeResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What admission knows of the node."""
+    """The node's properties that admission needs."""
 
     name: str
     labels: Mapping[str, str]
@@ -195,7 +195,7 @@ class NodeView:
     """Types of the pressure conditions that are True."""
     shutting_down: bool = False
     kernel: str = ""
-    """The kernel's release; empty where it is not known."""
+    """The kernel release; empty if unknown."""
     apparmor: bool = False
     supplemental_groups_policy: bool = False
     allowed_unsafe_sysctls: tuple[str, ...] = ()
@@ -203,10 +203,10 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """``admitted``, or why not; ``preempt`` are the UIDs to kill first (reference §5.2).
+    """The result of admission; ``preempt`` holds the UIDs to kill first (reference §5.2).
 
-    ``lacks`` says by how much the pod did not fit, for the screen: (resource, requested, used,
-    capacity), in the units of `NodeResources`.
+    ``lacks`` shows how much was missing, for the screen: (resource, requested, used, capacity), in
+    the units of `NodeResources`.
     """
 
     admitted: bool
@@ -228,7 +228,7 @@ class PodOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUpdate:
-    """One message of a source to the sync loop."""
+    """A message from a source to the sync loop."""
 
     operation: PodOperation
     pods: tuple[Pod, ...]

@@ -1,1 +1,1 @@
-"""One container: described, started, restarted and stopped (reference §6, 9, 10, 12)."""
+"""Containers: configuration, start, restart and stop (reference §6, 9, 10, 12)."""

@@ -1,8 +1,8 @@
-"""What a container is held to: shares, quota, memory, processes, OOM score (reference §13.1-13.3).
+"""Cgroup values of a container: CPU, memory, processes, OOM score (reference §13.1-13.3).
 
-There is no cgroup of the pod: a Docker engine makes one per container and none around them. What a
-kubelet sets on the pod's is said of each container here: ``podPidsLimit``, and the pod's own limits
-for containers that have none.
+There is no cgroup for the pod: a Docker engine creates one per container and none around them.
+The values that a kubelet sets on the pod's cgroup are set on each container instead:
+``podPidsLimit``, and the pod's own limits for containers that have none.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupRules:
-    """How amounts become cgroup values on this node. ``period`` is in microseconds.
+    """How this node converts resource amounts to cgroup values. ``period`` is in microseconds.
 
-    Without ``lower_oom`` the engine may not go below the OOM score it has itself, and 0 is the
-    least.
+    Without ``lower_oom``, the engine cannot go below its own OOM score; the minimum is then 0.
     """
 
     quota: bool = True
@@ -43,7 +42,7 @@ class CgroupRules:
 
 
 def cgroup_rules(config: KubeletConfig, *, lower_oom: bool = True) -> CgroupRules:
-    """What the settings say: ``cpuCFSQuota``, ``cpuCFSQuotaPeriod``, ``podPidsLimit``."""
+    """Return the rules of ``cpuCFSQuota``, ``cpuCFSQuotaPeriod`` and ``podPidsLimit``."""
     return CgroupRules(
         quota=config.cpu_cfs_quota,
         period=round(config.cpu_cfs_quota_period * _MICROSECONDS),
@@ -53,31 +52,31 @@ def cgroup_rules(config: KubeletConfig, *, lower_oom: bool = True) -> CgroupRule
 
 
 def cpu_shares(milli: int) -> int:
-    """cgroup v1 shares of a request in thousandths of a core."""
+    """Convert a request in millicores to cgroup v1 shares."""
     if milli == 0:
         return MIN_SHARES
     return min(max(milli * 1024 // 1000, MIN_SHARES), MAX_SHARES)
 
 
 def shares_as_milli(shares: int) -> int:
-    """The request that shares stand for, rounded up."""
+    """Convert shares to the matching request in millicores, rounded up."""
     return -(-shares * 1000 // 1024)
 
 
 def cpu_quota(milli: int, period: int = CPU_PERIOD) -> int:
-    """Microseconds per period of a limit; 0 for none."""
+    """Convert a limit in millicores to microseconds per period; 0 means no limit."""
     return max(milli * period // 1000, MIN_QUOTA) if milli else 0
 
 
 def quota_as_milli(quota: int, period: int) -> int:
-    """The limit that a quota stands for; 0 for none."""
+    """Convert a quota to the matching limit in millicores; 0 means no limit."""
     return quota * 1000 // period if quota > 0 and period > 0 else 0
 
 
 def container_resources(
     pod: Pod, container: Container, node: NodeResources, rules: CgroupRules | None = None
 ) -> Resources:
-    """cgroup values of one container (reference §13.1)."""
+    """Return the cgroup values of one container (reference §13.1)."""
     rules = rules or CgroupRules()
     cpu_limit = effective_limit(pod, container, "cpu") or 0
     request = container.resources.requests.get("cpu")
@@ -100,7 +99,7 @@ def _memory_request(container: Container) -> int:
 
 
 def _unallocated(pod: Pod) -> int:
-    """Each container's share of the memory that the pod requests beyond its containers."""
+    """Return each container's share of the memory that the pod requests beyond its containers."""
     own = pod.spec.resources
     asked = 0 if own is None else parse_quantity(own.requests.get("memory", "0")).value()
     if not asked:
@@ -111,7 +110,7 @@ def _unallocated(pod: Pod) -> int:
 
 
 def oom_score_adj(pod: Pod, container: Container, memory_capacity: int) -> int:
-    """How readily the kernel kills the container: -997 last, 1000 first (reference §13.3)."""
+    """Return the OOM score adjustment: -997 is killed last, 1000 first (reference §13.3)."""
     if is_critical(pod) and pod.spec.priorityClassName == NODE_CRITICAL:
         return _GUARANTEED_SCORE
     qos = qos_class(pod)

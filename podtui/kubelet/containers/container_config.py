@@ -1,4 +1,4 @@
-"""One container of a pod, as the runtime is to create it (reference §6.5, 10-13)."""
+"""The runtime configuration of a pod's container (reference §6.5, 10-13)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ PORTS: Final = "io.kubernetes.container.ports"
 
 
 def pid_mode(pod: Pod) -> NamespaceMode:
-    """Whose processes a container sees: its own, the pod's or the node's (reference §11.4)."""
+    """Return the PID namespace: the container's, the pod's or the node's (reference §11.4)."""
     if pod.spec.hostPID:
         return NamespaceMode.NODE
     return NamespaceMode.POD if pod.spec.shareProcessNamespace else NamespaceMode.CONTAINER
 
 
 def stop_signal(container: Container) -> str:
-    """What the container asks to be stopped with; empty for its image's own."""
+    """Return the container's stop signal; empty for the one of its image."""
     return "" if container.lifecycle is None else container.lifecycle.stopSignal
 
 
 def _annotations(
     pod: Pod, container: Container, image: ImageRecord, restart_count: int
 ) -> dict[str, str]:
-    """What a later agent needs to know of the container when the spec is gone (reference §17)."""
+    """Return the annotations that a later agent needs when the spec is gone (reference §17)."""
     found = {
         names.CONTAINER_HASH: container_hash(container),
         names.CONTAINER_RESTART_COUNT: str(restart_count),
@@ -76,14 +76,15 @@ def container_config(
     recursive_read_only: bool = False,
     stop_signals: bool = False,
 ) -> ContainerConfig:
-    """Everything about one instance. Raises `ConfigError`, whose text is the message of the
-    ``CreateContainerConfigError`` that the container then waits with.
+    """Build the configuration of one instance.
 
-    ``image`` is what to run, found or pulled. ``rules`` turn amounts into cgroup values.
-    ``hosts`` is what its hosts file says, empty for the engine's own.
-    ``config_maps`` and ``secrets`` are by (namespace, name), ``env_files`` by (volume, path);
-    ``recursive_read_only``: the engine has such mounts. ``stop_signals``: the feature gate
+    ``image`` is the image to run, found or pulled. ``rules`` convert amounts to cgroup values.
+    ``hosts`` is the content of the hosts file, empty for the engine's own. ``config_maps`` and
+    ``secrets`` are by (namespace, name), ``env_files`` by (volume, path).
+    ``recursive_read_only``: the engine supports such mounts. ``stop_signals``: the feature gate
     ``ContainerStopSignals`` is on.
+
+    Raises `ConfigError`; its text is the message of the container's ``CreateContainerConfigError``.
     """
     around = Surroundings(
         node=node,
@@ -121,7 +122,7 @@ def container_config(
         resources=container_resources(pod, container, node.resources, rules),
         security=security,
         pid=pid,
-        # A pod that shares its processes shows them already.
+        # With a shared PID namespace, the target's processes are visible anyway.
         target_container_id=target_container_id if pid is NamespaceMode.CONTAINER else "",
         stdin=bool(container.stdin),
         stdin_once=bool(container.stdinOnce),

@@ -1,4 +1,4 @@
-"""Which dead containers and sandboxes are to be removed (reference §6.3, 14.5, 14.6)."""
+"""Select the dead containers and sandboxes to remove (reference §6.3, 14.5, 14.6)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ KEPT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """Ids to remove, containers first. ``pods`` are UIDs of which nothing is left afterwards: their
-    volumes can go too."""
+    """Ids to remove, containers first.
+
+    ``pods`` holds the UIDs of pods that are gone afterwards: their volumes can be removed, too.
+    """
 
     containers: tuple[str, ...] = ()
     sandboxes: tuple[str, ...] = ()
@@ -26,7 +28,7 @@ class Garbage:
 
 
 def trim(observed: ObservedPod, container: str, *, keep: int = KEPT) -> tuple[str, ...]:
-    """Ids of one container's exited instances beyond the newest ``keep``."""
+    """Return the ids of one container's exited instances, except for the newest ``keep``."""
     dead = [
         one.id
         for one in observed.containers
@@ -36,8 +38,10 @@ def trim(observed: ObservedPod, container: str, *, keep: int = KEPT) -> tuple[st
 
 
 def dead_init_containers(pod: Pod, observed: ObservedPod, *, keep: int = KEPT) -> tuple[str, ...]:
-    """Ids of init instances that a sync pass removes: all but the newest dead one of each, or every
-    dead one (``keep=0``) where the sandbox is new."""
+    """Return the ids of the init container instances that a sync pass removes.
+
+    The newest dead one of each container stays, or none (``keep=0``) if the sandbox is new.
+    """
     alive = (ContainerState.RUNNING, ContainerState.CREATED)
     found: list[str] = []
     for container in pod.spec.initContainers:
@@ -56,7 +60,7 @@ def _dead_containers(observed: ObservedPod, keep: int) -> tuple[str, ...]:
     for one in observed.containers:
         if one.state is ContainerState.RUNNING:
             continue
-        # A created instance that never ran is still the one that the next sync looks at.
+        # The next sync pass still needs a created instance that never ran.
         newest = observed.newest(one.name)
         if keep and one.state is ContainerState.CREATED and one is newest:
             continue
@@ -73,11 +77,11 @@ def garbage(
     deletable: Collection[str] | None = None,
     keep: int = KEPT,
 ) -> Garbage:
-    """What container garbage collection removes.
+    """Select the objects that container garbage collection removes.
 
-    ``live`` are the UIDs that are configured or still being ended: one dead instance per container
-    and the newest sandbox stay. Of others everything dead goes; None of them goes while the
-    sources are not all ready, which is what ``deletable=()`` says (None: no restriction).
+    ``live`` holds the UIDs of pods that are configured or still terminating: one dead instance per
+    container and the newest sandbox stay. Of other pods, everything dead is removed if
+    ``deletable`` is None or contains their UID. Pass ``deletable=()`` until all sources are ready.
     """
     containers: list[str] = []
     sandboxes: list[str] = []

@@ -1,8 +1,8 @@
-"""Files of variables that containers leave for one another (``fileKeyRef``, reference §10.5).
+"""Files of variables that containers write for each other (``fileKeyRef``, reference §10.5).
 
-A line is ``NAME='VALUE'``: no blank before ``=``, the value in single quotes and as it stands, line
-feeds included, and after it nothing but a comment. Lines that are blank or begin with ``#`` are
-passed over; after ``NAME= `` nothing is read, and the value is empty.
+A line is ``NAME='VALUE'``: no blank before ``=``, the value in single quotes and taken literally,
+line feeds included, and after it only a comment. Blank lines and lines that begin with ``#`` are
+skipped. If a blank follows ``=``, the rest of the line is ignored and the value is empty.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Final
 
 _BLANKS: Final = " \t"
 LIMIT: Final = 1 << 20
-"""Bytes; a longer file is none of variables."""
+"""Maximum size in bytes; a longer file is an error."""
 
 
 class EnvFileError(ValueError):
-    """Raised for text that is not in this form. The words quote nothing of the file."""
+    """Raised for text in another form. The message quotes nothing of the file."""
 
 
 def env_file_value(content: bytes, key: str) -> str:
-    """The value of the first line that names ``key``; empty when none does.
+    """Return the value of the first line that defines ``key``; empty if none does.
 
-    What stands after that line is not looked at. Raises `EnvFileError`.
+    The text after that line is not checked. Raises `EnvFileError`.
     """
     if len(content) > LIMIT:
         raise EnvFileError(f"the file has more than {LIMIT} bytes")
@@ -59,7 +59,7 @@ def _variables(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _quoted(number: int, rest: str, lines: Iterator[tuple[int, str]]) -> str:
-    """The value up to the closing quote, which may be on a later line."""
+    """Return the value up to the closing quote, which may be on a later line."""
     began, value = number, ""
     while True:
         piece, quote, after = rest.partition("'")

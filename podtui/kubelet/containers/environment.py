@@ -1,4 +1,4 @@
-"""Environment variables and what their values refer to (reference §10.5)."""
+"""Environment variables and the objects that they refer to (reference §10.5)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What values may refer to beside the pod's own text.
+    """Everything outside the pod's own spec that values may refer to.
 
-    ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` has by (volume, path)
-    what a ``fileKeyRef`` may name, None for a file that is not there; see `env_files`. Addresses
-    may be empty where only the pod's metadata can be referred to (volumes).
+    ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` holds the files of
+    ``fileKeyRef`` by (volume, path), None for a missing file; see `env_files`. Addresses may be
+    empty where values can refer only to the pod's metadata (volumes).
     """
 
     node: NodeView
@@ -53,7 +53,7 @@ class Surroundings:
 
 
 def quoted(text: str) -> str:
-    """A value of a downward API map, in double quotes with its control characters escaped."""
+    """Quote a value of a downward API map: double quotes, control characters escaped."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     out: list[str] = []
     for character in text:
@@ -70,7 +70,10 @@ def quoted(text: str) -> str:
 
 
 def metadata_field(pod: Pod, path: str) -> str | None:
-    """A field of the metadata, whole maps one ``key="value"`` a line; None for other paths."""
+    """Return a metadata field, None for other paths.
+
+    A whole map is returned with one ``key="value"`` per line.
+    """
     meta = pod.metadata
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript is not None:
@@ -110,9 +113,10 @@ def _env_field(pod: Pod, path: str, around: Surroundings) -> str:
 def resource_field(
     pod: Pod, container: Container | None, ref: ResourceFieldSelector, node: NodeView
 ) -> str:
-    """A limit or request in units of the divisor, rounded up.
+    """Return a limit or request in units of the divisor, rounded up.
 
-    An unset limit is the pod's own, else all that the node can give; an unset request is 0.
+    An unset limit is the pod's own, else the node's allocatable amount; an unset request is 0.
+    Raises `ConfigError`.
     """
     if ref.containerName:
         everyone = (*pod.spec.initContainers, *pod.spec.containers)
@@ -146,8 +150,10 @@ def _config_map(
 def config_map_data(
     around: Surroundings, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
-    """All of a ConfigMap's entries, as files have them. Raises `ConfigError` where it is missing
-    and needed."""
+    """Return all entries of a ConfigMap as bytes, for files.
+
+    Raises `ConfigError` if it is missing and not optional.
+    """
     found = _config_map(around, namespace, name, optional=optional)
     if found is None:
         return {}
@@ -158,7 +164,7 @@ def config_map_data(
 def _config_map_texts(
     around: Surroundings, namespace: str, name: str, *, optional: bool
 ) -> dict[str, str]:
-    """A ConfigMap's entries as variables have them: what is binary is none of them."""
+    """Return the entries of a ConfigMap for variables, without the binary ones."""
     found = _config_map(around, namespace, name, optional=optional)
     return {} if found is None else found.data
 
@@ -173,7 +179,7 @@ def _secret_texts(
 def secret_data(
     around: Surroundings, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
-    """All of a Secret's entries. Raises `ConfigError` where it is missing and needed."""
+    """Return all entries of a Secret. Raises `ConfigError` if it is missing and not optional."""
     found = around.secrets.get((namespace, name))
     if found is None:
         if optional:
@@ -193,7 +199,7 @@ def _decoded(text: str) -> bytes:
 def _from_sources(
     sources: tuple[EnvFromSource, ...], namespace: str, around: Surroundings
 ) -> Iterator[tuple[str, str]]:
-    """Names are taken as the documents have them: v1.36 passes over none."""
+    """Yield the variables of ``envFrom``; like v1.36, skip no name."""
     for source in sources:
         entries: Mapping[str, str] = {}
         if (wanted := source.configMapRef) is not None:
@@ -207,7 +213,7 @@ def _from_sources(
 
 
 def _from_file(ref: FileKeySelector, around: Surroundings) -> str | None:
-    """None where the key is missing and optional. A missing file is never optional."""
+    """Return the value, None if the key is missing and optional. A missing file is an error."""
     place = (ref.volumeName, ref.path)
     if place not in around.env_files:
         raise ConfigError(f'cannot find the volume "{ref.volumeName}" referenced by FileKeyRef')
@@ -228,7 +234,7 @@ def _from_file(ref: FileKeySelector, around: Surroundings) -> str | None:
 def _value_from(
     source: EnvVarSource, pod: Pod, container: Container, around: Surroundings
 ) -> str | None:
-    """The value that a reference stands for; None where an optional one is missing."""
+    """Return the value of a reference, None if an optional one is missing."""
     namespace = pod.metadata.namespace
     if source.fieldRef is not None:
         return _env_field(pod, source.fieldRef.fieldPath, around)
@@ -252,15 +258,15 @@ def _value_from(
 
 
 def env_files(container: Container) -> tuple[tuple[str, str], ...]:
-    """(volume, path) of the files that the container's variables come from, none twice."""
+    """Return (volume, path) of each file used by the container's variables, without duplicates."""
     refs = (one.valueFrom.fileKeyRef for one in container.env if one.valueFrom is not None)
     return tuple(dict.fromkeys((ref.volumeName, ref.path) for ref in refs if ref is not None))
 
 
 def environment(pod: Pod, container: Container, around: Surroundings) -> dict[str, str]:
-    """The container's variables: ``envFrom`` first, then ``env`` in order, the last of a name wins.
+    """Return the container's variables: ``envFrom``, then ``env`` in order; later ones win.
 
-    A value may name what came before it as ``$(NAME)``. Raises `ConfigError`.
+    A value may refer to earlier variables as ``$(NAME)``. Raises `ConfigError`.
     """
     variables = dict(_from_sources(container.envFrom, pod.metadata.namespace, around))
     for variable in container.env:

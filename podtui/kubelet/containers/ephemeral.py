@@ -1,7 +1,7 @@
 """Ephemeral containers: debuggers that join a running pod through the API (reference §6.2).
 
-They live with the pod's UID, in its record, not in its manifest. An API server refuses them for the
-mirror pods of static ones; see the list of departures.
+They are stored in the record of the pod's UID, not in its manifest. An API server refuses them for
+the mirror pods of static pods; see the list of departures.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from podtui.kubelet.base.config_error import ConfigError
 
 
 def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
-    """The engine's id of the container whose processes an ephemeral one is to see; empty for a
-    container without a target. Raises `ConfigError` where the target was never created."""
+    """Return the engine's id of an ephemeral container's target, whose processes it sees.
+
+    The id is empty for a container without a target. Raises `ConfigError` if the target was never
+    created.
+    """
     own = next((one for one in pod.spec.ephemeralContainers if one.name == name), None)
     if own is None or not own.targetContainerName:
         return ""
@@ -27,7 +30,7 @@ def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
 
 
 def with_ephemeral(pod: Pod, containers: tuple[EphemeralContainer, ...]) -> Pod:
-    """The pod with these ephemeral containers and no other; the same object where it has them."""
+    """Return the pod with exactly these ephemeral containers; the same object if it has them."""
     if pod.spec.ephemeralContainers == containers:
         return pod
     return structs.replace(pod, spec=structs.replace(pod.spec, ephemeralContainers=containers))

@@ -15,8 +15,11 @@ from podtui.manifest.validation.errors import FieldError
 
 
 class Ephemerals:
-    """By pod UID. ``recorded`` gives a pod's record from before this kubelet started: there they
-    outlive it. ``strict`` takes none."""
+    """Added ephemeral containers by pod UID. ``strict`` allows none.
+
+    ``recorded`` returns a pod's record from before this kubelet started, so that its ephemeral
+    containers survive a restart of the kubelet.
+    """
 
     def __init__(self, recorded: Callable[[str], Pod | None], *, strict: bool) -> None:
         self._recorded = recorded
@@ -24,7 +27,7 @@ class Ephemerals:
         self._known: dict[str, tuple[EphemeralContainer, ...]] = {}
 
     def onto(self, pod: Pod) -> Pod:
-        """The pod of a manifest with what was added to it since."""
+        """Return the manifest's pod with the ephemeral containers added since."""
         uid = pod.metadata.uid
         if uid not in self._known:
             seed = None if self._strict else self._recorded(uid)
@@ -32,8 +35,10 @@ class Ephemerals:
         return with_ephemeral(pod, self._known[uid])
 
     def change(self, pod: Pod, wanted: tuple[EphemeralContainer, ...]) -> Pod:
-        """The pod with ``wanted`` for its ephemeral containers, from now on. Raises
-        `InvalidUpdate`."""
+        """Replace the pod's ephemeral containers by ``wanted`` and return the changed pod.
+
+        Raises `InvalidUpdate`.
+        """
         if self._strict:
             raise _refusal([refused_for_static_pods()])
         changed = with_ephemeral(pod, wanted)
@@ -44,7 +49,6 @@ class Ephemerals:
         return changed
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
         self._known.pop(uid, None)
 
 

@@ -1,4 +1,4 @@
-"""Where life-cycle hooks plug in (reference §9)."""
+"""The interface of container life-cycle hooks (reference §9)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ class Hooks(Protocol):
     """Runs postStart and preStop handlers. Both emit their own failure events."""
 
     async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
-        """Returns once the handler has run; what went wrong, empty when nothing did."""
+        """Run the handler to its end; return an error message, empty on success."""
         ...
 
     async def pre_stop(
         self, pod: Pod, container: Container, container_id: str, grace: float
     ) -> None:
-        """Returns once the handler has run, or ``grace`` seconds are over."""
+        """Run the handler for at most ``grace`` seconds."""
         ...
 
 
 class NoHooks:
-    """Runs none; `podtui.kubelet.containers.unsupported` says so."""
+    """Runs no hooks; `podtui.kubelet.containers.unsupported` reports this."""
 
     async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
         return ""

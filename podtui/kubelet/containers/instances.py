@@ -1,4 +1,4 @@
-"""Which instance of which container is meant: by a pod's record and a name (reference §16)."""
+"""Find a container's instance by the pod's record and the container's name (reference §16)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only_container(pod: Pod) -> str:
 
 
 def log_container(pod: Pod, name: str, *, previous: bool) -> str:
-    """The engine's id of the instance whose log is meant. Raises `LogError`."""
+    """Return the engine's id of the instance whose log is requested. Raises `LogError`."""
     pod_name = pod.metadata.name
     if not any(one.name == name for _, one in all_containers(pod)):
         raise LogError(404, f'container "{name}" not found in pod "{pod_name}"')
@@ -71,7 +71,10 @@ def bare_id(container_id: str) -> str:
 
 
 def running_container(pod: Pod, name: str) -> str:
-    """The engine's id of the instance that runs by the record. Raises `SessionError`."""
+    """Return the engine's id of the instance that runs according to the pod's record.
+
+    Raises `SessionError`.
+    """
     if not any(one.name == name for _, one in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     status = status_of(pod.status, name)

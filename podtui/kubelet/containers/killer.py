@@ -1,4 +1,4 @@
-"""Stopping containers and pods (reference §9): all at once, sidecars last, never less than 2 s."""
+"""Stop containers and pods (reference §9): concurrently, sidecars last, with 2 s or more."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 MINIMUM_STOP: Final = 2.0
-"""Seconds that a process has after its stop signal, whatever is left of its grace."""
+"""Seconds that a process always gets after its stop signal, even with its grace used up."""
 ROUNDING: Final = 0.001
 ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
-"""States of what may still have to be stopped."""
+"""States of containers that may still have to be stopped."""
 
 
 def field_path(pod: Pod, name: str) -> str:
-    """``spec.containers{NAME}``, empty for a container that the spec does not have."""
+    """Return ``spec.containers{NAME}``, empty for a container that is not in the spec."""
     return next((path for path, one in all_containers(pod) if one.name == name), "")
 
 
@@ -34,8 +34,11 @@ def container_spec(pod: Pod, name: str) -> Container | None:
 
 
 def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
-    """By sidecar, the names of those that exit before its own turn comes: every regular container
-    and every later sidecar. Plain init containers wait for nobody and nobody waits for them."""
+    """Return, by sidecar, the names of the containers that must exit before it is stopped.
+
+    These are every regular container and every later sidecar. Plain init containers do not wait,
+    and no container waits for them.
+    """
     found: dict[str, frozenset[str]] = {}
     before = frozenset(container.name for container in pod.spec.containers)
     for container in reversed(pod.spec.initContainers):
@@ -46,7 +49,10 @@ def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
 
 
 class Killer:
-    """``record`` hears of each kill before the container is stopped: pod UID, container, kill."""
+    """Stops containers.
+
+    ``record`` is called before each stop, with the pod UID, the container's name and the kill.
+    """
 
     def __init__(
         self,
@@ -74,9 +80,11 @@ class Killer:
         grace: float | None = None,
         after: Sequence[asyncio.Event] = (),
     ) -> None:
-        """Stop one container. ``output`` is what the probe that failed said. ``grace`` in seconds
-        goes before the pod's own; ``after`` are exits to wait for as long as the grace lasts.
-        Raises `EngineError`."""
+        """Stop one container.
+
+        ``output`` is the output of a failed probe. ``grace``, in seconds, overrides the pod's own.
+        ``after`` are exits to wait for while the grace lasts. Raises `EngineError`.
+        """
         if grace is None:
             given = pod.spec.terminationGracePeriodSeconds
             grace = 30.0 if given is None else float(given)
@@ -101,11 +109,11 @@ class Killer:
         await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
 
     def _whole_seconds(self, since: float) -> int:
-        # Sums of floats end beside the moment that was waited for.
+        # Rounded sums of floats may fall short of a whole second.
         return int(self._clock.monotonic() - since + ROUNDING)
 
     async def _turn(self, after: Iterable[asyncio.Event], limit: float) -> None:
-        """Wait for other containers' exits, for at most ``limit`` seconds."""
+        """Wait for the exits of other containers, for at most ``limit`` seconds."""
         try:
             async with asyncio.timeout(limit):
                 for exited in after:
@@ -116,8 +124,11 @@ class Killer:
     async def kill_unwanted(
         self, pod: Pod, unwanted: Iterable[ContainerToKill], outputs: Mapping[str, str]
     ) -> None:
-        """Stop the containers of `PodActions.kill`. ``outputs`` has, by container id, what a probe
-        that failed said. Raises the first `EngineError`."""
+        """Stop the containers of `PodActions.kill`.
+
+        ``outputs`` holds the output of failed probes by container id. Raises the first
+        `EngineError`.
+        """
         await together(
             partial(
                 self.kill_container,
@@ -135,7 +146,7 @@ class Killer:
     async def kill_containers(
         self, pod: Pod, observed: ObservedPod | None, grace: float | None, reason: KillReason
     ) -> None:
-        """Stop whatever runs. Raises the first `EngineError`, after all were tried."""
+        """Stop all running containers. Raises the first `EngineError`, after all were tried."""
         alive = () if observed is None else observed.containers
         running = [container for container in alive if container.state in ALIVE]
         exits = {container.id: asyncio.Event() for container in running}

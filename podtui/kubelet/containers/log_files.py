@@ -1,8 +1,8 @@
-"""Where a pod's logs lie: ``logs/pods/NS_NAME_UID/CONTAINER/N.log`` (reference §16, 6.5).
+"""The log files of pods: ``logs/pods/NS_NAME_UID/CONTAINER/N.log`` (reference §16, 6.5).
 
-The engine writes the logs; a kubelet's places are links to its files, or empty where the engine has
-no file here. N is the restart count, so that it survives though no container is left to tell it.
-Plain functions say what is to be there, `LogFiles` sees to it in threads.
+The engine writes the logs. The kubelet's files are links to the engine's, or empty if the engine
+has no file on this machine. N is the restart count, which thus survives even if no container is
+left. Plain functions compute the wanted files; `LogFiles` creates them in threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from podtui.kubelet.base.types import ObservedPod
 
 _LOG = logging.getLogger(__name__)
 LOGS: Final = "logs"
-"""Below the root directory."""
+"""Name of the directory below the root directory."""
 _NUMBERED: Final = re.compile(r"(\d+)\.log(\..*)?")
 _LONGEST_NAME: Final = 255
 _SUFFIX: Final = ".log"
@@ -30,8 +30,11 @@ _SUFFIX: Final = ".log"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One instance's place. ``link`` is its name among all containers' logs; ``target`` the
-    engine's file, empty for none."""
+    """The log file of one instance.
+
+    ``link`` is its name in the directory of all containers' logs; ``target`` is the engine's file,
+    empty for none.
+    """
 
     container: str
     number: int
@@ -40,36 +43,36 @@ class LogFile:
 
     @property
     def path(self) -> Path:
-        """Below the pod's directory."""
+        """Path below the pod's directory."""
         return Path(self.container, f"{self.number}{_SUFFIX}")
 
 
 def pod_directory(namespace: str, name: str, uid: str) -> str:
-    """``NS_NAME_UID``; empty where a part cannot be in a file's name."""
+    """Return ``NS_NAME_UID``, empty if a part is not allowed in a file name."""
     found = f"{namespace}_{name}_{uid}"
     return "" if "/" in found or "\0" in found else found
 
 
 def possible_uids(directory: str) -> tuple[str, ...]:
-    """The UIDs that such a directory may be of: one may have underscores of its own."""
+    """Return the UIDs that such a directory may belong to: a UID may contain underscores."""
     pieces = directory.split("_")
     return tuple("_".join(pieces[index:]) for index in range(2, len(pieces)))
 
 
 def number_of(file_name: str) -> int | None:
-    """The restart count of a log file, rotated ones included; None for any other file."""
+    """Return the restart count of a log file, rotated or not; None for any other file."""
     found = _NUMBERED.fullmatch(file_name)
     return None if found is None else int(found[1])
 
 
 def next_count(file_names: Iterable[str]) -> int:
-    """The restart count that follows those of a container's log files; 0 where there are none."""
+    """Return the restart count after the highest of these log files; 0 without any."""
     numbers = [number for name in file_names if (number := number_of(name)) is not None]
     return max(numbers, default=-1) + 1
 
 
 def log_files(observed: ObservedPod, *, local: bool) -> tuple[LogFile, ...]:
-    """What is to be there for the instances that exist. ``local``: the engine's files are here."""
+    """Return the log files of existing instances. ``local``: the engine's files are here."""
     return tuple(
         LogFile(
             container=one.name,
@@ -82,7 +85,7 @@ def log_files(observed: ObservedPod, *, local: bool) -> tuple[LogFile, ...]:
 
 
 def outdated(file_names: Iterable[str], lowest: int) -> tuple[str, ...]:
-    """Which log files belong to instances older than the oldest that is left (``lowest``)."""
+    """Return the log files of instances older than the oldest that is left (``lowest``)."""
     return tuple(
         name for name in file_names if (number := number_of(name)) is not None and number < lowest
     )
@@ -94,8 +97,11 @@ def _link_name(observed: ObservedPod, container: str, container_id: str) -> str:
 
 
 class LogFiles:
-    """``root_dir`` is the kubelet's, empty for no files at all; ``local`` says whether the engine's
-    files are this machine's. A failure is logged: nothing that runs depends on these files."""
+    """Creates and removes log files below the kubelet's ``root_dir``; empty for no files at all.
+
+    ``local`` returns True if the engine's files are on this machine. Failures are only logged,
+    because no container depends on these files.
+    """
 
     def __init__(self, root_dir: str, local: Callable[[], bool]) -> None:
         self._pods = Path(root_dir, LOGS, "pods") if root_dir else None
@@ -104,7 +110,7 @@ class LogFiles:
         self._recorded: dict[str, tuple[LogFile, ...]] = {}
 
     async def record(self, observed: ObservedPod) -> None:
-        """Have the places of the instances that exist, and none of those before them."""
+        """Create the log files of existing instances and remove those of earlier ones."""
         directory = self._directory(observed.namespace, observed.name, observed.uid)
         files = log_files(observed, local=self._local())
         if directory is None or self._recorded.get(observed.uid) == files:
@@ -113,21 +119,21 @@ class LogFiles:
             self._recorded[observed.uid] = files
 
     async def next_count(self, namespace: str, name: str, uid: str, container: str) -> int:
-        """The restart count that follows the container's log files."""
+        """Return the restart count after the highest of the container's log files."""
         directory = self._directory(namespace, name, uid)
         if directory is None:
             return 0
         return next_count(await asyncio.to_thread(_names, directory / container))
 
     async def remove(self, namespace: str, name: str, uid: str) -> None:
-        """Nothing of the pod is left."""
+        """Remove the log files of a pod that is gone."""
         self._recorded.pop(uid, None)
         directory = self._directory(namespace, name, uid)
         if directory is not None:
             await self._quietly(partial(_remove_tree, directory))
 
     async def collect(self, known: Callable[[str], bool]) -> None:
-        """Remove the directories of pods that ``known`` denies, by UID, and links to nothing."""
+        """Remove dead links, and the directories of pods whose UID is not ``known``."""
         if self._pods is None:
             return
         for name in await asyncio.to_thread(_names, self._pods):
@@ -162,7 +168,7 @@ class LogFiles:
 
 
 def _put(path: Path, target: str) -> None:
-    """Make a link to ``target``, or for none an empty file that leaves what is there alone."""
+    """Link to ``target`` or, without one, create an empty file unless the path exists."""
     if target and path.is_symlink() and os.readlink(path) == target:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,6 +206,6 @@ def _leads_nowhere(link: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        # The engine's directory is not ours to look into.
+        # The engine's directory may not be readable for us.
         return False
     return False

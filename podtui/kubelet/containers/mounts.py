@@ -1,4 +1,4 @@
-"""What a container mounts, and where (reference §10.3)."""
+"""The mounts of a container (reference §10.3)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ def container_mounts(
     *,
     recursive_read_only: bool = False,
 ) -> tuple[Mount, ...]:
-    """The container's mounts in order. ``variables`` are its final environment;
-    ``recursive_read_only`` tells that the engine can do that. Raises `ConfigError`.
+    """Return the container's mounts in order.
 
-    The engine adds ``/etc/hosts`` of its own unless one of them is exactly there.
+    ``variables`` are its final environment; ``recursive_read_only``: the engine supports such
+    mounts. Raises `ConfigError`.
+
+    The engine adds its own ``/etc/hosts`` unless a mount has exactly this path.
     """
     volumes = {
         volume.name: volume
@@ -50,15 +52,17 @@ def container_mounts(
 
 
 def sub_path_failure(container: Container, container_path: str) -> str:
-    """The kubelet's words, vague on purpose, where the sub-path of the mount at this place leads
-    out of its volume."""
+    """Return the kubelet's message for a mount whose sub-path leads out of its volume.
+
+    It is vague on purpose.
+    """
     at = (one.name for one in container.volumeMounts if _place(one) == container_path)
     name = next(at, container_path)
     return f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
 
 
 def is_recursive_read_only(mount: VolumeMount, *, supported: bool) -> bool:
-    """Whether nothing beneath the mount can be written either. Raises `ConfigError`."""
+    """Return True if everything below the mount is read-only, too. Raises `ConfigError`."""
     mode = mount.recursiveReadOnly
     if mode in ("", "Disabled"):
         return False

@@ -1,4 +1,4 @@
-"""Why containers wait: the last failure to start each of them (reference §6.5)."""
+"""Why containers wait: the last failed start of each of them (reference §6.5)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class ReasonCache:
-    """(reason, message) by pod UID and container name; a success clears it."""
+    """(reason, message) by pod UID and container name; a successful start clears it."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)

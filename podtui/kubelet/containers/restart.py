@@ -1,4 +1,4 @@
-"""Whether a container is to run again (reference §6.2, 6.3, 6.8)."""
+"""Decide whether a container runs again (reference §6.2, 6.3, 6.8)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podtui.runtime.protocol import ContainerState
 
 
 class ExitDecision(StrEnum):
-    """What follows from one exit of one container."""
+    """The consequence of one exit of a container."""
 
     STOP = "Stop"
     RESTART = "Restart"
@@ -31,7 +31,7 @@ def _by_policy(policy: str, exit_code: int) -> ExitDecision:
 
 
 def exit_decision(pod: Pod, container: Container, exit_code: int) -> ExitDecision:
-    """Rules of the container first, then its own policy, then the pod's."""
+    """Apply the container's rules first, then its own policy, then the pod's."""
     if not container.restartPolicy:
         return _by_policy(pod.spec.restartPolicy, exit_code)
     for rule in container.restartPolicyRules:
@@ -42,32 +42,35 @@ def exit_decision(pod: Pod, container: Container, exit_code: int) -> ExitDecisio
 
 
 def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether an exit with this code is followed by another run."""
+    """Return True if the container runs again after an exit with this code."""
     return exit_decision(pod, container, exit_code) is not ExitDecision.STOP
 
 
 def init_failed(observed: ObservedContainer) -> bool:
-    """Whether a plain init container's exit is a failure: an OOM kill is one even with code 0."""
+    """Return True if a plain init container failed; an OOM kill is a failure even with code 0."""
     return observed.exit_code != 0 or observed.reason == "OOMKilled"
 
 
 def init_restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether a *failed* plain init container is tried again."""
+    """Return True if a *failed* plain init container is retried."""
     if container.restartPolicy:
         return restarts_after(pod, container, exit_code)
     return pod.spec.restartPolicy != "Never"
 
 
 def may_restart(pod: Pod, container: Container) -> bool:
-    """Whether a container killed by a probe is said to come back: rules are not consulted."""
+    """Return True if the restart policy allows another run; rules are not consulted.
+
+    Used where no exit code is known, as after a kill by a probe.
+    """
     return (container.restartPolicy or pod.spec.restartPolicy) != "Never"
 
 
 def should_restart(pod: Pod, container: Container, observed: ObservedContainer | None) -> bool:
-    """Whether the container is to be started, given its newest instance.
+    """Return True if the container must be started, given its newest instance.
 
     Never created, stuck in created, or unknown: yes. Running: no. Exited: by rules and policies. A
-    pod marked for deletion starts nothing.
+    pod marked for deletion starts no container.
     """
     if pod.metadata.deletionTimestamp is not None:
         return False
@@ -81,7 +84,7 @@ def should_restart(pod: Pod, container: Container, observed: ObservedContainer |
 
 
 def has_restart_all_rule(pod: Pod) -> bool:
-    """Whether some rule of the pod could restart all of it."""
+    """Return True if a rule of the pod can restart all of its containers."""
     return any(
         rule.action == ExitDecision.RESTART_ALL
         for container in (*pod.spec.initContainers, *pod.spec.containers)
@@ -90,7 +93,7 @@ def has_restart_all_rule(pod: Pod) -> bool:
 
 
 def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
-    """Names of the containers whose last exit asks for all containers to be restarted."""
+    """Return the names of the containers whose last exit requires a restart of all containers."""
     if pod.metadata.deletionTimestamp is not None or not has_restart_all_rule(pod):
         return ()
     found: list[str] = []

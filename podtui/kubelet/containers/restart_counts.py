@@ -1,4 +1,4 @@
-"""Restart counts: they never go down while a pod lives (reference §6.5)."""
+"""Restart counts, which never decrease while a pod lives (reference §6.5)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from podtui.kubelet.base.types import ObservedPod
 
 @dataclass(slots=True)
 class _Counts:
-    """By container name: the newest instance's count, and the highest count ever shown. The latter
-    is one ahead where a status counts an instance that vanished."""
+    """By container name: the newest instance's count, and the highest count ever shown.
+
+    The latter is one ahead if a status counts an instance that vanished.
+    """
 
     instances: dict[str, int] = field(default_factory=dict[str, int])
     shown: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class RestartCounts:
-    """By pod UID. What a kubelet reads from the names of log files, this remembers, and learns from
-    the records of an earlier run."""
+    """Restart counts by pod UID.
+
+    They are remembered here, and learnt from the records of an earlier run; a kubelet reads them
+    from the names of log files.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, _Counts] = {}
@@ -33,8 +38,10 @@ class RestartCounts:
             counts.instances[container.name] = max(known, container.restart_count)
 
     def show(self, uid: str, status: PodStatus, *, seed: PodStatus | None) -> PodStatus:
-        """The status with no count lower than it ever was; ``seed`` is the last status of an
-        earlier run."""
+        """Return the status with no count lower than one shown before.
+
+        ``seed`` is the last status of an earlier run.
+        """
         counts = self._pods.setdefault(uid, _Counts())
         if seed is not None and not counts.shown:
             self._learn(counts, seed)
@@ -63,7 +70,7 @@ class RestartCounts:
                 counts.instances[one.name] = max(known, one.restartCount)
 
     def next(self, uid: str, container: str) -> int:
-        """The count that the container's next instance carries."""
+        """Return the restart count of the container's next instance."""
         counts = self._pods.get(uid, _Counts())
         instance = counts.instances.get(container, -1)
         return max(instance + 1, counts.shown.get(container, 0))

@@ -1,4 +1,4 @@
-"""Restarts that somebody asked for: which instances are to give way to the next."""
+"""Restarts on request: the container instances to stop so that new ones start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ALWAYS = "Always"
 
 
 class Restarts:
-    """By pod UID, the engine's ids of containers that are to end though nothing is wrong with them.
+    """Engine ids of the containers to restart on request, by pod UID.
 
-    An id is forgotten once its container is no longer the newest of its name, so that asking twice
-    restarts once.
+    An id is forgotten once its container is no longer the newest of its name, so that two requests
+    cause only one restart.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Restarts:
         self._asked[uid] = self._asked.get(uid, frozenset()) | frozenset(ids)
 
     def of(self, observed: ObservedPod) -> frozenset[str]:
-        """What is still to be done of what was asked for."""
+        """Return the ids of the restart requests that are still pending."""
         asked = self._asked.get(observed.uid)
         if asked is None:
             return frozenset()
@@ -40,12 +40,12 @@ class Restarts:
         return left
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, or begins anew."""
+        """Drop the requests for a pod that is gone or starts over."""
         self._asked.pop(uid, None)
 
 
 def comes_back(pod: Pod, container: Container) -> bool:
-    """Whether a container runs again however it ends."""
+    """Return True if a container always runs again, however it ends."""
     if is_sidecar(container):
         return True
     own = container.restartPolicy or pod.spec.restartPolicy
@@ -53,14 +53,16 @@ def comes_back(pod: Pod, container: Container) -> bool:
 
 
 def restarts_in_place(pod: Pod) -> bool:
-    """Whether ending its containers restarts the pod; where not, it has to start over."""
+    """Return True if stopping its containers restarts the pod; otherwise, it has to start over."""
     return all(comes_back(pod, container) for container in pod.spec.containers)
 
 
 def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[str, ...]:
-    """Ids of the containers to end for a restart of the pod, or of the container called ``name``;
-    those that do not run only have to start. Raises `LookupError` for a container that the pod does
-    not have, `RestartRefused` for one that would not come back."""
+    """Return the ids of the containers to stop, to restart the pod or its container ``name``.
+
+    Containers that do not run are omitted: they only have to start. Raises `LookupError` for an
+    unknown container and `RestartRefused` for one that would not run again.
+    """
     every = (*pod.spec.initContainers, *pod.spec.containers)
     wanted = [one for one in every if one.name == name] if name else list(every)
     if not wanted:

@@ -1,4 +1,4 @@
-"""Who a container runs as and what it may do (reference §12)."""
+"""The user and the privileges of a container (reference §12)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ UNCONFINED: Final = "unconfined"
 RUNTIME_DEFAULT: Final = "runtime/default"
 MAX_USER_ID: Final = 2**31 - 1
 APPARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
-"""Before a container's name: its AppArmor profile, as manifests of old say it."""
+"""Prefix of the legacy annotation, before a container's name, for its AppArmor profile."""
 _NOTHING: Final = ContainerSecurity()
 _NO_POD: Final = PodSecurityContext()
 
 
 def _image_user(user: str) -> tuple[int | None, str]:
-    """Uid and name of an image's User, of which one is meant; root where it has none."""
+    """Return the uid or the name of an image's User, the other one unset; uid 0 without a User."""
     name = user.partition(":")[0]
     if not name:
         return 0, ""
@@ -40,7 +40,7 @@ def _profile(profile: SeccompProfile | AppArmorProfile) -> str:
 
 
 def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
-    """Raises `ConfigError` where ``runAsNonRoot`` is asked for and root would run."""
+    """Raise `ConfigError` if ``runAsNonRoot`` is set and root would run, or could."""
     own = container.securityContext or _NOTHING
     shared = pod.spec.securityContext or _NO_POD
     non_root = shared.runAsNonRoot if own.runAsNonRoot is None else own.runAsNonRoot
@@ -68,8 +68,10 @@ def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
 
 
 def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -> str:
-    """As the engine takes it; empty where the image's own says as much. The group that an image
-    names beside its user is the image's affair: its ``/etc/passwd`` decides (reference §12)."""
+    """Return the user for the engine; empty if the image's own value has the same effect.
+
+    The group in an image's User is ignored: its ``/etc/passwd`` decides (reference §12).
+    """
     user = shared.runAsUser if own.runAsUser is None else own.runAsUser
     group = shared.runAsGroup if own.runAsGroup is None else own.runAsGroup
     if user is None and group is None and ":" not in image_user:
@@ -83,7 +85,7 @@ def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -
 
 
 def _apparmor(pod: Pod, container: Container) -> str:
-    """The container's profile, else what an annotation of old says for it, else the pod's."""
+    """Return the container's profile, else the one of its legacy annotation, else the pod's."""
     own = (container.securityContext or _NOTHING).appArmorProfile
     if own is not None:
         return _profile(own)
@@ -95,7 +97,7 @@ def _apparmor(pod: Pod, container: Container) -> str:
 
 
 def wants_apparmor(pod: Pod) -> bool:
-    """Whether the pod has a profile that a host without AppArmor would not enforce."""
+    """Return True if the pod has a profile that a host without AppArmor cannot enforce."""
     holders = (
         pod.spec.securityContext,
         *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
@@ -108,7 +110,7 @@ def wants_apparmor(pod: Pod) -> bool:
 
 
 def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, ...]:
-    """The parts of an SELinux label that are given, ``part:value``."""
+    """Return the given parts of an SELinux label, as ``part:value``."""
     chosen = own.seLinuxOptions or shared.seLinuxOptions
     if chosen is None:
         return ()
@@ -117,7 +119,7 @@ def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, .
 
 
 def supplementary_groups(pod: Pod) -> tuple[int, ...]:
-    """``fsGroup``, then ``supplementalGroups``, none twice."""
+    """Return ``fsGroup`` and ``supplementalGroups``, in this order, without duplicates."""
     shared = pod.spec.securityContext or _NO_POD
     first = () if shared.fsGroup is None else (shared.fsGroup,)
     return tuple(dict.fromkeys((*first, *shared.supplementalGroups)))
@@ -130,9 +132,10 @@ def is_privileged(container: Container) -> bool:
 def security_context(
     pod: Pod, container: Container, *, image_user: str, seccomp_default: bool = False
 ) -> SecurityContext:
-    """The container's fields over the pod's, one by one. Raises `ConfigError`.
+    """Merge the security contexts field by field: the container's value, else the pod's.
 
-    Without ``seccomp_default`` a container that names no profile runs unconfined.
+    Without ``seccomp_default``, a container without a profile runs unconfined. Raises
+    `ConfigError`.
     """
     check_non_root(pod, container, image_user)
     own = container.securityContext or _NOTHING

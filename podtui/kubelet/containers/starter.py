@@ -1,4 +1,4 @@
-"""Starting one container (reference §6.5, 6.6): back-off, image, create, start, hook."""
+"""Start one container (reference §6.5, 6.6): back-off, image, create, start, hook."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """Why a container does not run: a waiting reason, its message, and when a retry makes sense
-    (seconds; None: at the worker's own pace)."""
+    """Why a container does not run: a waiting reason and its message.
+
+    ``retry_in`` is the time in seconds until a retry makes sense; None leaves it to the worker.
+    """
 
     reason: str
     message: str
@@ -57,7 +59,7 @@ class StartFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a container is started: its pod's sandbox and the node."""
+    """The context in which a container starts: its pod's sandbox and the node."""
 
     sandbox_id: str
     pod_ips: tuple[str, ...]
@@ -67,7 +69,7 @@ class Place:
     volume_failures: Mapping[str, VolumeFailure]
     """Image volumes that could not be filled, by name."""
     container_ids: Mapping[str, str]
-    """The newest instances of the pod's containers, by name."""
+    """Ids of the newest instances of the pod's containers, by name."""
 
 
 class ContainerStarter:
@@ -97,9 +99,9 @@ class ContainerStarter:
     def crash_backoff(
         self, pod: Pod, container: Container, newest: ObservedContainer | None
     ) -> StartFailure | None:
-        """Whether the container must wait after its last exit; where not, a restart is noted.
+        """Return a failure if the container must wait after its last exit; else record a restart.
 
-        An instance that never came to run counts from its creation.
+        For an instance that never ran, the wait counts from its creation.
         """
         if newest is None or newest.state is not ContainerState.EXITED:
             return None
@@ -116,16 +118,16 @@ class ContainerStarter:
         return StartFailure("CrashLoopBackOff", message, left)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, or begins anew."""
+        """Drop the back-offs of a pod that is gone or starts over."""
         self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
         self._images.forget(uid)
 
     def tell_missing_secrets(self, pod: Pod) -> None:
-        """Say which pull secrets the pod's images must do without."""
+        """Report the missing pull secrets of the pod's images."""
         self._images.tell_missing_secrets(pod)
 
     def collect(self) -> None:
-        """Drop the back-offs that have run out."""
+        """Drop the expired back-offs."""
         self._backoff.collect(self._clock.monotonic())
         self._images.collect()
 
@@ -139,7 +141,10 @@ class ContainerStarter:
         restart_count: int,
         stopping: asyncio.Event,
     ) -> StartFailure | None:
-        """None once it runs. Raises `EngineUnavailable`."""
+        """Start the container; return the failure, or None once it runs.
+
+        Raises `EngineUnavailable`.
+        """
         failure = self.crash_backoff(pod, container, newest)
         if failure is not None:
             return failure
@@ -184,7 +189,7 @@ class ContainerStarter:
         except EngineUnavailable:
             raise
         except SubPathError as error:
-            # What lies on the node is not for the pod's owner to learn from an event.
+            # An event must not reveal to the pod's owner which files the node has.
             _LOG.warning("%s: %s: %s", pod_ref(pod), container.name, error)
             text = sub_path_failure(container, error.container_path)
             return self._failed(pod, container, "CreateContainerConfigError", text)
@@ -206,7 +211,7 @@ class ContainerStarter:
     async def _env_files(
         self, pod: Pod, container: Container, sandbox_id: str
     ) -> dict[tuple[str, str], bytes | None]:
-        """The files that variables come from, as far as their volumes are there."""
+        """Read the files that variables come from, of the volumes that exist."""
         known = {volume.name for volume in used_volumes(pod)}
         found: dict[tuple[str, str], bytes | None] = {}
         for volume, path in env_files(container):
@@ -267,7 +272,7 @@ class ContainerStarter:
 
 
 def _ends_first(pod: Pod, container: Container) -> bool:
-    """Whether the pod's other containers wait for this one's end."""
+    """Return True if the pod's other containers wait until this one has ended."""
     return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
         container
     )

@@ -1,4 +1,4 @@
-"""What a pod asks for and this version does not do: said once per pod, never passed over."""
+"""Warnings, once per pod, for requested features that this version does not support."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, used_volumes, volu
 def not_done(
     pod: Pod, *, probes: Probes, hooks: Hooks, stop_signals: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """(reason, message) of Warning events on the pod. ``stop_signals``: the gate is on."""
+    """Return (reason, message) of Warning events on the pod. ``stop_signals``: the gate is on."""
     found: list[tuple[str, str]] = []
     containers = [container for _, container in all_containers(pod)]
     if isinstance(probes, NoProbes) and any(

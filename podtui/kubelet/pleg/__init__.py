@@ -1,1 +1,1 @@
-"""What was seen of the runtime, and who is woken by it (reference §3)."""
+"""Observation of the runtime, and the wake-ups of pod workers (reference §3)."""

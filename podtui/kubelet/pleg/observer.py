@@ -1,4 +1,4 @@
-"""From the runtime's records to `ObservedPod`: inspect only what changed, keep the rest."""
+"""Build `ObservedPod` from the runtime's records; inspect only what changed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Signature = frozenset[tuple[str, str]]
 def signature(
     sandboxes: Iterable[SandboxRecord], containers: Iterable[ContainerRecord]
 ) -> Signature:
-    """What a list says of a pod: ids with their states."""
+    """Return what a list shows of a pod: ids with their states."""
     return frozenset(
         [(s.id, s.state.value) for s in sandboxes] + [(c.id, c.state.value) for c in containers]
     )
 
 
 class PodObserver:
-    """Turns lists into observations."""
+    """Turns lists into observations and caches what it inspected."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -50,7 +50,7 @@ class PodObserver:
         self._containers: dict[str, ObservedContainer] = {}
 
     def note_sandbox(self, status: SandboxStatus) -> None:
-        """Learn a sandbox that somebody else has just inspected."""
+        """Cache a sandbox that another component has just inspected."""
         self._sandboxes[status.record.id] = _sandbox(status)
 
     def sandbox(self, sandbox_id: str) -> ObservedSandbox | None:
@@ -64,7 +64,7 @@ class PodObserver:
                 self._containers.pop(container.id, None)
 
     def forget_running(self, observed: ObservedPod | None) -> None:
-        """Inspect the running containers anew when they are seen next."""
+        """Inspect the running containers again at the next observation."""
         for container in () if observed is None else observed.containers:
             if container.state is ContainerState.RUNNING:
                 self._containers.pop(container.id, None)
@@ -76,7 +76,7 @@ class PodObserver:
         sandboxes: Iterable[SandboxRecord],
         containers: Iterable[ContainerRecord],
     ) -> ObservedPod | None:
-        """None when nothing is left. Raises `EngineError`."""
+        """Return the observed pod, or None when nothing is left. Raises `EngineError`."""
         boxes = [b for record in sandboxes if (b := await self._observe_sandbox(record))]
         found = [c for record in containers if (c := await self._observe_container(record))]
         kept = {box.id for box in boxes} | {container.id for container in found}
@@ -105,7 +105,7 @@ class PodObserver:
         if known is not None and known.state is record.state:
             return known
         if record.state is SandboxState.NOT_READY:
-            # A dead sandbox has no address any more: nothing that an inspect could add.
+            # A dead sandbox has no address any more, so an inspect would add nothing.
             observed = ObservedSandbox(
                 id=record.id,
                 attempt=record.attempt,
@@ -137,7 +137,7 @@ class PodObserver:
         return observed
 
     async def _message(self, status: ContainerStatus) -> str:
-        """What an exited container has to say (reference §7.7)."""
+        """Return the termination message of an exited container (reference §7.7)."""
         record = status.record
         policy = _annotation(record, CONTAINER_TERMINATION_POLICY)
         content = log = b""

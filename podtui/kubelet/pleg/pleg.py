@@ -1,9 +1,9 @@
 """PLEG: the pod life-cycle event generator (reference §3).
 
-The runtime's event stream says where to look, a relist every few seconds repairs what the stream
-missed, and a worker that did something asks for its own pod at once. All three end in the cache;
-``on_change`` hears of every pod whose observation became another one, but for dead containers and
-sandboxes that were removed: a kubelet makes no pass for those.
+The runtime's event stream names the pods to list, a relist every few seconds repairs what the
+stream missed, and a worker that acted refreshes its own pod at once. All three update the cache.
+``on_change`` is called with each pod whose observation changed, unless only dead containers and
+sandboxes were removed: a kubelet runs no pass for those.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from podtui.runtime.protocol import (
 )
 
 _LOG = logging.getLogger(__name__)
-# More dirty pods than this are cheaper to see with one list of everything.
+# With more dirty pods than this, one list of all pods is cheaper.
 REFRESH_LIMIT = 8
-# A pod whose worker acts looks for itself when it is done; the stream gives it this long.
+# Seconds by which events of a busy pod are deferred: its worker refreshes the pod when done.
 BUSY_DELAY = 1.0
-# An engine may tell of an end before its lists show it: when to look again until they do.
+# An engine may report an end before its lists show it: seconds before each repeated list.
 ECHOES = (0.02, 0.1, 0.5)
 ENDS = frozenset({"die", "destroy"})
 UNHEALTHY_AFTER = 180.0
 
 
 def only_leavings_went(before: ObservedPod | None, after: ObservedPod | None) -> bool:
-    """Whether nothing differs but that something dead is gone."""
+    """Return True if the only difference is that dead containers or sandboxes were removed."""
     if before is None:
         return False
     boxes = () if after is None else after.sandboxes
@@ -82,18 +82,20 @@ class Pleg:
         self._dirty: dict[str, None] = {}
         self._forced: dict[str, None] = {}
         self._ended: dict[str, dict[str, str]] = {}
-        """Ends that an event told of, until a look shows them: by pod UID and by id, the action."""
+        """Ends reported by events and not yet shown by a list: by pod UID and by id, the action."""
         self._echoes: dict[str, int] = {}
         self._marked = asyncio.Event()
         self._relist_soon = asyncio.Event()
         self._streaming = False
         self._last_relist: float | None = None
 
-    # --- looking
+    # --- observing
 
     async def relist(self) -> None:
-        """See every pod; one list call, one inspect per thing that changed. Raises
-        `EngineError`."""
+        """Observe every pod with one list call and one inspect per changed object.
+
+        Raises `EngineError`.
+        """
         order = self._cache.begin()
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}
@@ -117,28 +119,28 @@ class Pleg:
         self._link.answered()
 
     async def refresh(self, uid: str) -> bool:
-        """See one pod; whether that told something new. Raises `EngineError`."""
+        """Observe one pod; return True if the observation changed. Raises `EngineError`."""
         order = self._cache.begin()
         snapshot = await self._runtime.list(uid)
         return await self._apply(uid, order, snapshot.sandboxes, snapshot.containers)
 
     async def newer_than(self, uid: str, order: int) -> ObservedPod | None:
-        """The pod as seen by a list that began after ``order``. Raises `EngineError`."""
+        """Return the pod as seen by a list that began after ``order``. Raises `EngineError`."""
         if self._cache.seen(uid) <= order:
             await self.refresh(uid)
         return self._cache.get(uid)
 
     def note_sandbox(self, status: SandboxStatus) -> None:
-        """Spare the next look an inspect."""
+        """Cache an inspected sandbox, to save the next observation an inspect."""
         self._observer.note_sandbox(status)
 
     def reinspect(self, uid: str) -> None:
-        """Something of what runs was changed that no list shows: inspect it at the next look."""
+        """Inspect running containers again at the next observation, for a change no list shows."""
         self._observer.forget_running(self._cache.get(uid))
         self._signatures.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """Everything of the pod has just been removed; no list from before may bring it back."""
+        """Forget a pod that was just removed completely; no earlier list may bring it back."""
         self._observer.forget(self._cache.get(uid))
         self._cache.set(uid, None, self._cache.begin())
         self._signatures.pop(uid, None)
@@ -164,11 +166,11 @@ class Pleg:
             before = self._cache.get(uid)
             observed = await self._observer.observe(uid, before, sandboxes, containers)
             if order <= self._cache.seen(uid):
-                return False  # it was removed while we looked
+                return False  # it was removed meanwhile
             if observed is None:
                 self._signatures.pop(uid, None)
             else:
-                # As inspected, not as listed: states may have moved on in between.
+                # Take the inspected states: they may have changed since the list.
                 self._signatures[uid] = frozenset(
                     [(s.id, s.state.value) for s in observed.sandboxes]
                     + [(c.id, c.state.value) for c in observed.containers]
@@ -187,7 +189,7 @@ class Pleg:
     # --- the tasks
 
     async def run_relists(self) -> None:
-        """Endless: relist at the period that the event stream's health asks for."""
+        """Relist forever, at a period that depends on the health of the event stream."""
         due = self._clock.monotonic() + self._config.relist_period
         while True:
             now = self._clock.monotonic()
@@ -214,7 +216,7 @@ class Pleg:
             )
 
     async def run_events(self) -> None:
-        """Endless: let the runtime's events mark pods to look at."""
+        """Read the runtime's events forever and mark the pods to refresh."""
         while True:
             await self._link.wait_ready()
             try:
@@ -234,15 +236,15 @@ class Pleg:
             await self._clock.sleep(self._config.relist_period)
 
     def mark(self, uid: str) -> None:
-        """Something happened to this pod."""
+        """Mark a pod to be refreshed."""
         self._dirty[uid] = None
         self._marked.set()
 
     async def run_refreshes(self) -> None:
-        """Endless: look at the pods that were marked."""
+        """Refresh the marked pods, forever."""
         while True:
             await self._marked.wait()
-            # One turn of the loop lets a burst of events become one look.
+            # Give way to the event loop once, so that a burst of events becomes one refresh.
             await asyncio.sleep(0)
             self._marked.clear()
             await self._link.wait_ready()
@@ -258,7 +260,7 @@ class Pleg:
                 self._echo(uid)
 
     def _echo(self, uid: str) -> None:
-        """Look again soon at a pod of which something ended that no list shows yet."""
+        """Refresh the pod again soon if events reported ends that no list shows yet."""
         step = self._echoes.pop(uid, len(ECHOES))
         if self._shows_ends(uid) or step == len(ECHOES):
             self._ended.pop(uid, None)
@@ -267,7 +269,7 @@ class Pleg:
         asyncio.get_running_loop().call_later(ECHOES[step], self._force, (uid,))
 
     def _shows_ends(self, uid: str) -> bool:
-        """Whether what was seen of the pod agrees with the ends that events told of."""
+        """Return True if the pod's observation agrees with the ends reported by events."""
         observed, ended = self._cache.get(uid), self._ended.get(uid, {})
         if observed is None:
             return True
@@ -282,7 +284,7 @@ class Pleg:
         self._marked.set()
 
     def _look_again(self, uids: Sequence[str], order: int) -> None:
-        """Look at pods that were not seen since, or not as events told; busy or not."""
+        """Refresh pods not observed since ``order``, or not as events reported, even if busy."""
         unseen = [
             uid for uid in uids if self._cache.seen(uid) <= order or not self._shows_ends(uid)
         ]
@@ -311,7 +313,7 @@ class Pleg:
             _LOG.warning("pod %s cannot be inspected: %s", uid, error)
 
     def problem(self) -> str:
-        """The kubelet's words when relisting has stalled, empty when it has not."""
+        """Return the kubelet's message if relisting has stalled, else an empty text."""
         if self._last_relist is None:
             return "PLEG is not healthy: pleg has yet to be successful"
         idle = self._clock.monotonic() - self._last_relist

@@ -1,7 +1,7 @@
-"""What was last observed of every pod; PLEG writes it, everybody reads it.
+"""Cache of the last observation of every pod; only PLEG writes it.
 
-Freshness is counted, not clocked: every list that PLEG begins takes the next number, and a pod's
-entry is as new as the list that it came from.
+Freshness is a counter, not a time: every list that PLEG begins takes the next number, and a pod's
+entry is as fresh as the list that it came from.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class PodCache:
 
     @property
     def order(self) -> int:
-        """The number of the last list that was begun."""
+        """The number of the list that was begun last."""
         return self._order
 
     def begin(self) -> int:
-        """Number a list that begins now."""
+        """Return the number of a list that begins now."""
         self._order += 1
         return self._order
 
     def seen(self, uid: str) -> int:
-        """The number of the newest list that the pod's entry rests on."""
+        """Return the number of the newest list that confirmed the pod's entry."""
         return max(self._orders.get(uid, 0), self._floor)
 
     def get(self, uid: str) -> ObservedPod | None:
         return self._pods.get(uid)
 
     def set(self, uid: str, observed: ObservedPod | None, order: int) -> bool:
-        """Take an observation; whether it says something new."""
+        """Store an observation; return True if it differs from the previous one."""
         before = self._pods.get(uid)
         if observed is None or not (observed.sandboxes or observed.containers):
             self._pods.pop(uid, None)
@@ -52,7 +52,7 @@ class PodCache:
             self._orders[uid] = order
 
     def touch_all(self, order: int) -> None:
-        """Every entry is as new as list ``order``."""
+        """Record that every entry is as fresh as list ``order``."""
         self._floor = max(self._floor, order)
         if len(self._orders) > len(self._pods):
             self._orders = {uid: o for uid, o in self._orders.items() if o > self._floor}

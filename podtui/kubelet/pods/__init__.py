@@ -1,1 +1,1 @@
-"""Which pods are wanted, and the workers that bring them about (reference §1.6, 4, 6)."""
+"""Desired pods, and the pod workers that bring them about (reference §1.6, 4, 6)."""

@@ -1,4 +1,4 @@
-"""What one sync pass does for one pod: desired against observed (reference §6.1-6.3)."""
+"""Compute the actions of a sync pass from the desired and the observed pod (reference §6.1-6.3)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podtui.runtime.protocol import ContainerState, SandboxState
 
 
 def container_hash(container: Container) -> str:
-    """32-bit FNV-1a of the name and image alone, in hex (reference §6.9).
+    """Return the 32-bit FNV-1a hash, in hex, of the name and image alone (reference §6.9).
 
     So under a fixed UID only a new image replaces a running container.
     """
@@ -42,8 +42,11 @@ def container_hash(container: Container) -> str:
 
 
 def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
-    """Whether the pod needs a new sandbox: none, more than one ready, the newest not ready, another
-    network mode, or no address (reference §6.1)."""
+    """Return True if the pod needs a new sandbox (reference §6.1).
+
+    Reasons are: no ready sandbox or several, the newest one not ready, another network mode, or no
+    address outside the host's network.
+    """
     ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
     if ready != 1:
         return True
@@ -57,8 +60,10 @@ def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
 
 
 def regular_started(pod: Pod, observed: ObservedPod) -> bool:
-    """Whether a regular container is created or running in the newest sandbox, which proves that
-    initialisation is done."""
+    """Return True if a regular container is created or running in the newest sandbox.
+
+    This proves that initialization has finished.
+    """
     names = {container.name for container in pod.spec.containers}
     alive = (ContainerState.CREATED, ContainerState.RUNNING)
     sandbox = observed.sandboxes[0].id if observed.sandboxes else ""
@@ -90,7 +95,7 @@ def _init_sidecar_running(
     *,
     asked: bool,
 ) -> bool:
-    """A running sidecar: kill it if it must be; say whether it counts as initialised."""
+    """Plan the kill of a running sidecar if needed; return True if it counts as initialized."""
     name = container.name
 
     def kill(message: str, reason: KillReason) -> None:
@@ -121,8 +126,11 @@ def _plan_init(
     resize: ResizePlan,
     asked: frozenset[str],
 ) -> _InitPlan:
-    """Walk the init containers from the last to the first; the first with an instance decides how
-    far initialisation got, and of those before it only sidecars still matter."""
+    """Plan the init containers, walking from the last one to the first.
+
+    The first container found with an instance decides how far initialization got. Of the
+    containers before it in the list, only sidecars still matter.
+    """
     specs = pod.spec.initContainers
     plan = _InitPlan(initialized=not specs)
     decided = plan.initialized or regular_started(pod, observed)
@@ -159,7 +167,8 @@ def _plan_init(
                 if ready and not decided:
                     done(index)
             else:
-                # Valid pods have no plain init container that restarts for this.
+                # Only records the updates: in a valid pod, no plain init container restarts for
+                # a resize.
                 resize.needs_restart(container, newest.id)
         elif sidecar or newest.state is ContainerState.CREATED:
             if newest.state is ContainerState.UNKNOWN:
@@ -182,8 +191,10 @@ def _plan_init(
 
 
 def _init_restarts(pod: Pod, container: Container, observed: ObservedContainer) -> bool:
-    """Whether a plain init container that did not succeed runs again. Of an unknown one no exit
-    code is known for rules to go by."""
+    """Return True if a plain init container that did not succeed runs again.
+
+    A container in the unknown state has no known exit code, so restart rules cannot apply to it.
+    """
     if observed.state is ContainerState.UNKNOWN:
         return may_restart(pod, container)
     return init_restarts_after(pod, container, observed.exit_code)
@@ -230,7 +241,8 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     for container in pod.spec.containers:
         newest = observed.newest(container.name)
         created = created or newest is not None
-        # Neither rules nor a Never of its own count: such a container runs again with the sandbox.
+        # Restart rules and a container's own policy "Never" do not count here: with a new sandbox,
+        # such a container runs again.
         policy = container.restartPolicy or pod.spec.restartPolicy
         if policy == "OnFailure" and newest is not None and _succeeded(newest):
             continue
@@ -256,12 +268,12 @@ def compute_pod_actions(
     actuated: Allocation | None = None,
     asked: frozenset[str] = frozenset(),
 ) -> PodActions:
-    """Everything that separates the pod observed from the pod desired, as one pass of work.
+    """Return all actions of one pass that bring the observed pod to the desired one.
 
-    ``pod`` is as allocated; ``actuated`` is what its running containers were last held to, None
-    where that is not known. ``asked`` are ids of containers that somebody wants to run anew.
-    Crash-loop back-off is not looked at: whoever starts a container asks for it. With ``kill_pod``
-    and without ``create_sandbox`` the pod has come to its end.
+    ``pod`` is the pod as allocated. ``actuated`` holds the resources last applied to its running
+    containers, None if unknown. ``asked`` holds the ids of containers to restart on request.
+    Crash-loop back-off is not considered here: the container starter applies it. Actions with
+    ``kill_pod`` but without ``create_sandbox`` end the pod.
     """
     if sandbox_changed(pod, observed):
         return _new_sandbox(pod, observed)
@@ -334,14 +346,17 @@ def compute_pod_actions(
 
 
 def _new_ephemeral(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
-    """Ephemeral containers are started once, and never again."""
+    """Return the ephemeral containers without an instance: each is started only once."""
     every = (container.name for container in pod.spec.ephemeralContainers)
     return tuple(name for name in every if observed.newest(name) is None)
 
 
 def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> tuple[str, ...]:
-    """Ids to remove: regular victims, then init ones, then those that asked for it, so that a pass
-    cut short leaves the asking containers for the next one. Ephemeral ones are let be."""
+    """Return the ids to remove: regular containers, then init containers, then the triggers.
+
+    An interrupted pass thus leaves the triggering containers for the next one. Ephemeral
+    containers are left alone.
+    """
     init = {container.name for container in pod.spec.initContainers}
     ours = init | {container.name for container in pod.spec.containers}
 

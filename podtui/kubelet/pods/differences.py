@@ -1,4 +1,4 @@
-"""Two versions of one pod, compared field by field: pure."""
+"""Compare two versions of a pod field by field. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from podtui.api.v1 import Pod
 from podtui.manifest.document import MapKey, Path, path_text
 
 SHOWN: Final = 80
-"""Characters of a value that are shown."""
+"""Maximum length of a displayed value, in characters."""
 _LOCAL: Final = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, MANIFEST_PATH})
-# What the items of a list are known by, the first that all of them have.
+# Keys that identify list items; the first one that all items of both lists have is used.
 _KEYS: Final = ("name", "mountPath", "containerPort", "key", "ip", "devicePath")
 _FREE_MAPS: Final = frozenset(
     {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels"}
@@ -32,8 +32,10 @@ _Tree = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``old`` or ``new`` is None where the field is not there. ``path`` is the new pod's; of what
-    is gone, ``gone``, the old one's."""
+    """A field that differs; ``old`` or ``new`` is None where the field is absent.
+
+    ``path`` belongs to the new pod or, if ``gone`` is set, to the old one.
+    """
 
     path: Path
     old: Any
@@ -46,13 +48,15 @@ class Difference:
 
 
 def pod_differences(old: Pod, new: Pod) -> list[Difference]:
-    """What a manifest says differently, in the order of the new one's fields; both are defaulted,
-    and what the node adds to them is left out."""
+    """Return the fields that differ between two defaulted pods, in the order of the new pod.
+
+    Fields added by the node are ignored.
+    """
     return list(_compare((), _said(old), _said(new)))
 
 
 def shown(value: Any) -> str:
-    """A value on one line; empty where there is none."""
+    """Format a value on one line of at most `SHOWN` characters; None gives an empty text."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -61,7 +65,7 @@ def shown(value: Any) -> str:
 
 
 def _said(pod: Pod) -> _Tree:
-    """The part of a pod that is its manifest's."""
+    """Return the part of a pod that comes from its manifest."""
     tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pod))
     meta = tree.get("metadata", {})
     annotations = {k: v for k, v in meta.get("annotations", {}).items() if k not in _LOCAL}
@@ -91,7 +95,7 @@ def _compare_maps(path: Path, old: _Tree, new: _Tree) -> Iterator[Difference]:
 
 
 def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[Difference]:
-    """Items that have a name are compared with their namesakes; plain lists are one value."""
+    """Match list items by an identifying key; without such a key, compare the lists as a whole."""
     key = next((k for k in _KEYS if _is_key(k, old) and _is_key(k, new)), None)
     if key is None:
         yield Difference(path, old, new)

@@ -1,4 +1,4 @@
-"""What nobody asks for: orphans, dead containers, idle sandboxes (reference §14.5, 17)."""
+"""Periodic clean-up: orphaned pods, dead containers, unused sandboxes (reference §14.5, 17)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """``sweep`` every two seconds, ``collect`` every minute, nothing before the folder was read.
+    """Runs `sweep` every two seconds and `collect` every minute, after the folder was first read.
 
-    ``on_turn`` is called at each sweep; ``forget_backoffs`` at each collection.
+    ``on_turn`` is called before each sweep, ``forget_backoffs`` at each collection.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Housekeeping:
         self._logs = logs
 
     async def run(self, workers: PodWorkers) -> None:
-        """Endless."""
-        # The first collection comes at once: what a killed kubelet left has waited long enough.
+        """Run forever."""
+        # Collect at once after the start: the leftovers of a killed kubelet are old enough.
         next_gc = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._config.housekeeping_period)
@@ -77,7 +77,7 @@ class Housekeeping:
                 await self.collect_data(workers)
 
     def sweep(self, workers: PodWorkers, *, wanted: Collection[str] = ()) -> None:
-        """Give every orphan a worker that ends it; ``wanted`` are UIDs about to be added."""
+        """Start a terminating worker for every orphan; ``wanted`` holds UIDs about to be added."""
         for observed in self._cache:
             uid = observed.uid
             if uid not in self._manager and uid not in wanted and workers.state(uid) is None:
@@ -86,8 +86,10 @@ class Housekeeping:
                 workers.remove_orphan(pod, owns_name=not self._config.strict)
 
     async def collect(self, workers: PodWorkers, *, ended: bool = False) -> None:
-        """Remove dead containers beyond one per name, and sandboxes that serve nobody; with
-        ``ended`` all that is left of pods that came to their end, too: the disk is full."""
+        """Remove dead containers beyond one per name, and unused sandboxes.
+
+        With ``ended``, used when the disk is full, also remove the rest of finished pods.
+        """
         self._forget_backoffs()
         for observed in self._cache:
             if workers.busy(observed.uid):
@@ -108,8 +110,10 @@ class Housekeeping:
                 self._events.node(WARNING, "ContainerGCFailed", str(error))
 
     async def collect_data(self, workers: PodWorkers) -> None:
-        """Remove the volumes and log files of pods that nobody knows: a kubelet that was killed
-        between a pod's last container and its volumes left them."""
+        """Remove the volumes and log files of unknown pods.
+
+        They remain if a kubelet is killed after it removed a pod's last container.
+        """
 
         def known(uid: str) -> bool:
             wanted = uid in self._manager or workers.state(uid) is not None
@@ -128,7 +132,7 @@ class Housekeeping:
 
 
 def pod_of(observed: ObservedPod) -> Pod:
-    """A pod made up from the labels of what runs of it."""
+    """Build a pod from the labels of its containers and sandboxes."""
     names = dict.fromkeys(container.name for container in observed.containers)
     return Pod(
         apiVersion="v1",

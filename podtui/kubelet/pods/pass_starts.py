@@ -1,4 +1,4 @@
-"""Starts what a pass has to start, in the kubelet's order (reference §6.4 steps 6 to 9)."""
+"""Start the containers of a sync pass, in the kubelet's order (reference §6.4 steps 6 to 9)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Starts:
-    """What came of the steps of one pass; ``aborted``: those that are left are not for this one."""
+    """The result of the steps of one pass; ``aborted`` means that the rest was skipped."""
 
     acted: bool = False
     aborted: bool = False
@@ -35,7 +35,7 @@ class Starts:
 
 
 class PassStarts:
-    """``counts`` are the restart counts that were shown."""
+    """The start steps of a pass; ``counts`` holds the restart counts shown so far."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PassStarts:
         place: Place,
         stopping: asyncio.Event,
     ) -> Starts:
-        """Ephemeral containers, init containers, resizes, regular containers (reference §6.4)."""
+        """Start ephemeral and init containers, resize, start regular ones (reference §6.4)."""
         starts = Starts()
 
         async def start(names: tuple[str, ...]) -> None:
@@ -85,7 +85,7 @@ class PassStarts:
                     starts.acted = True
                     continue
                 starts.failures.append(failure)
-                # A container object may have been made on the way to the failure.
+                # The container may have been created before the start failed.
                 starts.acted = starts.acted or failure.retry_in is None
                 starts.aborted = name in actions.start_init and not is_sidecar(container)
 
@@ -123,7 +123,7 @@ class PassStarts:
             pod,
             container,
             place,
-            # One that a probe killed in this pass still runs as observed: the back-off is about
+            # A container killed by a probe in this pass still runs in ``observed``. Back-off needs
             # the instance that ended last.
             newest=_last_ended(observed, container.name),
             restart_count=await self._next_count(pod, container.name, observed),
@@ -137,8 +137,11 @@ class PassStarts:
         return failure
 
     async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
-        """What the labels of its instances say, where there is none the names of its log files
-        (reference §6.5); never less than was shown before."""
+        """Return the restart count of the next instance (reference §6.5).
+
+        It comes from the labels of existing instances or, if there are none, from the names of the
+        log files. It is never less than the count shown before.
+        """
         meta = pod.metadata
         known = self._counts.next(meta.uid, container)
         if observed.newest(container) is not None:
@@ -147,7 +150,10 @@ class PassStarts:
         return max(known, logged)
 
     def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
-        """A container that could be made but not started is tried again at the worker's pace."""
+        """Delay the retry of a container that was created but could not be started.
+
+        It is retried ``error_backoff`` seconds after its creation.
+        """
         newest = observed.newest(container.name)
         reason = self._reasons.of(pod.metadata.uid).get(container.name)
         if reason is None or newest is None or newest.state is not ContainerState.CREATED:

@@ -1,8 +1,8 @@
-"""What a changed manifest would do to the pods that run: told before it is done. Pure.
+"""Compute the effect of a changed manifest on the running pods before it is applied. Pure.
 
-A pod is replaced whenever anything of its manifest changes, since its UID is a hash of that
-(reference §1.3); one whose manifest fixes the UID goes on, and of its fields only the images are
-looked at by what runs, and cpu and memory by resizes (reference §6.9, 13.6).
+A pod is replaced whenever its manifest changes, because its UID is a hash of the manifest
+(reference §1.3). A pod whose manifest fixes the UID keeps running: only new images restart its
+containers, and only cpu and memory are resized (reference §6.9, 13.6).
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class _Effect:
 
 
 def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Namespace and name of the pods that a node would be asked to take."""
+    """Return the namespace and name of each pod that the node would have to admit."""
     asked = (Outcome.NEW, Outcome.REPLACED)
     return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in asked)
 
 
 def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None = None) -> Plan:
-    """What the step from one folder to the other means. ``rejections`` is what the node would say
-    to pods that it would not take, by namespace and name."""
+    """Return the effects of the change from ``preview.before`` to ``preview.after``.
+
+    ``rejections`` maps the namespace and name of a pod to the reason why the node would reject it.
+    """
     before, after = preview.before, preview.after
     record = after.manifests.get(preview.name)
     pods = tuple(_pods(preview, rejections or {}))
@@ -65,7 +67,7 @@ def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None =
 
 
 def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterator[PodPlan]:
-    """Those of the file first; of the others only those that something happens to."""
+    """Yield the pods of the file first, then the other pods that are affected."""
     before = {full_name(pod): pod for pod in preview.before.pods.values()}
     after = {full_name(pod): pod for pod in preview.after.pods.values()}
     own = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
@@ -129,7 +131,7 @@ def _grace(pod: Pod) -> int:
 
 
 def _is_written(one: Difference, preview: Preview) -> bool:
-    """Whether it is in a text, and not what defaults make of something that is."""
+    """Return True if the field is written in a manifest, not only derived by defaulting."""
     if not preview.old or not preview.new:
         return True
     return _place(one.path, preview.new) is not None or _place(one.path, preview.old) is not None
@@ -160,7 +162,7 @@ def _change(one: Difference, effect: _Effect, preview: Preview) -> FieldChange:
 
 
 def _effect(one: Difference, old: Pod, new: Pod) -> _Effect:
-    """What a field does to a pod that goes on."""
+    """Return the effect of a changed field on a pod that keeps running."""
     root, *steps = one.path
     if root == "metadata" or not steps:
         return _Effect(AT_ONCE)
@@ -197,7 +199,7 @@ def _of_container(one: Difference, container: Container, path: Path) -> _Effect:
     return _Effect(f"when {name} next restarts")
 
 
-# --- what stands beside the pod
+# --- objects and other files
 
 
 def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:

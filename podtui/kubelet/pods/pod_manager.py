@@ -1,4 +1,4 @@
-"""The pods that are wanted: what the folder says, by UID and by full name."""
+"""The desired pods, as given by the folder: by UID and by full name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from podtui.api.v1 import Pod
 
 
 class PodManager:
-    """Desired pods. Only the sync loop writes it; a pod leaves it when its manifest does, though
-    its containers may still be running out their grace."""
+    """Desired pods, written by the sync loop and by requests for ephemeral containers.
+
+    A pod is removed with its manifest, even while its containers still use their grace period.
+    """
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Pod] = {}

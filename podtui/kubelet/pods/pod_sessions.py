@@ -1,4 +1,4 @@
-"""Talking with pods: exec, attach, port-forward and files (reference §16)."""
+"""Sessions with pods: exec, attach, port-forward and files (reference §16)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class PodSessions:
         return record
 
     async def container(self, pod: Pod, name: str) -> str:
-        """The name of the container that is meant, once it is sure to run."""
+        """Return the name of the requested container, or of the only one if ``name`` is empty.
+
+        Raises `SessionError` if it is not running.
+        """
         name = _named(pod, name)
         with _missing(name):
             status = await self._runtime.container_status(running_container(pod, name))
@@ -59,7 +62,10 @@ class PodSessions:
 
     @asynccontextmanager
     async def dial(self, pod: Pod, port: int) -> AsyncGenerator[Duplex]:
-        """Of the sandbox that the pod has by now, which may not be the one it began with."""
+        """Connect to a port of the newest ready sandbox, which may not be the pod's first one.
+
+        Raises `SessionError` if no sandbox is ready.
+        """
         snapshot = await self._runtime.list(pod.metadata.uid)
         ready = [one for one in snapshot.sandboxes if one.state is SandboxState.READY]
         if not ready:
@@ -94,7 +100,7 @@ def _named(pod: Pod, name: str) -> str:
 
 
 def _any_instance(pod: Pod, name: str) -> str:
-    """The newest instance of a container that the engine still has, running or not."""
+    """Return the newest instance of a container that the engine still has, running or not."""
     name = _named(pod, name)
     if not any(one.name == name for _, one in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
@@ -106,7 +112,7 @@ def _any_instance(pod: Pod, name: str) -> str:
 
 @contextmanager
 def _missing(container: str) -> Generator[None]:
-    """The record may be a moment behind the engine."""
+    """Translate engine errors: the pod's record may be slightly older than the engine's state."""
     try:
         yield
     except (EngineNotFound, EngineConflict) as error:

@@ -3,7 +3,7 @@
 A worker is in ``sync`` until its pod is removed, killed or comes to its natural end; then it is
 ``terminating`` until nothing runs, ``terminated`` until nothing is left, and finished. A full name
 belongs to one worker at a time: a new version of a pod waits until the old one's containers and
-sandbox are stopped. Workers decide when; `PodSyncer` does.
+sandbox are stopped. Workers decide when to run a pass; `PodSyncer` carries it out.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 
 _LOG = logging.getLogger(__name__)
 Decorate = Callable[[PodStatus], PodStatus]
-# The engine went away in the middle of something: the link says when it is back.
+# Seconds until the next step after the engine became unavailable; it then waits for the link.
 ENGINE_RETRY = 1.0
 MINIMUM_GRACE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """What one pass came to. ``retry_in`` is set when it failed: seconds until the next try."""
+    """The result of one pass. ``retry_in`` is set if it failed: seconds until the next try."""
 
     terminal: bool = False
     acted: bool = False
     retry_in: float | None = None
     deadline_in: float | None = None
-    """Seconds until the pod is to be looked at on time: at the end of its activeDeadlineSeconds, or
-    when a volume is to be tried again."""
+    """Seconds until the pod needs a pass: at the end of its activeDeadlineSeconds, or for the retry
+    of a volume."""
 
 
 class PodSyncer(Protocol):
@@ -59,8 +59,10 @@ class PodSyncer(Protocol):
         decorate: Decorate | None,
         removing: Callable[[], bool],
     ) -> bool:
-        """Stop everything. ``removing``: whether the pod's leavings are unwanted too; whether they
-        were removed is returned."""
+        """Stop everything; return True if it was removed, too.
+
+        ``removing`` returns True if the stopped containers and sandboxes are to be removed.
+        """
         ...
 
     async def sync_terminated(
@@ -68,15 +70,15 @@ class PodSyncer(Protocol):
     ) -> None: ...
 
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        """What runs of the pod cannot be told."""
+        """Report that the state of the pod's containers cannot be determined."""
         ...
 
     def publish(self, pod: Pod) -> None:
-        """Set the status that follows from what is known now."""
+        """Publish the status that follows from the current observation."""
         ...
 
     def waiting_for_name(self, pod: Pod) -> None:
-        """The pod is to start once its predecessor is gone."""
+        """Report that the pod waits until its predecessor is gone."""
         ...
 
 
@@ -85,16 +87,16 @@ class _Worker:
     pod: Pod
     state: WorkerState = WorkerState.SYNC
     owns_name: bool = True
-    """Whether it takes part in the ownership of full names; an orphan may not."""
+    """True if the worker takes part in the ownership of full names; False for some orphans."""
     started: bool = False
     deleted: bool = False
     restart: Pod | None = None
     again: Pod | None = None
-    """What to run once nothing is left of it."""
+    """The pod to run once nothing is left of this one, on a request to start over."""
     grace: int | None = None
     decorate: Decorate | None = None
     removed: bool = False
-    """Whether its containers were removed already: then it cannot but leave nothing."""
+    """True if its containers were removed already; the rest of the pod is then removed, too."""
     busy: bool = False
     seen_order: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -116,12 +118,13 @@ class _Worker:
 
 
 class PodWorkers:
-    """All workers of a kubelet. ``jitter`` gives numbers in [0, 1). Before `open` nothing is run:
-    then there are no workers to ask or wake, and none may be begun.
+    """All pod workers of a kubelet. ``jitter`` returns numbers in [0, 1).
 
-    ``on_forgotten`` hears of a UID of which nothing is left; ``on_restart`` of a pod that begins
-    anew because its manifest came back while it was ending; ``on_stopped`` of every pod that
-    stopped using the node.
+    No worker may be started before `open` is called; until then, lookups find no worker.
+
+    ``on_restart`` is called with a pod that starts again after its end: on a request to start over,
+    or because its manifest came back while it was ending. ``on_stopped`` is called with the UID of
+    every pod that stopped using the node.
     """
 
     def __init__(
@@ -152,10 +155,10 @@ class PodWorkers:
         self._queues: dict[str, list[str]] = {}
 
     def open(self, group: asyncio.TaskGroup) -> None:
-        """From now on the workers are tasks of ``group``."""
+        """Run the workers as tasks of ``group``."""
         self._group = group
 
-    # --- what is known
+    # --- queries
 
     def state(self, uid: str) -> WorkerState | None:
         worker = self._workers.get(uid)
@@ -166,17 +169,17 @@ class PodWorkers:
         return worker is not None and worker.busy
 
     def ending(self, uid: str) -> bool:
-        """Whether the pod is on its way out, or gone, for good or until it is restarted."""
+        """Return True if the pod is terminating or has ended, even if it will be restarted."""
         worker = self._workers.get(uid)
         return worker is not None and worker.state is not WorkerState.SYNC
 
     def __len__(self) -> int:
         return len(self._workers)
 
-    # --- what is wanted
+    # --- commands
 
     def update(self, pod: Pod) -> None:
-        """Run this pod, or go on running it in this version."""
+        """Run this pod, or continue to run it in this version."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             self._start(_Worker(pod))
@@ -189,13 +192,13 @@ class PodWorkers:
             worker.restart = pod
 
     def wake(self, uid: str) -> None:
-        """Look at the pod again; a finished one is left alone."""
+        """Run another pass as soon as possible; a finished pod is left alone."""
         worker = self._workers.get(uid)
         if worker is not None:
             worker.wake.set()
 
     def remove(self, uid: str) -> None:
-        """The manifest is gone: stop the pod with its own grace, and leave nothing."""
+        """Stop a pod whose manifest is gone, with its own grace period, and remove all of it."""
         worker = self._workers.get(uid)
         if worker is None:
             return
@@ -204,14 +207,14 @@ class PodWorkers:
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker)
         elif worker.state is WorkerState.FINISHED:
-            # It ended by itself long ago; its dead containers go now.
+            # The pod ended earlier; remove its dead containers now.
             worker.state = WorkerState.TERMINATED
             self._start(worker)
         else:
             worker.wake.set()
 
     def start_over(self, pod: Pod) -> None:
-        """Stop the pod with its own grace, leave nothing of it, then run it as if it were new."""
+        """Stop the pod with its own grace period, remove all of it, then run it like a new one."""
         self.remove(pod.metadata.uid)
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
@@ -220,8 +223,11 @@ class PodWorkers:
     def kill(
         self, uid: str, *, grace: int | None = None, decorate: Decorate | None = None
     ) -> asyncio.Event | None:
-        """Stop the pod though its manifest stays. The event is set once nothing of it runs; None
-        when there is nothing to stop."""
+        """Stop the pod although its manifest stays.
+
+        A shorter ``grace`` also applies to a stop in progress. Return an event that is set once
+        nothing of the pod runs, or None if there is nothing to stop.
+        """
         worker = self._workers.get(uid)
         if worker is None or worker.stopped.is_set():
             return None
@@ -237,7 +243,7 @@ class PodWorkers:
         return worker.stopped
 
     def remove_orphan(self, pod: Pod, *, owns_name: bool) -> None:
-        """Stop and remove what runs without a manifest; ``pod`` is made up from its labels."""
+        """Stop and remove a pod that has no manifest; ``pod`` is built from its labels."""
         if pod.metadata.uid in self._workers:
             return
         worker = _Worker(pod, started=True, deleted=True, owns_name=owns_name)
@@ -247,7 +253,7 @@ class PodWorkers:
         self._start(worker)
 
     def effective_grace(self, pod: Pod, override: int | None = None) -> int:
-        """Seconds of grace, at least 1."""
+        """Return the grace period in seconds, at least 1."""
         grace = pod.metadata.deletionGracePeriodSeconds
         if grace is None:
             grace = override
@@ -298,7 +304,7 @@ class PodWorkers:
             pass
 
     async def _step(self, worker: _Worker) -> float | None:
-        """One pass; seconds until the next, None: when woken, 0: at once."""
+        """Run one pass; return seconds until the next, None to wait for a wake, 0 for at once."""
         if worker.state is WorkerState.SYNC:
             return await self._sync(worker)
         if worker.state is WorkerState.TERMINATING:
@@ -323,7 +329,7 @@ class PodWorkers:
         try:
             outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
         finally:
-            # However far it got, what was seen before it is not to be acted on again.
+            # Even after a partial pass, the next one needs a newer observation.
             worker.seen_order = self._cache.order
         if worker.stopping.is_set():
             return 0
@@ -331,7 +337,7 @@ class PodWorkers:
             self._begin_terminating(worker)
             return 0
         if outcome.acted and await self._pleg.refresh(worker.uid):
-            # The status follows at once.
+            # Run another pass at once to update the status.
             worker.wake.set()
         if outcome.retry_in is not None and not self._config.strict:
             self._syncer.publish(worker.pod)
@@ -356,7 +362,7 @@ class PodWorkers:
                 worker.kill_task = None
                 worker.seen_order = self._cache.order
             if task.cancelled():
-                return 0  # with a shorter grace
+                return 0  # again, with a shorter grace period
             if (error := task.result()) is not None:
                 raise error
         worker.state = WorkerState.TERMINATED
@@ -386,7 +392,7 @@ class PodWorkers:
             worker.pod, observed, decorate=worker.decorate, remove=remove
         )
         if worker.removing and not remove:
-            return 0  # the manifest went meanwhile
+            return 0  # the manifest was removed meanwhile
         worker.state = WorkerState.FINISHED
         return 0
 

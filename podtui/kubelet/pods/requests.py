@@ -1,4 +1,4 @@
-"""What people ask of one pod beyond its manifest: another try, a restart, a debugger."""
+"""User requests for one pod beyond its manifest: retry, restart, ephemeral containers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.kubelet.status.status_manager import StatusManager
 
 
 class PodRequests:
-    """Each raises `LookupError`, with a text for the user, where there is no such pod."""
+    """User requests; each raises `LookupError`, with a text for the user, for an unknown pod."""
 
     def __init__(
         self,
@@ -40,17 +40,18 @@ class PodRequests:
         self._loop = loop
 
     async def retry(self, namespace: str, name: str) -> None:
-        """Admit a rejected pod afresh (departure 6); one that was not rejected is let be."""
+        """Admit a rejected pod again (departure 6); leave any other pod alone."""
         pod = self._find(namespace, name)
         if self._admissions.forgive(pod.metadata.uid):
             await self._loop.add(pod)
 
     async def restart(self, namespace: str, name: str, container: str = "") -> None:
-        """Run a pod anew, or one of its containers, with the manifest as it is.
+        """Restart a pod, or one of its containers, with its current manifest.
 
-        Containers that come back however they end are ended, with their grace; a pod that has
-        others or is ending starts over, and one that was rejected is admitted afresh. Raises
-        `LookupError` also where there is no such container, and `RestartRefused`.
+        Containers that always restart are stopped with their grace period. A pod that has other
+        containers or is ending starts over as a whole. A rejected pod is admitted again. Raises
+        `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
+        would not run again.
         """
         pod = self._find(namespace, name)
         uid = pod.metadata.uid
@@ -68,8 +69,10 @@ class PodRequests:
     async def set_ephemeral(
         self, namespace: str, name: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:
-        """Give a pod these ephemeral containers; its record with them. Raises `InvalidUpdate`
-        where they may not be."""
+        """Set the ephemeral containers of a pod and return its new record.
+
+        Raises `InvalidUpdate` if the change is not allowed.
+        """
         pod = self._find(namespace, name)
         changed = self._ephemerals.change(pod, wanted)
         uid = pod.metadata.uid

@@ -1,4 +1,4 @@
-"""From folder snapshots to pod updates: what was added, changed and removed (reference §1.6)."""
+"""Turn folder snapshots into pod updates: added, changed and removed pods (reference §1.6)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
 
 
 class FolderSource:
-    """Remembers the last set of pods and tells the difference to the next one.
+    """Compares each set of pods with the one before.
 
-    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. ``duplicates`` of the last call holds
-    pods that were dropped because another one has their full name.
+    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. ``duplicates`` holds the pods that the
+    last call dropped because another pod has the same full name.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class FolderSource:
         self.duplicates: tuple[Pod, ...] = ()
 
     def diff(self, pods: Mapping[str, Pod], now: datetime) -> tuple[PodUpdate, ...]:
-        """Take ``pods`` (by UID) as the new truth; the updates say what that changes."""
+        """Replace the known pods by ``pods`` (by UID) and return the resulting updates."""
         changed = [uid for uid, pod in pods.items() if self._raw.get(uid) is not pod]
         gone = self._raw.keys() - pods.keys()
-        # A fixed UID under another name cannot be an update: what runs is called by the old name.
+        # A renamed pod with a fixed UID cannot be updated: its containers have the old name.
         renamed = [
             uid
             for uid in changed
@@ -91,12 +91,12 @@ class FolderSource:
 
 
 def seen_now(now: datetime) -> str:
-    """RFC 3339 with nine digits of a second, as ``config.seen`` is written."""
+    """Format a time like ``config.seen``: RFC 3339 with nine digits of a second."""
     return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z"
 
 
 def _stamp(pod: Pod, seen: str) -> Pod:
-    """The pod as a source gives it: marked, and without anything that a record of it has."""
+    """Mark a pod as read from the folder and drop the fields that only its record has."""
     meta = pod.metadata
     annotations = {CONFIG_SEEN: seen, **meta.annotations, CONFIG_SOURCE: SOURCE}
     for ours in _OF_RECORDS:
@@ -117,7 +117,7 @@ def _stamp(pod: Pod, seen: str) -> Pod:
 
 
 def _differs(old: Pod, new: Pod) -> bool:
-    """Whether a change of the manifest matters to a worker."""
+    """Return True if a change of the manifest matters to a pod worker."""
     return (
         old.spec != new.spec
         or old.metadata.labels != new.metadata.labels
@@ -130,7 +130,7 @@ def _foreign(pod: Pod) -> dict[str, str]:
 
 
 class ManifestRecorder:
-    """Keeps the ``manifests`` records equal to what the folder holds."""
+    """Keeps the ``manifests`` records in sync with the folder."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -1,6 +1,6 @@
-"""The three passes of a pod's life, carried out (reference §4, 6.4): decisions are made elsewhere.
+"""Carry out the three passes of a pod's life (reference §4, 6.4); decisions are made elsewhere.
 
-Level-triggered: every pass looks at what is wanted and what is observed, and may run at any time.
+Level-triggered: every pass compares the desired with the observed state, and may run at any time.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _PROBES: Final = {
 
 
 class StillRunning(PodtuiError):
-    """Raised when a container outlives the stop of its pod."""
+    """Raised when a container still runs after its pod was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """What went wrong in one pass, as the worker's back-off wants it."""
+    """The failures of one pass, combined into the delay that the pod worker needs."""
 
     found: tuple[StartFailure, ...]
     default: float
@@ -195,7 +195,7 @@ class Syncer:
         status = self._reporter.of_pass(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
-        # What runs has what the pod was allocated, whatever its manifest asks for by now.
+        # Containers get the allocated resources, even if the manifest already asks for others.
         pod = self._allocations.allocated(pod)
         self._tell_unsupported(pod)
         self._starter.tell_missing_secrets(pod)
@@ -221,7 +221,7 @@ class Syncer:
         )
 
     def _due_in(self, pod: Pod, status: PodStatus) -> float | None:
-        """Seconds until the pod's deadline, or until a volume is to be tried again."""
+        """Return the seconds until the pod's deadline or the next try of a volume, or None."""
         moment = deadline(pod, status)
         ends = None if moment is None else (moment - self._clock.now()).total_seconds()
         found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
@@ -285,7 +285,7 @@ class Syncer:
         await self._volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
         filled: Mapping[str, VolumeFailure] = {}
-        # A kubelet asks for the images of volumes in every pass, needed or not.
+        # A kubelet requests the images of volumes in every pass, even if nothing starts.
         if starting or self._config.strict:
             filled = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
         if not (starting or actions.update or actions.resize_pod):
@@ -307,8 +307,11 @@ class Syncer:
         return acted or starts.acted, failures
 
     def _record_ends(self, pod: Pod, observed: ObservedPod, actions: PodActions) -> None:
-        """Record what ends containers when all of the pod is stopped: the reason of each that is
-        stopped for its own sake, and a sandbox that died and took its containers along."""
+        """Record why containers end when the whole pod is stopped.
+
+        Containers in ``actions.kill`` have a reason of their own; a changed sandbox ends the newest
+        instance of every container.
+        """
         uid = pod.metadata.uid
         outputs = self._probe_outputs(pod, actions.kill)
         for one in actions.kill:
@@ -323,7 +326,7 @@ class Syncer:
                 self._statuses.record_kill(uid, name, kill)
 
     def _probe_outputs(self, pod: Pod, kills: Iterable[ContainerToKill]) -> dict[str, str]:
-        """By container id, what the probe that failed said last."""
+        """Return the last output of the failed probe, by container id."""
         probes = {
             (one.name, kind.value): one.id
             for one in kills
@@ -346,7 +349,10 @@ class Syncer:
         )
 
     async def _reset(self, pod: Pod, observed: ObservedPod, ids: tuple[str, ...]) -> None:
-        """One after the other, so that a pass cut short leaves the container that asked for it."""
+        """Remove the containers one by one, in the given order.
+
+        An interrupted pass thus leaves the container that triggered the reset.
+        """
         alive = {one.id: one for one in observed.containers if one.state in ALIVE}
         for container_id in ids:
             if container_id in alive:
@@ -371,8 +377,7 @@ class Syncer:
         await self._logs.record(replace(observed, containers=left))
 
     def restart(self, uid: str, ids: Iterable[str]) -> None:
-        """End these containers in the next pass and run them anew; no pause of the pod is in the
-        way of that."""
+        """Stop these containers in the next pass and start them again without back-off."""
         self._restarts.ask(uid, ids)
         self._starter.forget(uid)
 
@@ -436,26 +441,26 @@ class Syncer:
         self._reporter.ended(pod, decorate=decorate)
 
     async def _left_over(self, uid: str) -> ObservedPod | None:
-        """What a list still shows of the pod; that includes what a cancelled call has made."""
+        """Return what a new list shows of the pod, including objects made by a cancelled call."""
         await self._pleg.refresh(uid)
         return self._cache.get(uid)
 
     def forget(self, uid: str) -> None:
-        """Nothing of the pod is left, or it begins anew with what is left of it."""
+        """Drop everything remembered of a pod that was removed completely."""
         self._pleg.forget(uid)
         self._counts.forget(uid)
         self._told.discard(uid)
         self.begin_anew(uid)
 
     def begin_anew(self, uid: str) -> None:
-        """Back-offs and reasons of an earlier life don't count; restart counts do."""
+        """Drop the back-offs and reasons of the pod's earlier run; keep its restart counts."""
         self._reasons.forget(uid)
         self._starter.forget(uid)
         self._volumes.forget(uid)
         self._restarts.forget(uid)
 
     def collect(self) -> None:
-        """Let go of back-offs that have run out."""
+        """Drop expired back-offs."""
         self._starter.collect()
 
 
@@ -464,5 +469,5 @@ def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
 
 
 def _newest_ids(observed: ObservedPod) -> dict[str, str]:
-    """By container name."""
+    """Return the id of the newest instance by container name."""
     return {one.name: one.id for one in reversed(observed.containers)}

@@ -1,4 +1,4 @@
-"""The sync loop: each folder becomes adds, updates and removals of pods (reference §3, 1.6)."""
+"""The sync loop: turns each folder into adds, updates and removals of pods (reference §3, 1.6)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ LOOP_LIMIT: Final = 300.0
 
 
 class FolderProvider(Protocol):
-    """Something that reads a folder over time."""
+    """A source of folder snapshots."""
 
     def snapshots(self) -> AsyncIterator[Folder]: ...
 
 
 class SyncLoop:
-    """Tells the workers what the folder asks for, once an engine answers.
+    """Passes the pods of the folder to the pod workers while an engine answers.
 
-    Only the newest folder counts: each one is whole. ``sources_ready`` is false until a folder was
-    read; what runs before that may well be wanted.
+    Each snapshot is complete, so only the newest one counts. ``sources_ready`` is False until a
+    folder was read; before that, running pods must not be treated as unwanted.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class SyncLoop:
         self._last_turn: float | None = None
         self.sources_ready = False
 
-    # --- its health
+    # --- health
 
     def turn(self) -> None:
-        """The loop is alive: it, or what it waits for, came round."""
+        """Record that the loop is alive; housekeeping calls this, too."""
         self._last_turn = self._clock.monotonic()
 
     def health(self) -> tuple[bool, str]:
-        """Whether it came round lately, and what to say where it did not."""
+        """Return True if the loop ran recently, or False with an error message."""
         if self._last_turn is None:
             return False, "the kubelet has not started"
         limit = max(2 * self._config.sync_frequency, LOOP_LIMIT)
@@ -103,10 +103,10 @@ class SyncLoop:
             return False, "sync Loop took longer than expected"
         return True, ""
 
-    # --- its two tasks
+    # --- tasks
 
     async def read(self) -> None:
-        """Take in folders as they come."""
+        """Receive folder snapshots and record their manifests."""
         folders = self._folders
         if not isinstance(folders, AsyncIterator):
             folders = folders.snapshots()
@@ -116,7 +116,7 @@ class SyncLoop:
             await self._manifests.record(folder.manifests)
 
     async def consume(self) -> None:
-        """Hand on what changed."""
+        """Apply the newest folder after each change."""
         while True:
             await self._changed.wait()
             await self._link.wait_ready()
@@ -129,7 +129,7 @@ class SyncLoop:
         if folder.error:
             _LOG.warning("the static-pod folder: %s", folder.error)
             if not self.sources_ready and not folder.pods:
-                # Nothing was ever seen of it: what runs may well be wanted.
+                # The folder was never read: running pods may still be wanted.
                 return
         changed = self._documents.take(folder)
         updates = self._source.diff(folder.pods, self._clock.now())
@@ -148,13 +148,13 @@ class SyncLoop:
         self._wake_readers(changed)
 
     def _wake_readers(self, changed: frozenset[ObjectKey]) -> None:
-        """Pods need not wait for their next pass to see a document that changed."""
+        """Wake the pods that reference a changed document, before their next regular pass."""
         for pod in self._manager if changed else ():
             if changed & references(pod).found:
                 self._workers.wake(pod.metadata.uid)
 
     def _begin(self, folder: Folder) -> None:
-        """The first folder: what it does not ask for is ended before anything new begins."""
+        """Clean up after the first folder was read: end unwanted pods before new ones start."""
         self.sources_ready = True
         self._housekeeping.sweep(self._workers, wanted=folder.pods.keys())
         self._statuses.remove_orphans(folder.pods.keys())
@@ -183,12 +183,12 @@ class SyncLoop:
             self._resizes.restore(pods)
 
     async def add(self, pod: Pod) -> None:
-        """Admit a pod, and let its worker run it."""
+        """Admit a pod and let its worker run it."""
         uid = pod.metadata.uid
         self._manager.set(pod)
         self._statuses.claim(pod)
         self._timelines.seen(pod)
-        # One that comes back while it is still ending is not admitted again: it never left.
+        # A pod that comes back while it is still ending is not admitted again: it never left.
         if self._workers.ending(uid):
             self._admissions.let_in(pod)
             self._timelines.ended(pod, StepKind.ADMIT)

@@ -1,1 +1,1 @@
-"""What is said of a pod, and the mirror records that say it (reference §2, 7)."""
+"""Pod statuses, and the mirror records that publish them (reference §2, 7)."""

@@ -22,9 +22,9 @@ SCHEDULED: Final = "PodScheduled"
 RESTARTING_ALL: Final = "AllContainersRestarting"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 OWNED: Final = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, RESTARTING_ALL)
-"""The conditions that this kubelet computes; others are kept as they are, in front."""
+"""The conditions that this kubelet computes; others are kept unchanged, in front."""
 RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
-"""Conditions of a resize: given with each status, between those kept and those computed."""
+"""Conditions of a resize: passed in with each status, placed between kept and computed ones."""
 
 
 def _names(words: str, names: Sequence[str]) -> list[str]:
@@ -38,7 +38,7 @@ def _condition(kind: str, true: bool, reason: str = "", message: str = "") -> Po
 
 
 def _started_before(pod: Pod, statuses: dict[str, ContainerStatus]) -> bool:
-    """Whether a regular container runs or ran, which proves that initialisation was done."""
+    """Return True if a regular container runs or ran, so that initialization has finished."""
     found = (statuses.get(container.name) for container in pod.spec.containers)
     return any(
         status is not None
@@ -54,7 +54,7 @@ def _init_done(container: Container, status: ContainerStatus) -> bool:
 def initialized_condition(
     pod: Pod, statuses: dict[str, ContainerStatus], phase: str
 ) -> PodCondition:
-    """``Initialized``. ``statuses`` are those of all containers, by name."""
+    """Return ``Initialized``. ``statuses`` are those of all containers, by name."""
     init = pod.spec.initContainers
     if init and not statuses:
         return _condition(INITIALIZED, False, "UnknownContainerStatuses")
@@ -73,7 +73,7 @@ def initialized_condition(
 def containers_ready_condition(
     pod: Pod, statuses: dict[str, ContainerStatus], phase: str
 ) -> PodCondition:
-    """``ContainersReady``: every sidecar and regular container is ready."""
+    """Return ``ContainersReady``: True if every sidecar and regular container is ready."""
     if not statuses:
         return _condition(CONTAINERS_READY, False, "UnknownContainerStatuses")
     counted = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
@@ -93,7 +93,8 @@ def containers_ready_condition(
 def ready_condition(
     pod: Pod, containers_ready: PodCondition, existing: Iterable[PodCondition]
 ) -> PodCondition:
-    """``Ready``: the containers are, and every readiness gate's condition is True."""
+    """Return ``Ready``: True if the containers are ready and every readiness gate's condition is
+    True."""
     if containers_ready.status != "True":
         return _condition(READY, False, containers_ready.reason, containers_ready.message)
     by_type = {condition.type: condition for condition in existing}
@@ -116,7 +117,7 @@ def ready_condition(
 
 
 def restarting_all_condition(pod: Pod, triggered: bool, phase: str) -> PodCondition | None:
-    """``AllContainersRestarting``; None for a pod that has no rule to bring it about."""
+    """Return ``AllContainersRestarting``; None for a pod without a rule that can cause it."""
     if not has_restart_all_rule(pod):
         return None
     if phase in (SUCCEEDED, FAILED):
@@ -129,7 +130,7 @@ def restarting_all_condition(pod: Pod, triggered: bool, phase: str) -> PodCondit
 
 
 def _dated(condition: PodCondition, previous: PodCondition | None, now: datetime) -> PodCondition:
-    """With the time of its last change of status."""
+    """Set the time of the last change of ``status``."""
     moment = rfc3339(now)
     if previous is not None and previous.status == condition.status:
         moment = previous.lastTransitionTime or moment
@@ -147,9 +148,9 @@ def pod_conditions(
     now: datetime,
     resize: tuple[PodCondition, ...] = (),
 ) -> tuple[PodCondition, ...]:
-    """All conditions in order: foreign ones first, ``resize``, then ours.
+    """Return all conditions in order: foreign ones first, ``resize``, then ours.
 
-    ``lastTransitionTime`` moves only where ``status`` does.
+    ``lastTransitionTime`` changes only together with ``status``.
     """
     by_name = {status.name: status for status in statuses}
     foreign = [one for one in previous if one.type not in (*OWNED, *RESIZE)]
@@ -158,13 +159,13 @@ def pod_conditions(
         one for one in pod.status.conditions if one.type not in OWNED and one.type not in known
     ]
     foreign += resize
-    # DisruptionTarget comes last of what is kept.
+    # DisruptionTarget is the last condition before ours.
     foreign.sort(key=lambda one: one.type == DISRUPTION_TARGET)
     before = {one.type: one for one in previous}
     initialized = initialized_condition(pod, by_name, phase)
     was = before.get(INITIALIZED)
     if sandbox_ready and has_restart_all_rule(pod) and was is not None and was.status == "True":
-        # Init containers that run again with all the others do not make the pod uninitialised.
+        # A pod stays initialized when a rule restarts all of its containers.
         initialized = _condition(INITIALIZED, True, "PodCompleted" if phase == SUCCEEDED else "")
     containers_ready = containers_ready_condition(pod, by_name, phase)
     ours = [

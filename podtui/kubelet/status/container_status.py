@@ -1,4 +1,4 @@
-"""What the runtime shows of a pod's containers, as container statuses (reference §7.2)."""
+"""Build container statuses from a pod's observed containers (reference §7.2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REMOVED_BY_RULE: Final = "The container is removed because RestartAllContainers 
 
 
 def lost(message: str, reason: str = STATUS_UNKNOWN) -> ContainerState:
-    """The end of a container that nobody saw end: taken for a kill."""
+    """Return the state of a container whose end was not observed: it counts as killed."""
     return ContainerState(
         terminated=ContainerStateTerminated(exitCode=137, reason=reason, message=message)
     )
@@ -57,7 +57,7 @@ def lost(message: str, reason: str = STATUS_UNKNOWN) -> ContainerState:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the conversion of every container of one pod needs."""
+    """The inputs for the statuses of all containers of one pod."""
 
     pod: Pod
     observed: ObservedPod
@@ -92,13 +92,13 @@ def _read_only_mode(mount: VolumeMount, supported: bool) -> str:
     try:
         recursive = is_recursive_read_only(mount, supported=supported)
     except ConfigError:
-        # Its container waits, and says why.
+        # The container waits with this error as its message.
         recursive = False
     return "Enabled" if recursive else "Disabled"
 
 
 def _user(one: ObservedContainer) -> ContainerUser | None:
-    """Who the first process runs as, where the runtime tells."""
+    """Return the user of the first process, None if the runtime does not report it."""
     if one.user is None:
         return None
     uid, gid, groups = one.user
@@ -127,7 +127,7 @@ def _state(one: ObservedContainer, view: _View, was_running: bool) -> ContainerS
 
 
 def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
-    """The status of a container that the runtime knows nothing of."""
+    """Return the status of a container that the runtime does not know."""
     has_init = bool(view.pod.spec.initContainers)
     status = ContainerStatus(
         name=container.name,
@@ -140,7 +140,7 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
     old = view.previous.get(container.name)
     ran = old is not None and (old.state.terminated or old.state.running)
     if old is not None and ran and view.restarting_all:
-        # The one that asked for it is no exception.
+        # This includes the container that triggered the restart.
         return msgspec.structs.replace(
             status,
             restartCount=old.restartCount + 1,
@@ -266,7 +266,7 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
 
 
 def _ephemeral_status(container: Container, view: _View) -> ContainerStatus:
-    """Nobody asks whether an ephemeral container is started or ready."""
+    """Return the status with ``started`` unset and ``ready`` False: neither applies here."""
     status = _status(container, view, init=False)
     return msgspec.structs.replace(status, started=None, ready=False)
 
@@ -287,14 +287,15 @@ def container_statuses(
     stop_signals: bool = False,
     actuated: Mapping[str, ResourceRequirements] | None = None,
 ) -> tuple[Statuses, Statuses, Statuses]:
-    """Statuses of the init containers, in spec order, and of the regular and the ephemeral ones,
-    both by name.
+    """Return the statuses of init, regular and ephemeral containers.
 
-    The newest instance gives the state, the one before it ``lastState``. ``waiting`` has, by
+    Init containers are in spec order, the others sorted by name.
+
+    The newest instance gives the state, the one before it ``lastState``. ``waiting`` holds, by
     container, why its last start failed. ``initialized``: a regular container was created.
-    ``recursive_read_only``: the engine has such mounts.
-    ``actuated`` has, by container, what the engine was last told. ``stop_signals``: the feature
-    gate ``ContainerStopSignals`` is on.
+    ``recursive_read_only``: the engine supports such mounts. ``actuated`` holds, by container, the
+    resources last sent to the engine. ``stop_signals``: the feature gate ``ContainerStopSignals``
+    is on.
     """
     known = previous or PodStatus()
     view = _View(

@@ -17,7 +17,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 TERMINAL: Final = (SUCCEEDED, FAILED)
 RESTARTING_ALL: Final = "RestartingAllContainers"
-"""Reason of what a container was removed for by another one's restart rule."""
+"""Reason of a container that was removed by a RestartAllContainers rule."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Counts:
 
 
 def _last_exit(status: ContainerStatus) -> int | None:
-    """Exit code of what ended last; None where nothing did, or something runs."""
+    """Return the exit code of the last run; None while running or if there was none."""
     if status.state.running is not None:
         return None
     ended = status.state.terminated or status.lastState.terminated
@@ -42,7 +42,7 @@ def _last_exit(status: ContainerStatus) -> int | None:
 
 
 def _reset(status: ContainerStatus) -> bool:
-    """Whether the container waits because all of the pod's containers start anew."""
+    """Return True if the container waits because all containers of the pod restart."""
     ended = status.lastState.terminated
     return status.state.waiting is not None and ended is not None and ended.reason == RESTARTING_ALL
 
@@ -94,7 +94,7 @@ def pod_phase(
     initialized: bool,
     terminal: bool = False,
 ) -> str:
-    """The phase that the containers' statuses (init ones included) add up to.
+    """Compute the phase from the containers' statuses, init containers included.
 
     ``initialized``: a regular container was created in the newest sandbox. ``terminal``: this is
     the last status of a pod that is being torn down, which decides between Succeeded and Failed

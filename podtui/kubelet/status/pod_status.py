@@ -1,4 +1,4 @@
-"""The status of a pod, from what it should be and what runs of it (reference §7)."""
+"""Compute the status of a pod from its spec and its observed state (reference §7)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified 
 
 
 def deadline(pod: Pod, status: PodStatus | None) -> datetime | None:
-    """When ``activeDeadlineSeconds`` have gone by since the pod's ``startTime``; None for never.
+    """Return the time when ``activeDeadlineSeconds`` have passed since the pod's ``startTime``.
 
-    That time is cut to seconds; where the pod was first seen within the same second, that finer
-    time counts, so that a deadline is never early.
+    Return None if there is no deadline. ``startTime`` is cut to seconds; if the pod was first seen
+    within the same second, that precise time counts, so that a deadline is never early.
     """
     limit = pod.spec.activeDeadlineSeconds
     if limit is None or status is None or status.startTime is None:
@@ -60,13 +60,13 @@ def deadline(pod: Pod, status: PodStatus | None) -> datetime | None:
 
 
 def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
-    """Whether the pod was active for longer than it may be."""
+    """Return True if the pod has been active for longer than its deadline allows."""
     moment = deadline(pod, status)
     return moment is not None and now >= moment
 
 
 def _created_in_newest(pod: Pod, observed: ObservedPod) -> bool:
-    """Whether a regular container was ever created in the newest sandbox."""
+    """Return True if a regular container was ever created in the newest sandbox."""
     if not observed.sandboxes:
         return False
     names = {container.name for container in pod.spec.containers}
@@ -113,14 +113,15 @@ def pod_status(
     resize: tuple[PodCondition, ...] = (),
     actuated: Allocation | None = None,
 ) -> PodStatus:
-    """The whole status, as a kubelet reports it. ``pod`` is as allocated.
+    """Compute the complete status, as a kubelet reports it. ``pod`` is as allocated.
 
-    ``previous`` is the last status of this UID: it gives the times of what did not change, and a
-    terminal phase in it stays. ``waiting`` has why each container's last start failed: (reason,
-    message). ``terminal`` is for the last status of a pod that was torn down. ``host_ips`` are the
-    node's, primary first; ``strict`` leaves them out as a standalone kubelet does. ``resize`` are
-    the conditions of a resize, ``actuated`` what the engine was last told; ``recursive_read_only``:
-    the engine has such mounts; ``stop_signals``: the gate ``ContainerStopSignals`` is on.
+    ``previous`` is the last status of this UID: unchanged parts keep their times, and a terminal
+    phase stays. ``waiting`` holds why each container's last start failed: (reason, message).
+    ``terminal`` is set for the last status of a pod that was torn down. ``host_ips`` are the
+    node's addresses, primary first; ``strict`` leaves them out as a standalone kubelet does.
+    ``resize`` are the conditions of a resize, ``actuated`` the resources last sent to the engine;
+    ``recursive_read_only``: the engine supports such mounts; ``stop_signals``: the gate
+    ``ContainerStopSignals`` is on.
     """
     node_ips = () if strict else host_ips
     regular_known = _any_regular(pod, observed)
@@ -184,7 +185,7 @@ def pod_status(
 
 
 def rejected_status(pod: Pod, verdict: Verdict, now: datetime) -> PodStatus:
-    """The status of a pod that was not admitted: nothing ran, nothing will (reference §5.3)."""
+    """Return the status of a pod that was not admitted and never runs (reference §5.3)."""
     return PodStatus(
         phase=FAILED,
         reason=verdict.reason,
@@ -204,10 +205,10 @@ def ended_status(
     disruption: str = "",
     now: datetime,
 ) -> PodStatus:
-    """A status overridden by whoever ends the pod: preemption, eviction, node shutdown, deadline.
+    """Return the status of a pod ended by preemption, eviction, node shutdown or its deadline.
 
     ``disruption`` is the message of a ``DisruptionTarget`` condition, empty for none. A pod that
-    succeeded stays so.
+    succeeded keeps its status.
     """
     if status.phase == "Succeeded":
         return status
@@ -241,9 +242,9 @@ def _ever_started(status: ContainerStatus) -> bool:
 
 
 def _pod_initialized(pod: Pod) -> bool:
-    """Report whether the pod's regular containers were due to start.
+    """Return True if the pod's regular containers were due to start.
 
-    The kubelet reads this from the pod as its source has it, so a static pod with init containers
+    The kubelet reads this from the pod as given by its source, so a static pod with init containers
     never counts as initialized: the regular containers that did not start stay waiting.
     """
     if not pod.spec.initContainers:
@@ -292,8 +293,10 @@ def _with_container(
 
 
 def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
-    """The status at the moment the sandbox is made, within a sync (reference §6.4): one condition
-    turns, and the address is told with the next status."""
+    """Return the status right after the sandbox was made, within a sync pass (reference §6.4).
+
+    Only ``PodReadyToStartContainers`` changes; the address follows with the next status.
+    """
     return msgspec.structs.replace(
         status,
         conditions=tuple(
@@ -308,9 +311,9 @@ def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
 def merge_readiness(
     pod: Pod, status: PodStatus, container_id: str, *, ready: bool, now: datetime
 ) -> PodStatus:
-    """The status at the moment a readiness result changes, without a sync (reference §7.3).
+    """Return the status right after a readiness result changed, without a pass (reference §7.3).
 
-    ``container_id`` carries its scheme (``docker://ID``). A container that is not running does not
+    ``container_id`` includes its scheme (``docker://ID``). A container that is not running does not
     become ready.
     """
     every = (*status.initContainerStatuses, *status.containerStatuses)

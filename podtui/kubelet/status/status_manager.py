@@ -1,7 +1,8 @@
-"""The truth about pod statuses, and the mirror records that publish it (reference §2).
+"""Pod statuses, and the mirror records that publish them (reference §2).
 
-One record per namespace and name: the static pod itself under its own UID, with the annotations and
-the owner that a mirror pod has. While an old version still terminates, the record is the new one's.
+There is one record per namespace and name: the static pod itself under its own UID, with the
+annotations and the owner of a mirror pod. While an old version still terminates, the record shows
+the new version.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class _Entry:
 
 
 class StatusManager:
-    """Statuses are set at once and written behind by `run`; only the last of a pod counts.
+    """Statuses are set at once and written later by `run`; only the latest one is written.
 
-    ``node_uid`` gives the UID of the node's own record, which owns every mirror record.
+    ``node_uid`` returns the UID of the node's own record, which owns every mirror record.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class StatusManager:
         self._wake = asyncio.Event()
 
     async def load(self) -> None:
-        """Learn what is on record from before: who has which name, since when."""
+        """Load the existing records: which pod has which name, and since when."""
         listing = await self._records.list("pods")
         for item in listing.items:
             if isinstance(item, Pod):
@@ -65,7 +66,7 @@ class StatusManager:
                 self._seeds[item.metadata.uid] = item
 
     def seed(self, uid: str) -> Pod | None:
-        """The pod's record from before this kubelet started."""
+        """Return the pod's record from before this kubelet started."""
         return self._seeds.get(uid)
 
     # --- statuses
@@ -75,22 +76,22 @@ class StatusManager:
         return None if entry is None else entry.status
 
     def reason(self, uid: str) -> str:
-        """Of the pod's status; empty where there is none."""
+        """Return the reason of the pod's status; empty without a status."""
         status = self.get(uid)
         return "" if status is None else status.reason
 
     def record_of(self, uid: str) -> Pod | None:
-        """The pod as its record shows it, written or about to be."""
+        """Return the pod as its record shows it, even if that is not yet written."""
         entry = self._entries.get(uid)
         return None if entry is None else self._compose(entry)
 
     def find(self, namespace: str, name: str) -> str | None:
-        """The UID that the record of this name is about."""
+        """Return the UID of the pod that the record of this name shows."""
         claims = self._claims.get((namespace, name))
         return claims[-1] if claims else None
 
     def claim(self, pod: Pod) -> None:
-        """From now on the record of this name is about this pod, afresh."""
+        """Let the record of this name show this pod from now on, starting with no status."""
         uid = pod.metadata.uid
         seed = self._seeds.get(uid)
         created = seed.metadata.creationTimestamp if seed is not None else None
@@ -100,7 +101,7 @@ class StatusManager:
         entry = _Entry(pod, created or rfc3339(self._clock.now()))
         kills = seed.metadata.annotations.get(KILLS) if before is None and seed is not None else ""
         if kills:
-            # The containers that it is about are still there.
+            # The killed containers still exist.
             entry.annotations[KILLS] = kills
         self._entries[uid] = entry
         claims = self._claims.setdefault(_key(pod), [])
@@ -118,7 +119,7 @@ class StatusManager:
         self._mark(_key(pod))
 
     def annotate(self, uid: str, key: str, value: str | None) -> None:
-        """Set or remove an annotation of the record that is not the manifest's."""
+        """Set or remove an annotation of the record that does not come from the manifest."""
         entry = self._entries.get(uid)
         if entry is None or entry.annotations.get(key) == value:
             return
@@ -129,13 +130,13 @@ class StatusManager:
         self._mark(_key(entry.pod))
 
     def record_kill(self, uid: str, container: str, kill: Kill) -> None:
-        """Keep on record why the kubelet stops a container."""
+        """Record why the kubelet stops a container."""
         entry = self._entries.get(uid)
         if entry is not None:
             self.annotate(uid, KILLS, with_kill(entry.annotations, container, kill))
 
     def mark_deleted(self, uid: str, grace: int) -> None:
-        """The manifest is gone and the containers run out their grace (seconds)."""
+        """Record that the pod terminates because its manifest is gone; ``grace`` is in seconds."""
         entry = self._entries.get(uid)
         if entry is not None and entry.deleted_at is None:
             entry.deleted_at = rfc3339(self._clock.now())
@@ -143,7 +144,7 @@ class StatusManager:
             self._mark(_key(entry.pod))
 
     def remove(self, uid: str) -> None:
-        """Nothing of the pod is left."""
+        """Remove the record of a pod that is gone."""
         self._seeds.pop(uid, None)
         entry = self._entries.pop(uid, None)
         if entry is None:
@@ -159,7 +160,7 @@ class StatusManager:
         self._mark(key)
 
     def remove_orphans(self, wanted: Collection[str]) -> None:
-        """Let go of the records of pods that nobody wants any more."""
+        """Remove the records of pods that are no longer wanted."""
         self._seeds = {uid: pod for uid, pod in self._seeds.items() if uid in wanted}
         for key, uid in self._written.items():
             if uid not in wanted and key not in self._claims:
@@ -168,14 +169,14 @@ class StatusManager:
     # --- writing
 
     async def run(self) -> None:
-        """Endless: write what changed."""
+        """Write changed records, forever."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             await self.drain()
 
     async def drain(self) -> None:
-        """Write what has changed by now."""
+        """Write the records that have changed so far."""
         while self._dirty:
             key = next(iter(self._dirty))
             del self._dirty[key]
@@ -189,7 +190,7 @@ class StatusManager:
         entry = self._entries.get(claims[-1]) if claims else None
         written = self._written.get(key)
         if written is not None and key in self._ended:
-            # A life is over. Another one of the same pod is another record.
+            # The recorded pod is gone. If it runs again, it gets a new record.
             written = None
             del self._written[key]
             await self._records.delete("pods", *key)

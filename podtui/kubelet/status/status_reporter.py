@@ -1,4 +1,4 @@
-"""What a pod's status comes to, and who is told: records, timeline (reference §7)."""
+"""Compute a pod's status and pass it to the records and the timeline (reference §7)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from podtui.kubelet.status.status_manager import StatusManager
 
 
 class StatusReporter:
-    """Computes statuses from what is observed and hands them to the status manager.
+    """Computes statuses from observations and passes them to the status manager.
 
-    ``counts`` are the restart counts that were shown; they never go down.
+    ``counts`` are the restart counts shown so far; they never decrease.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class StatusReporter:
         self._config = config
 
     def observed(self, pod: Pod) -> ObservedPod:
-        """The pod as the cache has it; one that was never seen has nothing."""
+        """Return the pod from the cache, without sandboxes and containers if it was never seen."""
         meta = pod.metadata
         observed = self._cache.get(meta.uid)
         return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
 
     def publish(self, pod: Pod) -> None:
-        """Show what is observed now, between passes."""
+        """Publish the current observation, between passes."""
         self._set(pod, self.observed(pod))
 
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
         self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
 
     def waiting_for_name(self, pod: Pod) -> None:
-        """Another pod of that full name has to end first."""
+        """Publish a first status while another pod with this full name has to end."""
         if self._statuses.get(pod.metadata.uid) is None:
             self._statuses.set(pod, pod.status)
 
@@ -93,19 +93,21 @@ class StatusReporter:
         terminal: bool = False,
         decorate: Decorate | None = None,
     ) -> PodStatus:
-        """The status that a pass begins or ends with; each pass says it when the pod has outlived
-        its deadline."""
+        """Publish the status at the start or the end of a pass.
+
+        Each pass emits an event if the pod is past its deadline.
+        """
         if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
             self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
         return self._set(pod, observed, terminal=terminal, decorate=decorate)
 
     def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
-        """The last word on a pod that ended and stays listed (reference §7.6)."""
+        """Publish the final status of a pod that ended and stays listed (reference §7.6)."""
         status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
         self._statuses.set(pod, terminated_status(pod, status))
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
-        """A readiness result shows at once, without a pass (reference §7.3)."""
+        """Publish a readiness result at once, without a pass (reference §7.3)."""
         status = self._statuses.get(pod.metadata.uid)
         if status is not None:
             name = f"{self._runtime_name}://{container_id}"
@@ -114,7 +116,7 @@ class StatusReporter:
             self._timelines.shown(pod, merged)
 
     def show_sandbox(self, pod: Pod) -> None:
-        """The sandbox is there; what else is new of the pod is for the next pass to tell."""
+        """Publish that the sandbox is ready; the next pass publishes the rest."""
         status = self._statuses.get(pod.metadata.uid)
         if status is not None:
             self._statuses.set(pod, sandbox_made(status, self._clock.now()))

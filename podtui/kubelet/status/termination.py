@@ -8,21 +8,21 @@ from podtui.api.v1 import Pod
 from podtui.runtime.protocol import START_ERROR
 
 FILE_LIMIT: Final = 4096
-"""Bytes read of the termination message file, its last ones."""
+"""Maximum number of bytes read from the end of the termination message file."""
 LOG_BYTES: Final = 2048
 LOG_LINES: Final = 80
 POD_LIMIT: Final = 12 * 1024
-"""Bytes that all messages of one pod share."""
+"""Bytes shared by all messages of one pod."""
 FALLBACK: Final = "FallbackToLogsOnError"
 
 
 def needs_logs(policy: str, content: bytes, exit_code: int, reason: str) -> bool:
-    """Whether the end of the log is to be read in place of an empty or missing file."""
+    """Return True if the end of the log replaces an empty or missing message file."""
     return policy == FALLBACK and not content and exit_code != 0 and reason != START_ERROR
 
 
 def log_tail(log: bytes) -> bytes:
-    """The last 80 lines of a log, or the last 2048 bytes of them where that is less."""
+    """Return the last 80 lines of a log, at most its last 2048 bytes."""
     lines = log[-LOG_BYTES:].splitlines(keepends=True)
     return b"".join(lines[-LOG_LINES:])
 
@@ -36,9 +36,9 @@ def termination_message(
     reason: str = "",
     runtime_message: str = "",
 ) -> str:
-    """One instance's message, from its file, else its log, behind what the runtime itself said.
+    """Return an instance's message: the runtime's own, then its file or the end of its log.
 
-    ``content`` is the file's; ``log`` is looked at only where `needs_logs` holds.
+    ``content`` is the file's; ``log`` is used only if `needs_logs` holds.
     """
     text = content[-FILE_LIMIT:]
     if needs_logs(policy, content, exit_code, reason):
@@ -50,13 +50,13 @@ def termination_message(
 
 
 def message_limit(pod: Pod) -> int:
-    """Bytes that each container's message may have."""
+    """Return the maximum number of bytes of each container's message."""
     spec = pod.spec
     count = len(spec.initContainers) + len(spec.containers) + len(spec.ephemeralContainers)
     return POD_LIMIT // max(count, 1)
 
 
 def cut(message: str, limit: int) -> str:
-    """The start of a message, at most ``limit`` bytes of UTF-8, never half a character."""
+    """Cut a message to at most ``limit`` bytes of UTF-8, never within a character."""
     data = message.encode("utf-8", "replace")
     return message if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
