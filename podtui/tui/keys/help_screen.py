@@ -1,4 +1,4 @@
-"""Every key that does something, made from the bindings themselves."""
+"""The list of all keys, generated from the bindings."""
 
 from __future__ import annotations
 

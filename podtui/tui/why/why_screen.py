@@ -1,4 +1,4 @@
-"""Why a pod does not run: the cause, the evidence, the line to change, and the fix at a key."""
+"""The screen that explains why a pod does not run: cause, evidence, manifest line, and the fix."""
 
 from __future__ import annotations
 
@@ -32,19 +32,22 @@ from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 LONGEST_LINE = 500
-"""Bytes of one of them: what is said stands at its beginning, and is looked at with each change."""
+"""Bytes of a log line that are kept: messages are at the beginning, and are analysed at each
+change.
+"""
 LOG_SECONDS = 10.0
-"""How long the last lines are waited for."""
+"""Timeout of the log query."""
 PROBE_SECONDS = 5.0
-"""How long the agent waits for news of a probe."""
+"""Seconds that the agent holds a probe query until it has news."""
 PROBE_PAUSE = 0.5
 AGAIN_SECONDS = 5.0
-"""After a failure, until they are asked for again."""
+"""Seconds until a failed log query is repeated."""
 
 
 class WhyScreen(ActingScreen, BackScreen):
-    """For a pod, by namespace and name, so that it stays with the one that comes after a fix; or
-    for a file of the folder that gives none."""
+    """The explanation of a pod, found by namespace and name so that the screen follows its
+    replacement after a fix; or of a manifest file that defines no pod.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "apply", "Apply the fix", id="why.apply",
@@ -79,7 +82,7 @@ class WhyScreen(ActingScreen, BackScreen):
         yield LinesView(id="why-text")
         yield Hints()
 
-    # --- what it is about
+    # --- subject
 
     @property
     def manifest(self) -> Manifest | None:
@@ -90,7 +93,9 @@ class WhyScreen(ActingScreen, BackScreen):
         return found
 
     def _find(self) -> Pod | None:
-        """The pod as it is now, or its successor; as it was last seen when it is gone."""
+        """Return the current pod or its replacement; None if it is gone, but keep its last known
+        state.
+        """
         model, manifest = self.podtui.model, self.manifest
         name = self._name_
         if manifest is not None and name is None and manifest.status.podName:
@@ -151,11 +156,13 @@ class WhyScreen(ActingScreen, BackScreen):
             return diagnose(facts)
         if manifest is None:
             return None
-        # The pod went, or was never there: a file in use gives one as soon as its node lets it.
+        # There is no pod: either the file waits for the node, or it is not used.
         return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
 
     def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
-        """How far an applied fix has come; empty without one, after its undo and another edit."""
+        """Return the progress of an applied fix; empty if there is none, or after its undo or
+        another edit.
+        """
         applied = self._applied
         if applied is None:
             return ()
@@ -178,7 +185,7 @@ class WhyScreen(ActingScreen, BackScreen):
     # --- the log
 
     def _ask_log(self, pod: Pod, said: Diagnosis) -> None:
-        """Fetch the last lines of the container that it is about, once for each of its ends."""
+        """Query the last log lines of the diagnosed container, once per run."""
         statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
         status = next((s for s in statuses if s.name == said.container), None)
         if not said.wants_log or status is None:
@@ -258,7 +265,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self.actions.start("Fix", apply)
 
     async def _watch_liveness(self, container: str) -> None:
-        """Wait until the liveness probe of the fixed pod is seen to pass."""
+        """Wait until the liveness probe of the fixed pod has passed."""
         seen = ""
         while self._applied is not None and not self._liveness_passed:
             pod, found = self._pod_in_force(), None
@@ -283,7 +290,7 @@ class WhyScreen(ActingScreen, BackScreen):
             await asyncio.sleep(PROBE_PAUSE)
 
     def _pod_in_force(self) -> Pod | None:
-        """The pod that has the applied fix; None while it is not there."""
+        """Return the pod that has the applied fix; None until it exists."""
         pod, manifest = self._pod, self.manifest
         if pod is None or manifest is None or not self._in_force:
             return None
