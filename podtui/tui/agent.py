@@ -22,12 +22,12 @@ class Agent(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why the agent started by this screen ended; empty while it runs."""
+        """The reason why the agent started by this screen ended; empty while it runs."""
         ...
 
     @property
     def crashed(self) -> bool:
-        """Whether the agent started by this screen was killed or failed, and no agent runs."""
+        """True if the agent started by this screen was killed or failed, and no agent runs."""
         ...
 
     def restart(self, folder: str = "") -> None:
@@ -38,7 +38,9 @@ class Agent(Protocol):
 
 
 def watched_path(node: Node | None) -> str:
-    """Return the folder or file that the agent reports to watch; empty if unknown."""
+    """Return the folder or file that the agent watches, from its node's record; empty if
+    unknown.
+    """
     return "" if node is None else node.metadata.annotations.get(STATIC_POD_PATH, "")
 
 
@@ -61,8 +63,8 @@ def shortened(path: Path) -> str:
 
 
 def stale_line(contact: float, now: float, key: str) -> Line:
-    """Return the header line for a lost agent. ``key`` restarts the agent; it is empty if that is
-    not available.
+    """Return the header line for a lost agent. ``key`` restarts the agent; empty if not
+    available.
     """
     ago = short_duration(max(0.0, now - contact))
     at = datetime.fromtimestamp(contact).astimezone()

@@ -1,7 +1,8 @@
 """The app: follows the agent, folds its deltas into the model and publishes changes to the screens.
 
 Data flows one way: client → `Model` → screens. Changes are published at most ten times a second,
-the first of a burst immediately. Without changes, the screens update once a second for the clock.
+the first of a burst immediately. Without changes, the screens are updated once a second, so that
+ages and durations advance.
 """
 
 from __future__ import annotations
@@ -383,7 +384,7 @@ class PodtuiApp(InTurn):
 
     @property
     def folder_is_missing(self) -> bool:
-        """Whether the manifest folder does not exist. Reads the disk."""
+        """True if the manifest folder does not exist. Reads the disk."""
         folder = self.manifest_folder
         return folder is not None and not folder.exists()
 
@@ -649,9 +650,7 @@ class PodtuiApp(InTurn):
             self._run_parsed(*found)
 
     def _parsed(self, text: str) -> tuple[Command, str] | None:
-        """Return the command of a line and its argument; if it is invalid, notify why and return
-        None.
-        """
+        """Parse a line into command and argument; if it is invalid, notify why and return None."""
         try:
             return parse_command(text, self.commands)
         except UsageError as error:

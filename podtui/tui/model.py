@@ -26,9 +26,7 @@ from podtui.tui.pods.usage import Usage, node_usage, pod_usage
 from podtui.tui.widgets.format import epoch
 
 AT_ONCE: Final = 50
-"""Maximum pods per `Model.take` of which only the usage changed, or a twentieth of all pods if that
-is more.
-"""
+"""Maximum pods with only new usage per `Model.take`, or a twentieth of all pods if that is more."""
 
 
 class Link(Enum):
@@ -40,8 +38,9 @@ class Link(Enum):
 
 
 class Changes(Struct, frozen=True):
-    """Keys of the objects that were added, changed or removed since the last `Model.take`.
-    ``measured`` is the subset of ``pods`` of which only the usage changed.
+    """Keys of the objects that were added, changed or removed since the last `Model.take`; for a
+    screen that opens, those of all objects (`Model.everything`). ``measured`` is the subset of
+    ``pods`` of which only the usage changed.
     """
 
     pods: frozenset[str] = frozenset()
@@ -196,8 +195,8 @@ class Model:
         return bool(self._measured)
 
     def take(self) -> Changes:
-        """Return the changes since the last call. New usage of many pods is returned in batches:
-        updating all rows at once would delay key presses.
+        """Return the changes since the last call. New usage of many pods is returned in batches,
+        since updating all rows at once would delay key presses.
         """
         for key in self._dirty[Pod]:
             self._measured.pop(key, None)
@@ -263,8 +262,8 @@ class Model:
             self._recovering[key] = until
 
     def recovered(self, now: float) -> frozenset[str]:
-        """Return the keys of the pods that became stable since the last call only because time
-        passed.
+        """Return the keys of the pods that became stable since the last call, just by passing
+        time.
         """
         found = [key for key, until in self._recovering.items() if until <= now]
         for key in found:

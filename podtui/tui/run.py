@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from podtui.tui.overview.screen_memory import MemoryFile
 
 SWITCH_SECONDS = 0.001
-"""The interpreter's thread switch interval. Python's default of 5 ms would be noticeable twice for
-each key.
-"""
+"""The interpreter's thread switch interval. Python's default of 5 ms would delay each key twice."""
 TERMINAL_THEME = "podtui-terminal"
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
@@ -170,7 +168,7 @@ def theme_for_terminal(environ: MutableMapping[str, str]) -> str:
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal reports support for its sixteen colours only."""
+    """Return whether the terminal reports no more than its sixteen colours."""
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return False
     term = environ.get("TERM", "").lower()

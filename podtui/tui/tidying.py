@@ -33,7 +33,7 @@ NEVER: Final = 1 << 30
 
 
 def is_due(looks: int, idle: float) -> bool:
-    """Return whether a full collection is due. ``looks`` counts the younger collections since the
+    """Return whether a full collection is due. ``looks`` counts the middle collections since the
     last one; ``idle`` is seconds since the last key.
     """
     return looks >= OVERDUE or (looks >= DUE and idle >= QUIET)

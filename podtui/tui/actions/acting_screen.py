@@ -73,7 +73,7 @@ class ActingScreen(LiveScreen):
     def actions(self) -> Actions:
         return self.podtui.actions
 
-    # --- what is chosen
+    # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         """Return the pods to act on."""
@@ -85,7 +85,7 @@ class ActingScreen(LiveScreen):
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 
     def chosen_image(self) -> str:
-        """Return the image that is selected itself; empty if none is."""
+        """Return the selected image; empty if the selection is not an image."""
         return ""
 
     @property
@@ -265,9 +265,7 @@ class ActingScreen(LiveScreen):
     # --- images
 
     def action_pull_image(self, name: str = "") -> None:
-        """Pull an image now and show its progress on the node screen; without a name, ask for
-        it.
-        """
+        """Pull an image and show its progress on the node screen; without a name, ask for it."""
         from podtui.tui.actions.imaging import pull_image
         from podtui.tui.node.node_screen import NodeScreen
 

@@ -104,8 +104,7 @@ class Actions(Struct):
 
     def kubectl(self, verb: str, *words: str) -> list[str]:
         """Return a command line for kubectl with the context of the shown cluster, independent of
-        the current context. For an agent, return one for podtui, whose verbs have the same
-        arguments.
+        the current context. For an agent, return one for podtui, which has the same verbs.
         """
         server = self.app.model.server
         if server.is_cluster:
@@ -127,8 +126,8 @@ class Actions(Struct):
         return await self.app.push_screen_wait(dialog)
 
     async def confirm(self, dialog: Screen[str]) -> bool:
-        """Ask before something ends or is lost; return whether the user agrees. Every such action
-        calls this first.
+        """Ask before something ends or is lost; return whether the user agrees. Every action that
+        ends or loses something calls this first.
         """
         return await self.ask(dialog) != CANCEL
 
@@ -147,9 +146,7 @@ class Actions(Struct):
 
 
 def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
-    """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists the things that
-    end with the screen.
-    """
+    """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists what is lost."""
     return confirmation(
         f"{verb}?", [*lost, (), (Span("This ends with the screen.", "muted"),)], verb
     )

@@ -52,8 +52,8 @@ def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
 
 
 def fate(pod: Pod) -> str:
-    """Return a phrase for what follows the deletion: the grace period, and whether an owner
-    recreates the pod.
+    """Return what follows the deletion: the grace period, and whether an owner recreates the
+    pod.
     """
     grace = pod.spec.terminationGracePeriodSeconds
     ends = f"has {30 if grace is None else grace} s to end"

@@ -37,8 +37,8 @@ _DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None) -> None:
     """Edit a manifest and write it. ``begin`` is the initial text of a new file.
 
-    A text that is not applied is kept as a draft until it is applied or the file changes. Raises
-    `ManifestFileError`, `podtui.tui.actions.terminal.ProgramFailed`.
+    A text that is not applied is kept as a draft until it is applied or discarded, or until the
+    file changes. Raises `ManifestFileError`, `podtui.tui.actions.terminal.ProgramFailed`.
     """
     base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
     text = base if begin is None else begin

@@ -1,5 +1,6 @@
-"""Read and atomically replace manifest files: a reader of the folder never sees a partial file. All
-functions block.
+"""Read and replace manifest files. All functions block.
+
+Files are replaced atomically: a reader of the folder never sees a partial file.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from podtui.errors import PodtuiError
 MAX_BYTES = 10 * 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""Errors of a file system without hard links, or of a kernel that forbids linking files of other
-users.
-"""
+"""Errors if the file system has no hard links, or the kernel forbids links to others' files."""
 
 
 class ManifestFileError(PodtuiError):

@@ -35,9 +35,7 @@ VALUES: Final[Mapping[str, frozenset[str]]] = {
 """The available values by subject; some of them may be absent at run time."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
 _OURS: Final = re.compile(r"[A-Z][A-Z0-9_]*")
-"""A ``$(NAME)`` that stands for one of podtui's values; any other is kept unchanged, as in a
-Pod.
-"""
+"""A ``$(NAME)`` that stands for a value of podtui; any other is kept unchanged, as in a Pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

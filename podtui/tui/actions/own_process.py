@@ -24,9 +24,7 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. ``status`` is the exit status, negative for a signal; None after the
-    timeout.
-    """
+    """The result of a run: the exit ``status``, negative for a signal, None after the timeout."""
 
     status: int | None
 

@@ -1,6 +1,4 @@
-"""Run a custom command: confirm it, then run it in the terminal, on a screen or in the
-background.
-"""
+"""Run a custom command: confirm it, then run it in the terminal, a screen or the background."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Aim:
     pod: str = ""
     """The pod's name, for the journal."""
     likely: bool = False
-    """Whether this target is preselected when the user chooses."""
+    """True if this target is preselected when the user chooses."""
 
     def words(self, command: OwnCommand) -> list[str]:
         """Return the command line with all values expanded."""

@@ -43,8 +43,8 @@ class KeysToLeave:
 
 @dataclass(slots=True)
 class Talked:
-    """The result of a session: whether anything was ``typed``, and whether the user ``left`` with
-    the detach keys.
+    """The result of a session. ``typed`` is true if the user typed anything, ``left`` if that
+    included the detach keys.
     """
 
     typed: bool = False

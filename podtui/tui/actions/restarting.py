@@ -46,8 +46,8 @@ async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
 
 
 def note(actions: Actions, pod: Pod, verb: str, container: str = "") -> None:
-    """Add the request to the journal, as a curl command on the agent's socket because kubectl has
-    no such verb.
+    """Add the request to the journal. It is a curl command on the agent's socket, because kubectl
+    has no such verb.
     """
     meta = pod.metadata
     path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"

@@ -50,7 +50,7 @@ async def open_shell(actions: Actions, pod: Pod) -> None:
             talked = await talk(session)
         code = session.exit_code()
     actions.did("shell", _kubectl(actions, "exec", "-it", pod, container, "--", *SHELL), meta.name)
-    # An interactive shell exits with the status of its last command, which may be the same.
+    # An interactive shell exits with the status of its last command, which may be 126 or 127, too.
     if code in _NO_SHELL and not talked.typed:
         raise ProgramFailed(
             f"the image of {clean(container)} has no shell: D starts a debugger beside it"

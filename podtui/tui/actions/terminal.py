@@ -34,8 +34,8 @@ class ProgramFailed(PodtuiError):
 
 @contextmanager
 def lent_terminal(app: PodtuiApp) -> Generator[None]:
-    """Restore the terminal to its state before the app; watches and timers go on, but nothing is
-    drawn.
+    """Lend the terminal, restored to its state before the app. Watches and timers go on, but
+    nothing is drawn.
 
     Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
     here. Raises `ProgramFailed` if there is no terminal to lend.
@@ -52,8 +52,7 @@ def lent_terminal(app: PodtuiApp) -> Generator[None]:
         try:
             yield
         finally:
-            # An app that a signal ends has already restored the terminal, and must not take it
-            # back.
+            # An app that a signal ends has already restored the terminal. It must not take it back.
             if not app.is_leaving:
                 # Given an exception, Textual would not take the terminal back.
                 lent.__exit__(None, None, None)

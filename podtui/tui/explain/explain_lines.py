@@ -29,9 +29,7 @@ _SEPARATOR: Final = "---"
 
 
 def explanation_lines(said: Explanation, width: int) -> list[Line]:
-    """Return the documentation of a field without its children, in lines of at most ``width``
-    cells.
-    """
+    """Return the documentation of a field without its children, at most ``width`` cells wide."""
     lines: list[Line] = [
         (
             Span(said.path or "Pod", "name"),

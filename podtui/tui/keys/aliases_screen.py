@@ -49,9 +49,7 @@ class AliasesScreen(ModalScreen[None]):
 
 
 def command_lines(commands: Sequence[Command], width: int) -> list[Line]:
-    """Return syntax, aliases and description of each command; on two lines if the screen is
-    narrow.
-    """
+    """Return syntax, aliases and description of each command; on two lines on narrow screens."""
     lines: list[Line] = []
     for command in commands:
         typed, names = f":{command.name} {command.argument}", " ".join(command.aliases)

@@ -16,7 +16,7 @@ _HALF: Final = re.compile(r"(%?[A-Za-z][\w./-]*)(=|!=)(.+)")
 
 
 class Completer(Suggester):
-    """A suggester that calls a function. Nothing is cached, because the completions change with the
+    """A suggester that calls a function. Nothing is cached, since completions change with the
     pods.
     """
 

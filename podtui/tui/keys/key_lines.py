@@ -25,7 +25,7 @@ NONE: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """One binding: ``shown`` are the display names of its keys; ``here`` means that it is active on
+    """One binding. ``shown`` are the display names of its keys; ``here`` is true if it is active on
     the screen below.
     """
 

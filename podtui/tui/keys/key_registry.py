@@ -107,9 +107,7 @@ def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
 
 
 def bindings_of(owner: type[DOMNode]) -> tuple[Binding, ...]:
-    """Return the bindings of a class that have an ID, including inherited ones, one for each
-    key.
-    """
+    """Return the bindings of a class that have an ID, also inherited ones, one for each key."""
     merged = owner._merge_bindings()  # pyright: ignore[reportPrivateUsage]
     return tuple(binding for _, binding in merged if binding.id)
 

@@ -2,7 +2,8 @@
 
 From 160 columns, pods and events are on the left, logs and node on the right. From 120 columns,
 pods have the full width. Below that there are two panes, the lower one switched by tabs; below 60
-by 15 cells there is a single one. Sizes and hidden panes are kept per arrangement.
+by 15 cells there is a single one. Changed sizes are kept for each of these shapes; hidden panes are
+hidden in all of them.
 """
 
 from __future__ import annotations

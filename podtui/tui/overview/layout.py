@@ -80,7 +80,7 @@ class Body(Container):
 
     @property
     def shares_place(self) -> bool:
-        """Whether events, logs and node share one place."""
+        """True if events, logs and node share one place."""
         return self.shape in (Shape.NARROW, Shape.FLAT)
 
     def pane(self, name: str) -> Pane:

@@ -43,9 +43,7 @@ ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
 
 class MainScreen(ActingScreen, PromptedScreen):
-    """The main screen. ``active`` is the pane with the keyboard focus; `Body` arranges the
-    panes.
-    """
+    """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
@@ -96,7 +94,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._history = ViewHistory(Place("pods"))
         self._remembering: Timer | None = None
         self._choosing = False
-        """Whether the cursor has moved and the other panes are not updated yet."""
+        """True after the cursor has moved, until the other panes are updated."""
         self._followed: tuple[str, ...] = ()
         """Keys of the pods whose logs were last requested."""
 
@@ -126,7 +124,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active != "pods":
             self.call_after_refresh(self.set_focus, self.focus_of(self.active))
 
-    # --- what is chosen
+    # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         """Return the pods to act on: the marked pods that pass the filter, in the order of the
@@ -152,7 +150,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         """Remove all marks after an action on the marked pods."""
         self.pods.table.action_clear_marks()
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
@@ -448,9 +446,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
     def action_back(self) -> None:
-        """Clear the filter, the search or the zoom, in this order; otherwise go back to the
-        pods.
-        """
+        """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""
         table = self.active_table
         if table is not None and table.table.set.is_filtered:
             table.clear_filter()

@@ -52,9 +52,7 @@ BINDINGS: Final[Mapping[str, str]] = {
     "why.next": "manifests",
     "why.before": "manifests",
 }
-"""Capabilities by binding ID, or by its first part: for screens and tabs that are hidden
-entirely.
-"""
+"""Capabilities by binding ID or its first part, for screens and tabs that are hidden entirely."""
 
 
 def is_offered(

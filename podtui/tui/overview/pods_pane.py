@@ -105,7 +105,7 @@ class PodsPane(TablePane):
         self.table.change([row for row in rows if row is not None])
         self.recount()
 
-    # --- what is chosen
+    # --- selection
 
     @property
     def pod(self) -> Pod | None:
@@ -129,7 +129,7 @@ class PodsPane(TablePane):
             return None
         return self._model.manifests.get(key.removeprefix(MANIFEST_KEY))
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
         """Update the table from the changes."""
@@ -180,8 +180,8 @@ class PodsPane(TablePane):
         return manifest_row(manifest, self._waiting.reason_of(name), on_top=name in self._on_top)
 
     def _place_files(self) -> frozenset[str]:
-        """Choose the invalid files above the pods, leaving most rows to pods. Return the files
-        whose place changes.
+        """Choose the invalid files above the pods, leaving most rows to pods. Return the files to
+        move.
         """
         wrong = (name for name, one in self._model.manifests.items() if is_wrong(one))
         room = min(MOST_ON_TOP, self.table.size.height // 3)
@@ -194,7 +194,7 @@ class PodsPane(TablePane):
 
     @property
     def _namespaced(self) -> bool:
-        """Whether the namespace has its own column."""
+        """True if a separate column shows the namespace."""
         return any(POD_COLUMNS[n].key == "namespace" for n in self.table.shown_columns())
 
     def show_columns(self, choice: ColumnChoice) -> None:

@@ -77,7 +77,7 @@ def stage_of(status: str, current: int, total: int) -> Stage:
 
 
 def pull_by_hand(image: str, step: PullStep) -> Pull:
-    """Return a pull on the user's request."""
+    """Return the `Pull` of an image that the user requested, from its current step."""
     return Pull(image, stage_of(step.status, step.current, step.total), step.current, step.total)
 
 
@@ -109,8 +109,8 @@ def _image(pod: Pod, label: str) -> str:
 
 
 def pulls_of(pods: Iterable[Pod]) -> tuple[Pull, ...]:
-    """Return the pull of each image once, with all waiting pods and the most advanced progress that
-    they report.
+    """Return the pull of each image once, with all waiting pods and their most advanced
+    progress.
     """
     found: dict[str, Pull] = {}
     for pod in pods:

@@ -38,9 +38,7 @@ def pod_label(pod: Pod) -> str:
 
 
 def place_of(manifest: Manifest) -> str:
-    """Return ``FILE:LINE:COLUMN`` of the first error, else of the first other diagnostic; else the
-    file's name.
-    """
+    """Return ``FILE:LINE:COLUMN`` of the first error or other diagnostic, else the file's name."""
     found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
     name = clean(PurePosixPath(manifest.spec.path).name or manifest.metadata.name)
     for diagnostic in found:

@@ -22,7 +22,9 @@ class _Part(Struct, frozen=True):
 
 
 class Totals:
-    """``counts`` by family; the requested ``cpu`` in millicores and ``memory`` in bytes."""
+    """Totals: pods by family (``counts``), requested ``cpu`` in millicores and ``memory`` in
+    bytes.
+    """
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(Family, 0)

@@ -66,7 +66,7 @@ class Typed:
         self._at = len(self._lines)
 
     def step(self, by: int, current: str) -> str:
-        """Return the previous (-1) or next (1) line; ``current``, the unfinished line, is at the
+        """Return the previous (-1) or next (1) line. ``current``, the unfinished line, is at the
         end.
         """
         if self._at == len(self._lines):

@@ -19,8 +19,8 @@ class Waiting:
         self.reason = ""
 
     def look(self, changes: Changes) -> frozenset[str]:
-        """Update from the changes. Return the files that start or stop waiting, or whose reason
-        changes.
+        """Update from the changes. Return the files that start or stop waiting, or with a new
+        reason.
         """
         if not (changes.node or changes.pods or changes.manifests):
             return frozenset()

@@ -36,9 +36,7 @@ def describe_pod(
     width: int,
     pull: Pull | None = None,
 ) -> list[Line]:
-    """Return lines of at most ``width`` cells; ``pull`` is the image pull that the pod waits
-    for.
-    """
+    """Return lines of at most ``width`` cells; ``pull`` is the pull that the pod waits for."""
     events = tuple(events)
     facts = Facts(pod=pod, now=now, events=events, manifest=manifest)
     summary = _section("", _summary(facts, usage, pull), width)

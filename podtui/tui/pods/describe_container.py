@@ -124,9 +124,7 @@ def _policy(policy: str) -> str:
 
 
 def short_id(identity: str) -> str:
-    """Return the ID cut to 12 digits, such as ``docker://0123456789ab``; engines accept that
-    form.
-    """
+    """Return the ID cut to 12 digits, which engines accept, such as ``docker://0123456789ab``."""
     head, mark, tail = identity.rpartition("sha256:" if "sha256:" in identity else "://")
     return f"{head}{mark}{tail[:12]}"
 
@@ -145,8 +143,8 @@ def mount_text(mount: VolumeMount) -> str:
 
 
 def env_text(container: Container | EphemeralContainer) -> str:
-    """Return the names of variables and the sources of their values; never a literal value, which
-    may be secret.
+    """Return the names of variables and the sources of their values. Values are never included,
+    because they may be secret.
     """
     parts = [f"{one.name}{_source(one)}" for one in container.env]
     for source in container.envFrom:

@@ -1,5 +1,5 @@
-"""Differences between a pod's file, its record and its containers. In steady state there are
-none.
+"""Differences between a pod's file, its record and its containers; there are none in steady
+state.
 """
 
 from __future__ import annotations

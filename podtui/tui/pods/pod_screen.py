@@ -1,5 +1,5 @@
-"""The screen of one pod, with tabs for overview, timeline, events, logs, YAML, manifest, resources
-and probes.
+"""The screen of one pod, with a tab for each aspect: state, start, events, logs, manifest,
+usage.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ LEAST_SECONDS = 0.3
 
 
 class PodScreen(ActingScreen, BackScreen):
-    """The screen opens on ``tab``. When the manifest is edited, it follows the pod's
-    replacement.
-    """
+    """Opens on ``tab``. When the manifest is edited, the screen follows the pod's replacement."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1,d", "tab('overview')", "Overview", key_display="d", id="pod.overview",

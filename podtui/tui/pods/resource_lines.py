@@ -78,8 +78,8 @@ def _nothing_yet(span: str) -> list[Line]:
 
 
 def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> list[Line]:
-    """Return the plots of a section. Resources that are unmeasured for the same reason share a
-    line.
+    """Return the plots of a section, then lines of text for constant and unmeasured resources.
+    Resources with the same reason share a line.
     """
     if not charts:
         return [(Span("   does not run", "muted"),)]
@@ -99,7 +99,7 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
 
 
 def _plotted(chart: Chart) -> bool:
-    """Return whether a chart is drawn. Constant zero usage and unmeasured resources get a line of
+    """Return whether a chart is drawn. Constant zero usage and unmeasured resources are reported as
     text instead.
     """
     return not chart.still or chart.asks if chart.known else not chart.why

@@ -56,8 +56,8 @@ class Bar:
 
     @property
     def lives_on(self) -> bool:
-        """Whether the step is a container that is meant to keep running, so that the start does not
-        wait for its end.
+        """True for a container that is meant to keep running: the start does not wait for its
+        end.
         """
         return self.key[0] is StepKind.RUN and not self.init
 

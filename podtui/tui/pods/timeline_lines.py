@@ -39,9 +39,7 @@ def change(seconds: float) -> str:
 
 
 def waterfall_lines(found: Waterfall, width: int, *, number: int, of: int) -> list[Line]:
-    """Return lines of at most ``width`` cells. The start is ``number`` (from 1) of ``of``
-    starts.
-    """
+    """Return lines of at most ``width`` cells; the start is ``number`` (from 1) of ``of``."""
     lines = _head(found, width, number, of)
     lines.append(())
     name = min(
@@ -91,9 +89,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
 
 
 def _moment(found: Waterfall) -> str:
-    """Return the time of the start, with the date unless that is today: starts are kept for
-    days.
-    """
+    """Return the time of the start, with the date if it is not today: starts are kept for days."""
     when, seen = (
         datetime.fromtimestamp(moment, UTC).astimezone() for moment in (found.began, found.seen)
     )

@@ -59,7 +59,7 @@ def requested(pod: Pod, resource: str) -> int:
 
 
 def limited(pod: Pod, resource: str) -> int:
-    """Return the pod's limit; 0 if any container has none."""
+    """Return the pod's limit; 0 if it is only set per container and any container has none."""
     level = pod.spec.resources.limits if pod.spec.resources else {}
     if resource not in level and any(
         resource not in c.resources.limits for c in pod.spec.containers

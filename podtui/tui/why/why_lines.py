@@ -174,9 +174,7 @@ def _manifest(view: WhyView, width: int, room: Room) -> list[Line]:
 
 
 def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
-    """Return the lines around ``line`` of a manifest, with the text from ``column`` on
-    highlighted.
-    """
+    """Return the lines around ``line`` of a manifest, highlighted from ``column`` on."""
     source = BREAK.split(text)
     first, last = max(1, line - AROUND), min(len(source), line + AROUND)
     digits = len(str(last))

@@ -32,8 +32,8 @@ from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 LONGEST_LINE = 500
-"""Bytes of a log line that are kept: messages are at the beginning, and are analysed at each
-change.
+"""Bytes of a log line that are kept. Messages are at the beginning, and each change analyses
+them.
 """
 LOG_SECONDS = 10.0
 """Timeout of the log query."""
@@ -70,7 +70,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self._chosen = 0
         self._applied: Applied | None = None
         self._in_force = False
-        """Whether the agent has read the applied fix."""
+        """True after the agent has read the applied fix."""
         self._liveness_passed = False
         self._said: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
@@ -93,8 +93,8 @@ class WhyScreen(ActingScreen, BackScreen):
         return found
 
     def _find(self) -> Pod | None:
-        """Return the current pod or its replacement; None if it is gone, but keep its last known
-        state.
+        """Return the current pod or its replacement. Return None if it is gone; `_pod` keeps its
+        last known state.
         """
         model, manifest = self.podtui.model, self.manifest
         name = self._name_
@@ -112,7 +112,7 @@ class WhyScreen(ActingScreen, BackScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         return (self.manifest,) if self.manifest is not None else ()
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
         if self.shown:
@@ -156,12 +156,13 @@ class WhyScreen(ActingScreen, BackScreen):
             return diagnose(facts)
         if manifest is None:
             return None
-        # There is no pod: either the file waits for the node, or it is not used.
+        # The pod is gone or never existed. An accepted file gets a pod as soon as the node is
+        # ready.
         return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
 
     def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
-        """Return the progress of an applied fix; empty if there is none, or after its undo or
-        another edit.
+        """Return the progress of an applied fix; empty without one, after undo and after another
+        edit.
         """
         applied = self._applied
         if applied is None:
