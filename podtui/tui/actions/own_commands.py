@@ -40,9 +40,11 @@ _OURS: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """A custom command. ``command`` is a program and its arguments, with ``$(NAME)`` not yet
-    expanded. ``subject`` is the kind of object it runs on, one of `SUBJECTS`. ``timeout`` is in
-    seconds, 0 for none. ``keys`` are Textual's key names.
+    """A custom command.
+
+    ``command`` is a program and its arguments, with ``$(NAME)`` not yet expanded. ``subject`` is
+    the kind of object it runs on, one of `SUBJECTS`. ``timeout`` is in seconds, 0 for none.
+    ``keys`` are Textual's key names.
     """
 
     name: str

@@ -26,9 +26,10 @@ LAST_BYTES = 2048
 async def run_on(
     app: PodtuiApp, command: OwnCommand, found: Sequence[Sequence[Aim]], running: list[str]
 ) -> bool:
-    """Run a command on each selected object in sequence. If a single object has several targets
-    (containers), the user chooses one. ``running`` contains the names of the commands in the
-    background while they run. Return whether the command was run.
+    """Run a command on each selected object in sequence.
+
+    If a single object has several targets (containers), the user chooses one. ``running`` contains
+    the names of the commands in the background while they run. Return whether the command was run.
     """
     actions = app.actions
     chosen = [ways[0] for ways in found]

@@ -55,9 +55,10 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """The current selection. ``manifests`` are paths; ``manifest_of`` maps pod keys to paths.
-    ``container`` is the container of the focused log; ``common`` has the values available on every
-    screen.
+    """The current selection.
+
+    ``manifests`` are paths; ``manifest_of`` maps pod keys to paths. ``container`` is the container
+    of the focused log; ``common`` has the values available on every screen.
     """
 
     pods: tuple[Pod, ...] = ()

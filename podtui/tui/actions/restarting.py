@@ -92,9 +92,11 @@ def _words(pod: Pod) -> str:
 async def choose_container(
     actions: Actions, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
 ) -> str:
-    """Ask for one container of a pod; return an empty string if the user cancels. With ``ask``,
-    confirm even if there is only one container. ``names`` are the candidates, by default the
-    sidecars and the regular containers. The first regular container is preselected, as in kubectl.
+    """Ask for one container of a pod; return an empty string if the user cancels.
+
+    With ``ask``, confirm even if there is only one container. ``names`` are the candidates, by
+    default the sidecars and the regular containers. The first regular container is preselected, as
+    in kubectl.
     """
     found = list(names) or restartable_names(pod)
     if len(found) == 1:

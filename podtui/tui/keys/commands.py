@@ -15,9 +15,11 @@ from podtui.tui.overview.offers import is_offered
 
 
 class Command(Struct, frozen=True):
-    """A command of the prompt. ``action`` is an action of the main screen, or of the app with the
-    prefix ``app.``. It is called with ``parameters``, and with the typed argument if ``argument``
-    names one. ``on_cluster`` is the description on a cluster, if it differs.
+    """A command of the prompt.
+
+    ``action`` is an action of the main screen, or of the app with the prefix ``app.``. It is called
+    with ``parameters``, and with the typed argument if ``argument`` names one. ``on_cluster`` is
+    the description on a cluster, if it differs.
     """
 
     name: str

@@ -51,10 +51,12 @@ def read_key_map(
     places: Mapping[str, str],
     own: Sequence[OwnKeys] = (),
 ) -> KeyMap:
-    """Validate keys. ``wanted`` maps binding IDs to comma-separated keys, in the order of the file:
-    if two bindings of a scope ask for one key, the first one gets it. ``places`` has
-    ``FILE:LINE:COLUMN`` by ID, as far as known. The last scope must be that of the whole app.
-    Bindings have priority over the user's ``own`` commands and hotkeys.
+    """Validate keys.
+
+    ``wanted`` maps binding IDs to comma-separated keys, in the order of the file: if two bindings
+    of a scope ask for one key, the first one gets it. ``places`` has ``FILE:LINE:COLUMN`` by ID, as
+    far as known. The last scope must be that of the whole app. Bindings have priority over the
+    user's ``own`` commands and hotkeys.
     """
     problems: list[str] = []
     chosen: dict[str, tuple[str, ...]] = {}

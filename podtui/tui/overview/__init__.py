@@ -1,1 +1,1 @@
-"""The first screen, its layout, and the saved state of both."""
+"""The first screen, its layout and its saved state."""

@@ -79,9 +79,10 @@ _TREES: Final[Mapping[Shape, Tree]] = {
 
 
 class View(Struct, frozen=True):
-    """The state of the panes. ``active`` has the keyboard focus; ``lower`` is the selected one of
-    those that share a place; ``shares`` maps the resized splits by name to the part of their first
-    half.
+    """The state of the panes.
+
+    ``active`` has the keyboard focus; ``lower`` is the selected one of those that share a place;
+    ``shares`` maps the resized splits by name to the part of their first half.
     """
 
     active: str = "pods"

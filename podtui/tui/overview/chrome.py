@@ -185,9 +185,10 @@ def is_simulated(node: Node | None) -> bool:
 def status_line(
     model: Model, target: str, folder: str, width: int, *, simulated: bool, other: str = ""
 ) -> Line:
-    """Return node, engine, agent and the agent's folder. If space is short, first the labels and
-    then the beginning of the folder are dropped. ``other`` is the folder that the user asked for,
-    if the agent watches another one.
+    """Return node, engine, agent and the agent's folder.
+
+    If space is short, first the labels and then the beginning of the folder are dropped. ``other``
+    is the folder that the user asked for, if the agent watches another one.
     """
     if model.server.is_cluster:
         from podtui.tui.overview.cluster_chrome import cluster_status

@@ -32,9 +32,10 @@ class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The saved state of the screen: ``shares`` by split, ``tables`` by pane. ``theme`` was chosen
-    by a key or a command while the settings said ``theme_over``; it is valid until the settings
-    change.
+    """The saved state of the screen: ``shares`` by split, ``tables`` by pane.
+
+    ``theme`` was chosen by a key or a command while the settings said ``theme_over``; it is valid
+    until the settings change.
     """
 
     shares: dict[str, float] = {}

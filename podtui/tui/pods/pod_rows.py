@@ -109,9 +109,10 @@ def pod_row(
     ask: Asked | None = None,
     namespaced: bool = False,
 ) -> Row:
-    """Return the row for `POD_COLUMNS`. ``ask`` are the pod's requests and limits, if the caller
-    has them. With ``namespaced``, the name is shown without the namespace, which has its own
-    column.
+    """Return the row for `POD_COLUMNS`.
+
+    ``ask`` are the pod's requests and limits, if the caller has them. With ``namespaced``, the name
+    is shown without the namespace, which has its own column.
     """
     line = pod_status_line(pod, now)
     name = clean(pod.metadata.name) if namespaced else pod_label(pod)
@@ -255,9 +256,10 @@ def is_wrong(manifest: Manifest) -> bool:
 
 
 def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True) -> Row | None:
-    """Return the row of a file without a usable pod; None for other files. An accepted file whose
-    pod cannot start yet is among the pods, with ``waits_for`` as the reason. An invalid file is
-    above the pods, or below them if ``on_top`` is false.
+    """Return the row of a file without a usable pod; None for other files.
+
+    An accepted file whose pod cannot start yet is among the pods, with ``waits_for`` as the reason.
+    An invalid file is above the pods, or below them if ``on_top`` is false.
     """
     state = manifest.status.state
     accepted = state is ManifestState.ACCEPTED

@@ -43,9 +43,11 @@ _WELL: Final = frozenset({Family.RUNNING, Family.COMPLETED, Family.TERMINATING})
 
 
 class PodStatusLine(Struct, frozen=True):
-    """The status of a pod. ``last_restart`` is epoch seconds. ``rejected`` means that the node did
-    not admit the pod. ``family`` agrees with ``health``: healthy pods have the families running,
-    completed and terminating, others do not.
+    """The status of a pod.
+
+    ``last_restart`` is epoch seconds. ``rejected`` means that the node did not admit the pod.
+    ``family`` agrees with ``health``: healthy pods have the families running, completed and
+    terminating, others do not.
     """
 
     word: str

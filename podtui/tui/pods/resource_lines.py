@@ -41,9 +41,11 @@ class Used:
 def resource_lines(
     used: Used, now: float, span: str, width: int, height: int, *, whole: bool = False
 ) -> list[Line]:
-    """Return lines of at most ``width`` cells. All plots fit into ``height`` rows if they stay
-    readable. ``span``, one of `SPANS`, is the maximum time span. With ``whole``, the scales extend
-    to requests and limits even if the usage is low.
+    """Return lines of at most ``width`` cells.
+
+    All plots fit into ``height`` rows if they stay readable. ``span``, one of `SPANS`, is the
+    maximum time span. With ``whole``, the scales extend to requests and limits even if the usage is
+    low.
     """
     pod, known = used.pod, {series.container: series for series in used.usage}
     containers = [

@@ -33,10 +33,11 @@ _Key = tuple[StepKind, str]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One step; ``began`` and ``ended`` are seconds since the beginning of the start. ``critical``
-    means that the pod would have been ready earlier without it. ``change`` is the difference in
-    seconds from the previous start, None if there is nothing to compare. ``open`` means that the
-    step is still running.
+    """One step; ``began`` and ``ended`` are seconds since the beginning of the start.
+
+    ``critical`` means that the pod would have been ready earlier without it. ``change`` is the
+    difference in seconds from the previous start, None if there is nothing to compare. ``open``
+    means that the step is still running.
     """
 
     label: str
@@ -64,10 +65,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """The waterfall of a start. ``until`` is seconds from the beginning to readiness, or to the
-    last known step. ``bars`` are the steps of the start, ``later`` those after readiness.
-    ``before`` is the duration of the previous start; ``gone`` lists the steps (label, seconds) that
-    only that one had.
+    """The waterfall of a start.
+
+    ``until`` is seconds from the beginning to readiness, or to the last known step. ``bars`` are
+    the steps of the start, ``later`` those after readiness. ``before`` is the duration of the
+    previous start; ``gone`` lists the steps (label, seconds) that only that one had.
     """
 
     began: float

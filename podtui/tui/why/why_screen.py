@@ -32,8 +32,8 @@ from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 LONGEST_LINE = 500
-"""Bytes of a log line that are kept. Messages are at the beginning, and each change analyses
-them.
+"""Bytes of a log line that are kept. The diagnosis runs at each change, and needs the beginning
+only.
 """
 LOG_SECONDS = 10.0
 """Timeout of the log query."""
