@@ -140,7 +140,7 @@ def why_not_run(program: str, error: OSError | ValueError) -> str:
 
 @contextmanager
 def _keys_signal_only_the_program(app: PodtuiApp) -> Generator[None]:
-    r"""Keep the app running when ctrl+c or ctrl+\\ is typed: the terminal signals us as well."""
+    """Keep the app running when ctrl+c or ctrl+\\ is typed: the terminal signals us as well."""
     # Use a function, because the program would inherit an ignored signal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     app.ignored_signals = frozenset({signal.SIGINT, signal.SIGQUIT})

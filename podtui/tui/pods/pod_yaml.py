@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class YamlView(TextView):
+    """The YAML of a pod; ``source`` is ``live`` or ``manifest``."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "turn", "Live or manifest", id="yaml.source",
                 tooltip="Turn between the live object and its manifest"),
