@@ -92,9 +92,10 @@ class _Wrong(ValueError):
 def read_commands(
     entries: Sequence[object], places: Mapping[str, str], taken: Collection[str] = ()
 ) -> tuple[tuple[OwnCommand, ...], tuple[str, ...]]:
-    """Return the valid commands, and the problems of the others as ``FILE:LINE:COLUMN:
-    commands[0].field: problem``. ``taken`` are reserved names. An invalid key is reported, but its
-    command is kept.
+    """Return the valid commands, and the problems of the others.
+
+    A problem is ``FILE:LINE:COLUMN: commands[0].field: problem``. ``taken`` are reserved names. An
+    invalid key is reported, but its command is kept.
     """
     reading = _Reading(places)
     found: dict[str, OwnCommand] = {}

@@ -22,9 +22,7 @@ from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean, literal, shell_line
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Maximum output kept on disk. Beyond that, the oldest lines are dropped, and the view reports
-it.
-"""
+"""Maximum output kept on disk. Beyond it the oldest lines are dropped, which the view reports."""
 LONGEST_LINE: Final = 1024 * 1024
 
 

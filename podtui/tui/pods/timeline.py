@@ -57,9 +57,7 @@ class Bar:
 
     @property
     def lives_on(self) -> bool:
-        """True for a container that is meant to keep running: the start does not wait for its
-        end.
-        """
+        """True for a container that is meant to keep running: the start does not wait for it."""
         return self.key[0] is StepKind.RUN and not self.init
 
 
