@@ -1,1 +1,1 @@
-"""Screens, widgets, keys and themes: a client of the API that holds no truth of its own."""
+"""Screens, widgets, keys and themes: a client of the agent's API that keeps no state of its own."""

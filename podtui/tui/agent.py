@@ -1,4 +1,4 @@
-"""What the screen knows of the agent beside its API: its folder, its process, the last contact."""
+"""The agent beside its API: its folder, its process and the time of the last contact."""
 
 from __future__ import annotations
 
@@ -18,41 +18,44 @@ from podtui.tui.widgets.sanitize import clean
 
 
 class Agent(Protocol):
-    """The agent's process. Everything blocks for a moment."""
+    """The agent's process. Every property and method blocks briefly."""
 
     @property
     def problem(self) -> str:
-        """Why the agent that this screen started ended; empty where it runs."""
+        """The reason why the agent started by this screen ended; empty while it runs."""
         ...
 
     @property
     def crashed(self) -> bool:
-        """Whether the agent that this screen started was killed or failed, and none runs."""
+        """True if the agent started by this screen was killed or failed, and no agent runs."""
         ...
 
     def restart(self, folder: str = "") -> None:
-        """Start the agent where none runs; with ``folder``, end the one that runs and start one
-        that watches that folder. Raises `PodtuiError`."""
+        """Start the agent if none runs. With ``folder``, stop the running agent and start one that
+        watches that folder. Raises `PodtuiError`.
+        """
         ...
 
 
 def watched_path(node: Node | None) -> str:
-    """The folder, or file, that the agent says it watches; empty where it is not known."""
+    """Return the folder or file that the agent watches, from its node's record; empty if
+    unknown.
+    """
     return "" if node is None else node.metadata.annotations.get(STATIC_POD_PATH, "")
 
 
 def is_other(watched: str, asked: Path | None) -> bool:
-    """Whether the agent watches another folder than the one asked for. Looks at the disk."""
+    """Return whether the agent watches a different folder than ``asked``. Reads the disk."""
     return bool(watched and asked) and os.path.realpath(watched) != os.path.realpath(str(asked))
 
 
 def folder_of(path: Path) -> Path:
-    """The folder of manifests, where ``path`` may be one file as well."""
+    """Return the manifest folder; ``path`` may also be a single file in it."""
     return path.parent if path.is_file() else path
 
 
 def shortened(path: Path) -> str:
-    """A path as one says it: from the working or the home directory where it lies there."""
+    """Return the path relative to the working or home directory, if it is below one of them."""
     for base, sign in ((Path.cwd(), "."), (Path.home(), "~")):
         if path.is_relative_to(base) and path != base:
             return f"{sign}/{path.relative_to(base)}"
@@ -60,7 +63,9 @@ def shortened(path: Path) -> str:
 
 
 def stale_line(contact: float, now: float, key: str) -> Line:
-    """Marks a screen whose agent is lost; ``key`` restarts it, empty where that is not offered."""
+    """Return the header line for a lost agent. ``key`` restarts the agent; empty if not
+    available.
+    """
     ago = short_duration(max(0.0, now - contact))
     at = datetime.fromtimestamp(contact).astimezone()
     offer = f" {key} restarts the agent " if key else " "
@@ -71,7 +76,7 @@ MOST_NAMED = 12
 
 
 def switch_dialog(watched: str, asked: str, pods: list[Pod]) -> Dialog:
-    """Asks whether the agent is to watch another folder."""
+    """Return the dialog that asks whether the agent should watch another folder."""
     lines: list[Line] = [
         (Span("The agent restarts and watches "), Span(clean(asked), "key"),
          Span(" instead of "), Span(clean(watched), "key"), Span(".")),

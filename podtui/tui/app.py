@@ -1,7 +1,8 @@
-"""The app: follows the agent, folds what it says into the model, and hands changes to the screens.
+"""The app: follows the agent, folds its deltas into the model and publishes changes to the screens.
 
-One way only: client → `Model` → screens. Changes are published at most ten times a second, the
-first of a burst at once; while nothing changes, time goes on once a second.
+Data flows one way: client → `Model` → screens. Changes are published at most ten times a second,
+the first of a burst immediately. Without changes, the screens are updated once a second, so that
+ages and durations advance.
 """
 
 from __future__ import annotations
@@ -72,23 +73,26 @@ from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
 KEYS_FIRST = 0.03
-"""Seconds after a key in which what it does is drawn and changes wait…"""
+"""Seconds after a key press in which drawing its effect has priority and changes wait."""
 LONGEST = 0.3
-"""… as long as they have not waited for so long: a key may be held down."""
+"""Seconds that changes wait for keys at most, since a key may be held down."""
 RETRY_SECONDS = 1.0
 LATER_SECONDS = 1.0
 FIRST_RESTART = 1.0
-"""Seconds between two restarts of an agent that was killed, at first…"""
+"""Initial seconds between two restarts of an agent that was killed; doubled each time."""
 LAST_RESTART = 60.0
-"""… and at most."""
+"""Maximum seconds between two restarts."""
 
 
 class PodtuiApp(InTurn):
-    """``asked_path`` is the folder that the user asked for. Where ``compares_folder`` and the agent
-    watches another, the app says so, and with ``asks_to_switch`` it offers at once to change that;
-    without, ``asked_path`` is a default that nobody named. ``agent`` is the agent's process;
-    ``start_error`` says why it could not be started. With ``readonly`` nothing can be changed from
-    here."""
+    """The Textual app. ``agent`` is the agent's process; ``start_error`` is the reason why it could
+    not be started.
+
+    ``asked_path`` is the folder that the user asked for. If ``compares_folder`` is set and the
+    agent watches another folder, the app reports it; with ``asks_to_switch`` it also offers to
+    switch at once. Without ``compares_folder``, ``asked_path`` is a default that the user did not
+    choose. With ``readonly``, the screens offer no action that changes anything.
+    """
 
     TITLE = "podtui"
     CSS_PATH = "podtui.tcss"
@@ -137,7 +141,7 @@ class PodtuiApp(InTurn):
         super().__init__()
         self.client = client
         self.turn_to = ""
-        """The context to open next; empty where one wants to leave."""
+        """The context to open after exit; empty if the user quits."""
         self.is_leaving = False
         self._asks_to_leave = False
         self.ignored_signals: frozenset[signal.Signals] = frozenset()
@@ -147,15 +151,15 @@ class PodtuiApp(InTurn):
         self._compares_folder = compares_folder
         self._asks_to_switch = asks_to_switch
         self._compared = ""
-        """The agent's folder when it was compared with the one asked for."""
+        """The agent's folder at the last comparison with ``asked_path``."""
         self.other_folder = ""
-        """The folder asked for where the agent watches another one."""
+        """The folder the user asked for, if the agent watches another one."""
         self.start_error = start_error
         self.actions = Actions(self, readonly=readonly)
         self.own = OwnDeeds(self)
         self.memory = memory or MemoryFile(None)
         self.theme_choice = (self.memory.memory.theme, self.memory.memory.theme_over)
-        """The theme that the user chose here, and that of the settings at that time."""
+        """The theme chosen on the screen, and the theme of the settings at that time."""
         self.clock = now
         self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
         self._agent = agent
@@ -183,7 +187,7 @@ class PodtuiApp(InTurn):
         return PatientDriver if found is LinuxDriver else found
 
     def get_css_variables(self) -> dict[str, str]:
-        # They take 2 ms to make, and more than one asks for them before there is anything to see.
+        # Creating them takes 2 ms, and Textual asks several times before the first paint.
         theme = self.current_theme
         if self._variables is None or self._variables[0] is not theme:
             self._variables = (theme, super().get_css_variables())
@@ -197,7 +201,7 @@ class PodtuiApp(InTurn):
         theme = self.current_theme
         if theme.ansi:
             return super().ansi_theme
-        # Textual asks for each line that it draws.
+        # Cached: Textual reads this property for each line that it draws.
         if self._log_colors is None or self._log_colors[0] is not theme:
             self._log_colors = (theme, log_colors(theme, self.get_css_variables()))
         return self._log_colors[1]
@@ -207,7 +211,7 @@ class PodtuiApp(InTurn):
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)
-        # What there is to load is loaded once there is something to look at.
+        # Start the workers after the first paint, so that loading does not delay it.
         self.call_after_refresh(self._start)
         self._tell_theme_problems()
         self._tell_memory_problem()
@@ -222,7 +226,7 @@ class PodtuiApp(InTurn):
             self.run_worker(self._watch_themes, name="themes", group="themes")
 
     async def _load_later(self) -> None:
-        # The client's libraries and the first pods go before.
+        # The client's libraries and the first pods have priority.
         await asyncio.sleep(LATER_SECONDS)
         await asyncio.to_thread(later.load)
 
@@ -238,8 +242,9 @@ class PodtuiApp(InTurn):
         await self._leave("Quit", self._quit)
 
     async def _leave(self, verb: str, leave: Callable[[], Awaitable[None]]) -> None:
-        """Leave the screen, after a question where something ends with it. Asked for again while
-        the question is open, leave at once."""
+        """Leave the screen; confirm first if leaving ends something. A second request while the
+        dialog is open leaves at once.
+        """
         lost = self.actions.ended_by_leaving
         if not lost or self._asks_to_leave:
             await leave()
@@ -264,7 +269,9 @@ class PodtuiApp(InTurn):
     # --- from the agent to the model
 
     def now(self) -> float:
-        """Epoch seconds of what is shown: the last contact while the agent is lost."""
+        """Return the time that the screens show, in epoch seconds: the last contact while the agent
+        is lost, otherwise the current time.
+        """
         model = self.model
         if model.link is Link.LOST and model.contact_at is not None:
             return model.contact_at
@@ -301,7 +308,7 @@ class PodtuiApp(InTurn):
                     nodes = await self.client.nodes_metrics() if several else ()
                     node = None if several else await self.client.node_metrics()
                 except PodtuiError:
-                    # The watches tell when the agent is gone; figures are simply not there.
+                    # The watches report a lost agent; keep the last usage.
                     pass
                 else:
                     self.model.contact_at = self.clock()
@@ -314,7 +321,7 @@ class PodtuiApp(InTurn):
 
     @property
     def idle(self) -> float:
-        """Seconds since a key was pressed, or the mouse."""
+        """Seconds since the last key or mouse event."""
         return self._tidying.idle
 
     # --- from the model to the screens
@@ -360,7 +367,7 @@ class PodtuiApp(InTurn):
 
     @property
     def manifest_folder(self) -> Path | None:
-        """The folder that the agent reads; None where that is not known."""
+        """The folder that the agent reads; None if unknown."""
         watched = watched_path(self.model.node)
         if watched:
             return folder_of(Path(watched))
@@ -370,14 +377,14 @@ class PodtuiApp(InTurn):
 
     @property
     def folder(self) -> str:
-        """The agent's folder, to be shown; the one asked for until the agent says which it is."""
+        """The agent's folder for display; the requested folder until the agent reports its own."""
         watched = watched_path(self.model.node)
         path = Path(watched) if watched else self.asked_path
         return shortened(path) if path is not None else ""
 
     @property
     def folder_is_missing(self) -> bool:
-        """Whether there is no such folder. Looks at the disk."""
+        """True if the manifest folder does not exist. Reads the disk."""
         folder = self.manifest_folder
         return folder is not None and not folder.exists()
 
@@ -392,7 +399,7 @@ class PodtuiApp(InTurn):
 
     @property
     def _agent_key(self) -> str:
-        """The key of `action_agent`, empty where it does nothing here."""
+        """The key bound to `action_agent`; empty if the action is not available."""
         for active in self.screen.active_bindings.values():
             if active.binding.id == "app.agent" and active.enabled:
                 return self.get_key_display(active.binding)
@@ -410,7 +417,7 @@ class PodtuiApp(InTurn):
         self.start_error = agent.problem if model.link is Link.STARTING else ""
         due = self.clock() - self._restart_at >= self._restart_delay
         if model.link is Link.LOST and due and agent.crashed:
-            # Not at once again and again where it cannot run.
+            # Back off: an agent that cannot run would be restarted in a tight loop.
             self._restart_delay = min(LAST_RESTART, 2 * self._restart_delay)
             self.notify("The agent was killed or failed; it is restarted.", title="Agent",
                         severity="warning", markup=False)  # fmt: skip
@@ -451,7 +458,7 @@ class PodtuiApp(InTurn):
         self.run_worker(restart, name="restart agent", group="agent", exclusive=True)
 
     def action_agent(self) -> None:
-        """Restart an agent that is lost; else ask whether to switch it to the folder asked for."""
+        """Restart a lost agent; otherwise ask whether to switch it to the requested folder."""
         if self.model.link is Link.LOST:
             self.notify("Restarting the agent.", title="Agent", markup=False)
             self._restart_agent()
@@ -482,7 +489,7 @@ class PodtuiApp(InTurn):
 
         def take(choice: Choice | None) -> None:
             if choice is not None:
-                # Once the menu is gone: what is done may open a screen itself.
+                # After the menu has closed: the action may open a screen itself.
                 self.call_later(self.run_action, choice.action, choice.owner)
 
         screen = self.screen
@@ -491,11 +498,11 @@ class PodtuiApp(InTurn):
             self.push_screen(Menu(screen.menu_title, found), take)
 
     def action_own(self, name: str) -> None:
-        """Run a command of the user's."""
+        """Run a custom command of the user."""
         self.own.run(name)
 
     def action_hotkey(self, place: int) -> None:
-        """Do what a hotkey of the user's stands for, on the main screen as if it were typed."""
+        """Run a custom hotkey as if its command line had been typed on the main screen."""
         line = self.own.line_of(place)
         command = self._parsed(line)
         if command is not None:
@@ -510,7 +517,7 @@ class PodtuiApp(InTurn):
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
-        """Leave the screen, and say what that ends."""
+        """Leave the screen and print what that ends."""
         self.is_leaving = True
         super().exit(result, return_code, message or self.own.farewell() or None)
 
@@ -550,7 +557,7 @@ class PodtuiApp(InTurn):
         self.push_screen(AliasesScreen(self.commands))
 
     def choose_theme(self, name: str) -> None:
-        """Change the colours, and remember it for the next start."""
+        """Change the theme, and remember it for the next start."""
         self.theme = name
         if self.preferred.remembers_theme:
             self.theme_choice = (name, self.preferred.theme)
@@ -559,7 +566,7 @@ class PodtuiApp(InTurn):
                 main.remember_soon()
 
     def action_theme(self, name: str) -> None:
-        """Change the colours to a theme's."""
+        """Change to the named theme, or warn that it does not exist."""
         if name in self.available_themes:
             self.choose_theme(name)
         else:
@@ -569,11 +576,11 @@ class PodtuiApp(InTurn):
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """Those that there are with this server."""
+        """The commands available with this server, including the user's own."""
         return (*offered_commands(self.model.server.capabilities), *self.own.typed)
 
     def action_context(self, name: str) -> None:
-        """Turn to another context; without a name, choose one."""
+        """Switch to another context; without a name, open a picker."""
         server = self.model.server
 
         def turn(chosen: str) -> None:
@@ -620,7 +627,7 @@ class PodtuiApp(InTurn):
         return super().check_action(action, parameters)
 
     def command_words(self) -> list[str]:
-        """What completes a command."""
+        """Return the completions for the command prompt."""
         from podtui.explain.places import field_paths
 
         columns = [column.names[0] for column in POD_COLUMNS]
@@ -637,13 +644,13 @@ class PodtuiApp(InTurn):
         )
 
     def run_command(self, text: str) -> None:
-        """What was typed after ``:``."""
+        """Run a line typed after ``:``."""
         found = self._parsed(text) if text.strip() else None
         if found is not None:
             self._run_parsed(*found)
 
     def _parsed(self, text: str) -> tuple[Command, str] | None:
-        """The command that a line means, and its argument; where there is none, says why."""
+        """Parse a line into command and argument; if it is invalid, notify why and return None."""
         try:
             return parse_command(text, self.commands)
         except UsageError as error:
@@ -656,10 +663,10 @@ class PodtuiApp(InTurn):
         owner = self if namespace == "app" else self.screen
         self.do_soon(("", name, parameters), owner)
 
-    # --- what is remembered
+    # --- persistence
 
     def remember(self, memory: ScreenMemory) -> None:
-        """Write down how the screen is arranged."""
+        """Save the layout of the screen."""
         if memory != self.memory.memory:
             self.run_worker(partial(self._remember, memory), group="memory")
 
@@ -717,7 +724,7 @@ class PodtuiApp(InTurn):
             self.reload_themes(await asyncio.to_thread(load_themes, self._theme_dirs))
 
     def reload_themes(self, files: Sequence[ThemeFile]) -> None:
-        """Use themes read anew; the one in force is painted again where it changed."""
+        """Register reloaded themes, and repaint if the current theme changed."""
         before: Theme = self.current_theme
         self._take_themes(files)
         self._tell_theme_problems()

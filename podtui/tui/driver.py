@@ -1,7 +1,7 @@
-"""How what is typed comes in: its thread is woken by that, and by nothing else.
+"""Terminal input whose thread wakes up only for input and for its end.
 
-Textual's own looks ten times a second whether it should end, and wakes the processor for it though
-nobody touches the screen. Here the end is told through a pipe.
+Textual's input thread polls ten times a second for its exit event, which wakes the processor of an
+idle machine. Here a pipe signals the exit.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from textual.message import Message
 from podtui.tui.actions.terminal import abandon_closed_terminal
 
 LOOK: Final = 0.1
-"""Seconds between two looks whether an Esc is a key of its own or begins a longer one."""
+"""Seconds between two checks whether a pending Esc is a key press or starts an escape sequence."""
 ALERT: Final = max(1.0, 2 * ESCAPE_DELAY)
-"""Seconds after something came in for which there may be such an Esc."""
+"""Seconds after the last input during which an Esc may be pending."""
 READ: Final = 4096
 
 
 def patience(since: float) -> float | None:
-    """How long to wait for more when something came in ``since`` seconds ago; None for however long
-    it takes."""
+    """Return the timeout for the next read if the last input was ``since`` seconds ago; None to
+    wait indefinitely.
+    """
     return LOOK if since < ALERT else None
 
 
 class TerminalClosed(Message):
-    """Posted to the app when there will be no more input."""
+    """Posted to the app when the terminal gives no more input."""
 
 
 class Ending(threading.Event):
-    """An event that also wakes who selects on its ``reader``."""
+    """An event that also wakes a thread that selects on its ``reader``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Ending(threading.Event):
 
 
 class PatientDriver(LinuxDriver):
-    """Textual's driver, but for the waiting."""
+    """Textual's Linux driver with an input thread that blocks instead of polling."""
 
     exit_event: Ending
 
@@ -69,14 +70,16 @@ class PatientDriver(LinuxDriver):
         self._reads = False
 
     def start_application_mode(self) -> None:
-        """Take the terminal, unless it is ours: Textual starts again after every SIGCONT, which
-        would leave a second pair of threads behind that nobody ends. tmux sends one, with SIGHUP,
-        to the programs of a server that ends."""
+        """Take over the terminal, unless that is already done.
+
+        Textual calls this again after every SIGCONT, which would start a second pair of threads
+        that never end. tmux sends a SIGCONT together with SIGHUP when its server ends.
+        """
         if not self._reads:
             super().start_application_mode()
 
     def run_input_thread(self) -> None:
-        """Hand on what is typed, in a thread of its own, until `exit_event` is set."""
+        """Read and dispatch input in a separate thread until `exit_event` is set."""
         self._reads = True
         try:
             self._read_input()
@@ -97,10 +100,10 @@ class PatientDriver(LinuxDriver):
                     try:
                         data = os.read(self.fileno, READ)
                     except OSError:
-                        # A terminal that was closed, where no SIGHUP told of it.
+                        # The terminal was closed without a SIGHUP.
                         data = b""
                     if not data:
-                        # Nothing will ever come, and would be ready at once each time.
+                        # At end of file the descriptor is always ready: selecting on it would spin.
                         selector.unregister(self.fileno)
                         abandon_closed_terminal()
                         self.process_message(TerminalClosed())

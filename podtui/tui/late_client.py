@@ -1,4 +1,4 @@
-"""A client whose libraries are loaded while the first picture is already on the screen."""
+"""A client that loads its libraries after the first paint of the screen."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 class LateClient:
-    """A client that is made in a thread when it is first asked for something: `UnixClient` on a
-    socket, or what ``make`` gives for ``target``."""
+    """A client that creates the real one in a thread on first use: a `UnixClient` for
+    ``socket_path``, or the result of ``make`` for ``target``.
+    """
 
     def __init__(
         self,

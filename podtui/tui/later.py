@@ -1,7 +1,8 @@
-"""What keys and commands open, imported once there is something to look at.
+"""Modules that keys and commands open, imported after the first paint.
 
-The first picture needs a third of the screen's modules. The others would hold it up, and a key
-that imports them itself would be slow the first time: so a thread takes them in meanwhile.
+The first paint needs a third of the screen's modules. Importing the others before it would delay
+it, and importing them on a key press would make the first press slow. So a thread imports them in
+the background.
 """
 
 from __future__ import annotations
@@ -31,6 +32,6 @@ MODULES: Final = (
 
 
 def load() -> None:
-    """Import them all. Blocks; harmless beside an import of the same modules elsewhere."""
+    """Import all modules. Blocks; safe while another thread imports the same modules."""
     for name in MODULES:
         importlib.import_module(name)

@@ -1,7 +1,7 @@
-"""What the screens know: the API's objects, folded from the watches, and what changed since.
+"""The state of all screens: the API's objects, folded from the watches, and the pending changes.
 
-The only writer is the app's workers (`Model.fold`); the app takes the changes a few times a second
-(`Model.take`) and hands them to the screens, which hold nothing of their own but rows.
+Only the app's workers write to it (`Model.fold`). The app takes the changes a few times a second
+(`Model.take`) and publishes them to the screens, which keep no state but their rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from podtui.tui.pods.usage import Usage, node_usage, pod_usage
 from podtui.tui.widgets.format import epoch
 
 AT_ONCE: Final = 50
-"""So many pods of which only the usage changed are told of together, or a twentieth of all."""
+"""Maximum pods with only new usage per `Model.take`, or a twentieth of all pods if that is more."""
 
 
 class Link(Enum):
-    """How we stand with the agent."""
+    """The state of the connection to the agent."""
 
     STARTING = auto()
     CONNECTED = auto()
@@ -38,8 +38,10 @@ class Link(Enum):
 
 
 class Changes(Struct, frozen=True):
-    """Keys of what came, changed or went since the last look; ``everything`` on the first one.
-    ``measured`` are those of ``pods`` of which nothing is new but what they use."""
+    """Keys of the objects that were added, changed or removed since the last `Model.take`; for a
+    screen that opens, those of all objects (`Model.everything`). ``measured`` is the subset of
+    ``pods`` of which only the usage changed.
+    """
 
     pods: frozenset[str] = frozenset()
     events: frozenset[str] = frozenset()
@@ -56,7 +58,7 @@ class Changes(Struct, frozen=True):
 
 
 def object_key(item: Any) -> str:
-    """What an object is known by: pods by UID, since a name outlives its pod."""
+    """Return the key of an object. Pods are keyed by UID, since a name is reused by later pods."""
     if isinstance(item, Pod):
         return pod_key(item)
     if isinstance(item, Event):
@@ -65,14 +67,15 @@ def object_key(item: Any) -> str:
 
 
 class Model:
-    """Objects by key. ``usage`` is by namespace and name of the pod, ``node_uses`` by node;
-    ``refusals`` say why a kind is not to be had."""
+    """Objects by key. ``usage`` is keyed by namespace and name of the pod, ``node_uses`` by node.
+    ``refusals`` maps a kind to the reason why the server refuses to list it.
+    """
 
     def __init__(self, server: Server = LOCAL) -> None:
         self.server = server
         self.refusals: dict[type, str] = {}
         self.namespace: str | None = None
-        """The one that is looked into, empty for all; None while that is not known."""
+        """The namespace that is watched, empty for all; None while unknown."""
         self.node_uses: dict[str, Usage] = {}
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
@@ -84,29 +87,30 @@ class Model:
         self.link = Link.STARTING
         self.lost_reason = ""
         self.contact_at: float | None = None
-        """When the agent answered last, epoch seconds; None before the first time."""
+        """Epoch seconds of the agent's last answer; None before the first one."""
         self._synced: set[type] = set()
         self._dirty: dict[type, set[str]] = {Pod: set(), Event: set(), Manifest: set(), Node: set()}
         self._recovering: dict[str, float] = {}
-        """Until when (epoch seconds) a restarted pod counts as unstable."""
+        """Until when (epoch seconds) a restarted pod counts as unstable, by key."""
         self._measured: dict[str, None] = {}
         self._usage_changed = False
         self._link_changed = True
         self.event_turns = 0
-        """How often events came or went: what is made of them holds while this does."""
+        """Counts changes of the events: a cache derived from them is valid while it stays the same.
+        """
 
     @property
     def node(self) -> Node | None:
         return next(iter(self.nodes.values()), None)
 
     def home_of(self, pod: Pod | None) -> Node | None:
-        """The node that a pod is on, of several; the only one, of one."""
+        """Return the node of a pod; with a single-node server always its only node."""
         if len(self.nodes) == 1 and not self.server.capabilities.several_nodes:
             return self.node
         return self.nodes.get(pod.spec.nodeName) if pod is not None else None
 
     def neighbours_of(self, pod: Pod) -> Iterable[Pod]:
-        """The other pods of its node."""
+        """Return the other pods on the pod's node."""
         several = self.server.capabilities.several_nodes
         return (
             other
@@ -115,25 +119,27 @@ class Model:
         )
 
     def use_of(self, node: Node) -> Usage | None:
-        """What a node uses, where anybody measures it."""
+        """Return the usage of a node; None if it is not measured."""
         if self.server.capabilities.several_nodes:
             return self.node_uses.get(node.metadata.name)
         return self.node_use
 
     def is_synced(self, kind: type) -> bool:
-        """Whether the first list of a kind has come."""
+        """Return whether the first list of a kind was received."""
         return kind in self._synced
 
     def manifest_of(self, pod: Pod) -> Manifest | None:
-        """The file that a pod came from."""
+        """Return the manifest file that a pod came from."""
         return manifest_of(pod, self.manifests.values())
 
     def events_of(self, pod: Pod) -> list[Event]:
-        """By name, since the record of a static pod and the pod itself differ in UID."""
+        """Return the pod's events, matched by name: the UID of a static pod differs from the UID in
+        its record.
+        """
         return [e for e in self.events.values() if is_about(e, pod)]
 
     def fold(self, kind: type, delta: Delta) -> None:
-        """Take in what one watch said."""
+        """Apply a delta of one watch."""
         if isinstance(delta, Lost) and delta.refused:
             self.fold(kind, Synced(()))
             self.refusals[kind] = delta.reason
@@ -165,7 +171,7 @@ class Model:
         self._put(objects, dirty, delta.items)
 
     def measure(self, pods: Iterable[PodMetrics], node: NodeMetrics | None) -> None:
-        """Take in usage."""
+        """Store the measured usage of the pods and of the single node."""
         usage = {(m.metadata.namespace, m.metadata.name): pod_usage(m) for m in pods}
         node_use = node_usage(node) if node is not None else None
         if node is not None and node_use is not None:
@@ -185,12 +191,13 @@ class Model:
 
     @property
     def waits(self) -> bool:
-        """Whether there is more to `take` than was given: usage of very many pods."""
+        """Whether `take` has more to return: usage of many pods is returned in batches."""
         return bool(self._measured)
 
     def take(self) -> Changes:
-        """What changed since the last call. New usage of many pods comes in parts: all their rows
-        made at once would be felt at the keys."""
+        """Return the changes since the last call. New usage of many pods is returned in batches,
+        since updating all rows at once would delay key presses.
+        """
         for key in self._dirty[Pod]:
             self._measured.pop(key, None)
         measured = list(islice(self._measured, max(AT_ONCE, len(self.pods) // 20)))
@@ -211,14 +218,14 @@ class Model:
         return changes
 
     def measure_nodes(self, nodes: Iterable[NodeMetrics]) -> None:
-        """Take in usage of several nodes."""
+        """Store the measured usage of several nodes."""
         uses = {one.metadata.name: node_usage(one) for one in nodes}
         if uses != self.node_uses:
             self.node_uses = uses
             self._usage_changed = True
 
     def everything(self) -> Changes:
-        """As if all had just come: for a screen that opens."""
+        """Return all objects as changed, for a screen that opens."""
         return Changes(
             frozenset(self.pods),
             frozenset(self.events),
@@ -247,7 +254,7 @@ class Model:
                     self._look_at_health(key, item)
 
     def _look_at_health(self, key: str, pod: Pod) -> None:
-        # At the beginning of time no restarted container has run for long enough.
+        # With the time -inf, no restarted container counts as stable yet, so ``until`` is set.
         until = pod_health(pod, -math.inf).until
         if until is None:
             self._recovering.pop(key, None)
@@ -255,7 +262,9 @@ class Model:
             self._recovering[key] = until
 
     def recovered(self, now: float) -> frozenset[str]:
-        """Keys of the pods that became stable by time alone since the last call."""
+        """Return the keys of the pods that became stable since the last call, just by passing
+        time.
+        """
         found = [key for key, until in self._recovering.items() if until <= now]
         for key in found:
             del self._recovering[key]
@@ -268,7 +277,7 @@ class Model:
 
 
 def is_about(event: Event, pod: Pod) -> bool:
-    """Whether an event is about a pod."""
+    """Return whether an event is about a pod."""
     involved = event.involvedObject
     return (
         involved.kind == "Pod"

@@ -1,4 +1,4 @@
-"""Opens the screen on this machine's agent; the command line's way in."""
+"""Start the screen; used by the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from podtui.tui.overview.screen_memory import MemoryFile
 
 SWITCH_SECONDS = 0.001
-"""After which a thread gives way to another; Python's own 5 ms would be felt twice for each key."""
+"""The interpreter's thread switch interval. Python's default of 5 ms would delay each key twice."""
 TERMINAL_THEME = "podtui-terminal"
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
@@ -37,9 +37,9 @@ def run_tui(
     reread: Callable[[], Resolved],
     agent: Agent,
 ) -> int:
-    """Show the screen until the user leaves it; returns the exit status.
+    """Show the screen until the user leaves it; return the exit status.
 
-    ``reread`` reads the settings again when their file changed.
+    ``reread`` reads the settings again after their file changed.
     """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
@@ -70,14 +70,15 @@ def run_tui(
 
 
 def compares_folder(resolved: Resolved, working: Path) -> bool:
-    """Whether the user expects a certain folder: one that was named, or ``static_pods/`` here."""
+    """Return whether the user expects a certain folder: a named one, or ``static_pods/`` here."""
     named = resolved.origins["staticPodPath"] != "default"
     return named or resolved.settings.staticPodPath.parent == working
 
 
 def asks_to_switch(resolved: Resolved, environ: Mapping[str, str]) -> bool:
-    """Whether to ask at once about the agent's folder. A tab of ``podtui web`` does not: all tabs
-    share the agent."""
+    """Return whether to offer at once to switch the agent's folder. A tab of ``podtui web`` does
+    not offer it, because all tabs share the agent.
+    """
     named = resolved.origins["staticPodPath"] == "command line"
     return named and environ.get("TERM_PROGRAM") != WEB_TERMINAL
 
@@ -90,8 +91,9 @@ def run_cluster(
     make: Callable[[], ClusterClient],
     contexts: tuple[str, ...],
 ) -> tuple[int, str]:
-    """Show a cluster until the user leaves it; the exit status, and the context to turn to, empty
-    for none. ``make`` is called in a thread."""
+    """Show a cluster until the user leaves it. Return the exit status and the context to open next,
+    empty for none. ``make`` is called in a thread.
+    """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
@@ -124,8 +126,9 @@ def run_cluster(
 
 
 def show(app: PodtuiApp) -> int:
-    """Run the app until the user leaves it or a signal ends it; returns the exit status. The
-    terminal is restored either way."""
+    """Run the app until the user leaves it or a signal ends it; return the exit status. The
+    terminal is restored in both cases.
+    """
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -138,11 +141,11 @@ def show(app: PodtuiApp) -> int:
 
 
 def settle() -> None:
-    """Once the first picture is there, let what goes on meanwhile hold up no key.
+    """After the first paint, tune the interpreter for a quick response to keys.
 
-    One thread reads the keys and another writes what is drawn: they have their turns soon. Garbage
-    is looked for from now on, but not among what there is: that stays to the end, and a look
-    through all of it takes long.
+    One thread reads the keys and another writes the drawn output, so threads switch more often.
+    Garbage collection is enabled, but skips the existing objects: they live until the end, and
+    traversing them takes long.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
@@ -151,11 +154,11 @@ def settle() -> None:
 
 
 def theme_for_terminal(environ: MutableMapping[str, str]) -> str:
-    """The theme that a terminal with few colours or none (``NO_COLOR``) needs, else empty.
+    """Return the theme for a terminal with few or no colours (``NO_COLOR``), else empty.
 
-    Textual learns once, from the theme that its environment names when it is imported, whether to
-    leave all colours out; a theme chosen later would be drawn black on black. So this goes first.
-    An empty ``NO_COLOR`` asks for nothing, and is taken away because Textual would heed it.
+    When Textual is imported, it decides by the theme in its environment whether to drop all
+    colours; a theme selected later would be drawn black on black. So call this before that import.
+    An empty ``NO_COLOR`` has no meaning; it is removed because Textual would obey it.
     """
     if environ.get("NO_COLOR"):
         environ["TEXTUAL_THEME"] = "ansi-dark"
@@ -165,7 +168,7 @@ def theme_for_terminal(environ: MutableMapping[str, str]) -> str:
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal shows no more than its sixteen colours, as far as it says."""
+    """Return whether the terminal reports no more than its sixteen colours."""
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return False
     term = environ.get("TERM", "").lower()
@@ -173,7 +176,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 
 def remembered(environ: Mapping[str, str]) -> MemoryFile:
-    """How the screen was left, from the user's state directory."""
+    """Read the saved layout of the screen from the user's state directory."""
     from podtui.tui.overview.screen_memory import MemoryFile
 
     file = MemoryFile(default_root_dir(environ) / "screen.json")
@@ -182,14 +185,14 @@ def remembered(environ: Mapping[str, str]) -> MemoryFile:
 
 
 def theme_of(preferences: Preferences, memory: MemoryFile) -> str:
-    """The theme to begin with: one given for this run, else the user's last choice."""
+    """Return the initial theme: one given for this run, else the user's last choice."""
     if preferences.theme_is_fixed:
         return preferences.theme
     return memory.memory.theme_for(preferences.theme)
 
 
 def theme_folders() -> list[Path]:
-    """Those that ship with podtui, then the user's own."""
+    """Return the folder of the themes shipped with podtui, then the user's own."""
     own = default_config_dir(os.environ) / "themes"
     try:
         return [shipped("themes"), own]

@@ -1,9 +1,11 @@
-"""When to look for garbage: a full look stops everything, for as long as there are objects.
+"""Schedule garbage collection: a full collection blocks the event loop while it traverses all
+objects.
 
-With a thousand pods that is a tenth of a second, and Python would do it whenever enough was made:
-in the middle of typing, once a second. Here it waits for a moment without keys, as long as it can,
-and what it has looked at it leaves alone from then on: nearly all of that stays, and most of what
-goes needs nobody to look for it. What does is found in a long pause.
+With a thousand pods that takes a tenth of a second, and Python would do it after a number of
+allocations: while the user types, once a second. Here it waits for a moment without keys, as long
+as possible. Objects that survive a collection are frozen: most of them stay alive, and most of the
+others are freed by reference counting. Garbage among the frozen objects is collected in a long
+pause.
 """
 
 from __future__ import annotations
@@ -14,50 +16,52 @@ from collections.abc import Callable
 from typing import Final
 
 QUIET: Final = 1.0
-"""Seconds without a key after which nobody waits for one to be drawn."""
+"""Seconds without a key after which a collection may block."""
 MIDDLE: Final = 3
-"""Looks at the youngest after which those that stayed are looked at once more: with Python's own 10
-that takes longer than a key should wait."""
+"""Collections of the youngest generation between two of the middle one. With Python's default of
+10, a middle collection takes longer than a key should wait.
+"""
 DUE: Final = 30
-"""Such looks after which it is time to look at everything."""
+"""Middle collections after which a full collection is due in a quiet moment."""
 OVERDUE: Final = 1200
-"""Such looks after which it is done though somebody types."""
+"""Middle collections after which a full collection runs even while the user types."""
 PAUSE: Final = 30.0
-"""Seconds without a key after which what was left alone is looked at too."""
+"""Seconds without a key after which the frozen objects are collected as well."""
 AGAIN: Final = 600.0
-"""Seconds between two such looks: they take longest."""
+"""Minimum seconds between two collections of the frozen objects, which take longest."""
 NEVER: Final = 1 << 30
 
 
 def is_due(looks: int, idle: float) -> bool:
-    """Whether to look at everything now. ``looks`` at what is young were made since the last time,
-    and for ``idle`` seconds no key was pressed."""
+    """Return whether a full collection is due. ``looks`` counts the middle collections since the
+    last one; ``idle`` is seconds since the last key.
+    """
     return looks >= OVERDUE or (looks >= DUE and idle >= QUIET)
 
 
 def take_over() -> None:
-    """Keep Python from looking at everything by itself; what is young it goes on to look at."""
+    """Disable Python's automatic full collections; those of the younger generations stay on."""
     gc.set_threshold(gc.get_threshold()[0], MIDDLE, NEVER)
 
 
 class Tidying:
-    """Asked once a second; ``clock`` gives seconds that never go back."""
+    """The collection schedule, polled once a second. ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._touched = self._looked_again = clock()
 
     def touched(self) -> None:
-        """A key was pressed, or the mouse."""
+        """Record a key or mouse event."""
         self._touched = self._clock()
 
     @property
     def idle(self) -> float:
-        """Seconds since then."""
+        """Seconds since the last key or mouse event."""
         return self._clock() - self._touched
 
     def look(self) -> bool:
-        """Look for garbage where that is due; whether it was."""
+        """Run a full collection if one is due; return whether it ran."""
         now, idle = self._clock(), self.idle
         if not is_due(gc.get_count()[2], idle):
             return False

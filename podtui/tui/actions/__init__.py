@@ -1,1 +1,1 @@
-"""What one does to pods from the screen: edit, plan, delete, undo, restart, look inside."""
+"""Actions on pods from the screen: edit, plan, delete, undo, restart, shell, port-forward."""

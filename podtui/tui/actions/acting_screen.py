@@ -1,6 +1,6 @@
-"""Screens with pods to act on: the keys, and which deed each begins.
+"""The base of screens with pods to act on: the key bindings and the action that each starts.
 
-What a deed needs is imported when it begins (or by `podtui.tui.later`, which comes first).
+Modules of an action are imported when it starts, unless `podtui.tui.later` has imported them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ WRITING = frozenset(
         "debug", "transfer", "pull_image", "remove_image", "prune_images",
     }
 )  # fmt: skip
-"""Actions that a read-only session does not have."""
+"""Actions that are not available in a read-only session."""
 
 ON_PODS = frozenset(
     {"restart", "restart_container", "shell", "attach", "debug", "transfer", "forward"}
 )
-"""Actions on the chosen pods."""
+"""Actions on the selected pods."""
 ON_FILES = frozenset({"edit", "delete"})
-"""Actions on the chosen files; with a cluster, on the chosen pods."""
+"""Actions on the selected files; on a cluster, on the selected pods."""
 
 
 class ActingScreen(LiveScreen):
-    """A screen says what is chosen; what is done with it is the same everywhere."""
+    """A screen with a selection of pods, files or images. Subclasses define the selection; the
+    actions on it are the same on all screens.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "edit", "Edit", id="act.edit",
@@ -71,19 +73,19 @@ class ActingScreen(LiveScreen):
     def actions(self) -> Actions:
         return self.podtui.actions
 
-    # --- what is chosen
+    # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
-        """The pods to act on."""
+        """Return the pods to act on."""
         return ()
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
-        """The files to act on, each once: those of the pods, unless a screen knows better."""
+        """Return the files to act on, without duplicates: by default those of the selected pods."""
         found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 
     def chosen_image(self) -> str:
-        """The image that is chosen by itself, empty where none is."""
+        """Return the selected image; empty if the selection is not an image."""
         return ""
 
     @property
@@ -94,7 +96,7 @@ class ActingScreen(LiveScreen):
         return f"{len(pods)} pods" if pods else super().menu_title
 
     def clear_marks(self) -> None:
-        """What the marks were for is done."""
+        """Clear the marks after an action on the marked rows."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in WRITING and self.actions.readonly:
@@ -263,7 +265,7 @@ class ActingScreen(LiveScreen):
     # --- images
 
     def action_pull_image(self, name: str = "") -> None:
-        """Pull an image now, where one sees how far it is; without a name, ask for it."""
+        """Pull an image and show its progress on the node screen; without a name, ask for it."""
         from podtui.tui.actions.imaging import pull_image
         from podtui.tui.node.node_screen import NodeScreen
 

@@ -1,6 +1,6 @@
-"""The deeds of one session: who may do them, what can be undone, what is told of them.
+"""The actions of one session: permission, undo, journal and notifications.
 
-Each deed is a coroutine that asks, does, and tells; the app runs it as a worker and goes on.
+Each action is a coroutine that asks, acts and notifies. The app runs it as a worker.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 Severity = Literal["information", "warning", "error"]
 MOST_DEEDS = 500
 UNDO_SECONDS = 10.0
-"""How long it is told that a deed can be undone; the key does it later, too."""
+"""How long the notification of an undoable action is shown; the undo key works later, too."""
 READ_ONLY = "podtui runs read-only: nothing is changed"
 
 
 class Draft(Struct):
-    """A text that was edited and not applied, and what the file held then."""
+    """An edited text that was not applied, and the content of the file at that time."""
 
     base: bytes | None
     text: bytes
 
 
 class Actions(Struct):
-    """``readonly``: deeds that change something are refused."""
+    """The actions of one session. With ``readonly``, actions that change something are refused."""
 
     app: PodtuiApp
     readonly: bool = False
     undoable: list[tuple[Trashed, ...] | Rewrite] = field(
         default_factory=list["tuple[Trashed, ...] | Rewrite"]
     )
-    """What this session moved to the trash or fixed, the last action last."""
+    """Files that this session moved to the trash or fixed, the last action last."""
     forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
     deeds: deque[Deed] = field(default_factory=lambda: deque["Deed"](maxlen=MOST_DEEDS))
-    """What was done, as lines to repeat it with, the oldest first."""
+    """The journal: executed actions as command lines that repeat them, the oldest first."""
     pulls: dict[str, PullStep] = field(default_factory=dict[str, "PullStep"])
-    """The images that this session pulls by hand, and how far each is."""
+    """Images that this session pulls on request, with the progress of each."""
     _asking: str = ""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
 
@@ -67,8 +67,9 @@ class Actions(Struct):
         return datetime.fromtimestamp(self.app.clock(), UTC)
 
     def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
-        """Do it beside everything else; what goes wrong is told. One deed at a time asks its
-        questions."""
+        """Run an action in the background; an error is shown as a notification. Only one action at
+        a time may ask questions: another one is refused until then.
+        """
         if writes and self.readonly:
             self.tell(READ_ONLY, title="Read-only", severity="warning")
             return
@@ -90,11 +91,11 @@ class Actions(Struct):
         self.app.run_worker(run, name=name, group="deeds")
 
     def asked(self) -> None:
-        """The deed under way has no more questions: others may begin."""
+        """Allow other actions to start, because the current one has no more questions."""
         self._asking = ""
 
     def did(self, what: str, words: Iterable[str], *pods: str) -> None:
-        """Note a deed in the journal; ``words`` are a command line that does the same."""
+        """Add an action to the journal; ``words`` are a command line that does the same."""
         import shlex
 
         from podtui.tui.actions.journal_rows import Deed
@@ -102,8 +103,9 @@ class Actions(Struct):
         self.deeds.append(Deed(self.app.clock(), what, shlex.join(words), ", ".join(pods)))
 
     def kubectl(self, verb: str, *words: str) -> list[str]:
-        """A line for kubectl, with the context of the cluster that one looks at, whichever is in
-        force elsewhere; for an agent one for podtui, which has verbs of the same words."""
+        """Return a command line for kubectl with the context of the shown cluster, independent of
+        the current context. For an agent, return one for podtui, which has the same verbs.
+        """
         server = self.app.model.server
         if server.is_cluster:
             return ["kubectl", f"--context={server.context}", verb, *words]
@@ -111,7 +113,7 @@ class Actions(Struct):
         return ["podtui", verb, f"--root-dir={root}", *words]
 
     def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
-        # Cleaned there, line by line.
+        # `PodtuiApp.notify` cleans the text, line by line.
         self.app.notify(text, title=title, severity=severity, markup=False)
 
     def tell_undo(self, title: str, follows: str = "brings it back") -> None:
@@ -120,17 +122,18 @@ class Actions(Struct):
                         title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
 
     async def ask(self, dialog: Screen[str]) -> str:
-        """The answer to a dialog."""
+        """Show a dialog and return the answer."""
         return await self.app.push_screen_wait(dialog)
 
     async def confirm(self, dialog: Screen[str]) -> bool:
-        """Ask before something ends or is lost; whether the user agrees. Every such action calls
-        this first."""
+        """Ask before something ends or is lost; return whether the user agrees. Every action that
+        ends or loses something calls this first.
+        """
         return await self.ask(dialog) != CANCEL
 
     @property
     def ended_by_leaving(self) -> list[Line]:
-        """What ends or is lost with the screen, a line each."""
+        """The things that end or are lost with the screen, one line each."""
         found = [
             f"port-forward {one.address} → {one.forward.remote_port}"
             for one in self.forwards
@@ -143,7 +146,7 @@ class Actions(Struct):
 
 
 def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
-    """``verb`` is the way out; ``lost`` what ends with the screen."""
+    """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists what is lost."""
     return confirmation(
         f"{verb}?", [*lost, (), (Span("This ends with the screen.", "muted"),)], verb
     )

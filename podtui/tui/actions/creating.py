@@ -1,4 +1,4 @@
-"""A new pod: a template, a name, the editor, the plan."""
+"""Create a pod: choose a template and a name, edit the manifest, confirm the plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from podtui.tui.widgets.sanitize import clean
 
 
 async def create_pod(actions: Actions, folder: Path) -> None:
-    """Ask what and how it is called, then edit it. Raises as `edit_file`."""
+    """Ask for template and name, then edit the new manifest. Raises as `edit_file`."""
     templates = await asyncio.to_thread(read_templates)
     chosen = await actions.app.push_screen_wait(template_picker(templates))
     if chosen is None:

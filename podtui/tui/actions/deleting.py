@@ -1,4 +1,4 @@
-"""Deleting pods: their manifests go to the trash, and come back with an undo."""
+"""Delete pods: move their manifests to the trash, from which undo restores them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from podtui.tui.widgets.sanitize import clean
 
 
 async def delete_manifests(actions: Actions, manifests: Sequence[Manifest]) -> bool:
-    """Ask, then move the files to the trash; whether it was done. Raises `ManifestFileError`."""
+    """Ask, then move the files to the trash; return whether that was done. Raises
+    `ManifestFileError`.
+    """
     plans = await _plans(actions, manifests)
     if not await actions.confirm(delete_dialog(manifests, plans)):
         return False
@@ -51,7 +53,7 @@ async def _plans(actions: Actions, manifests: Sequence[Manifest]) -> list[Plan |
 
 
 def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) -> Dialog:
-    """What goes where, and what ends with it."""
+    """Return the dialog that lists the files to move and the pods that end with them."""
     lines: list[Line] = []
     ended = 0
     for manifest, plan in zip(manifests, plans, strict=True):
@@ -81,7 +83,7 @@ def _pods(plans: Sequence[Plan | str]) -> str:
 
 
 async def undo_last(actions: Actions) -> None:
-    """Undo the last delete or fix. Raises `ManifestFileError`; then it can be tried again."""
+    """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
     if not actions.undoable:
         actions.tell("Nothing was deleted or fixed in this session; :trash lists what was before.",
                      title="Undo", severity="warning")  # fmt: skip
@@ -94,8 +96,9 @@ async def undo_last(actions: Actions) -> None:
 
 
 async def restore(actions: Actions, files: Sequence[Trashed]) -> None:
-    """Bring files back from the trash; one that cannot be does not keep the others there. Raises
-    `ManifestFileError` with what went wrong."""
+    """Restore files from the trash. A file that cannot be restored does not stop the others. Raises
+    `ManifestFileError` with all failures.
+    """
     wrong: list[str] = []
     back: list[Trashed] = []
     for one in files:

@@ -1,4 +1,4 @@
-"""Deleting pods of a cluster: their records, which ends them, and nothing brings them back."""
+"""Delete pods of a cluster through its API server. There is no undo."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from podtui.tui.widgets.sanitize import clean
 
 
 async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
-    """Ask, then delete them one after the other; whether it was done. What the server refuses is
-    told pod by pod."""
+    """Ask, then delete the pods one after the other; return whether the user agreed. Pods that the
+    server refuses to delete are listed in a notification.
+    """
     if not await actions.confirm(delete_pods_dialog(pods)):
         return False
     failed: list[str] = []
@@ -40,7 +41,7 @@ async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
 
 
 def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
-    """Each with what becomes of it."""
+    """Return the dialog that says for each pod what follows its deletion."""
     lines: list[Line] = []
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
@@ -51,7 +52,9 @@ def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
 
 
 def fate(pod: Pod) -> str:
-    """What comes after it."""
+    """Return what follows the deletion: the grace period, and whether an owner recreates the
+    pod.
+    """
     grace = pod.spec.terminationGracePeriodSeconds
     ends = f"has {30 if grace is None else grace} s to end"
     owner = owner_of(pod)
@@ -66,6 +69,6 @@ def fate(pod: Pod) -> str:
 
 
 def owner_of(pod: Pod) -> OwnerReference | None:
-    """Who controls it, else who owns it."""
+    """Return the controller of the pod, else its first owner."""
     owners = pod.metadata.ownerReferences
     return next((one for one in owners if one.controller), owners[0] if owners else None)

@@ -1,4 +1,4 @@
-"""Editing a manifest: in the user's editor, then the plan, then one rename."""
+"""Edit a manifest: run the user's editor, show the plan, replace the file with one rename."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
 async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None) -> None:
-    """Edit a manifest and put it in place. ``begin`` is the text of a file that is to be new.
+    """Edit a manifest and write it. ``begin`` is the initial text of a new file.
 
-    A text that is not applied is kept until it is, or until the file is another. Raises
-    `ManifestFileError`, `podtui.tui.actions.terminal.ProgramFailed`.
+    A text that is not applied is kept as a draft until it is applied or discarded, or until the
+    file changes. Raises `ManifestFileError`, `podtui.tui.actions.terminal.ProgramFailed`.
     """
     base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
     text = base if begin is None else begin
@@ -52,7 +52,7 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
             actions.drafts.pop(path, None)
             actions.tell("Nothing was changed.", title=path.name)
             return
-        # Whatever comes between: only what is written is not needed any more.
+        # Keep the draft until the file is written, so that no failure in between loses it.
         actions.drafts[path] = Draft(base, text)
         plan, problem = await _plan(actions, path.name, text)
         answer = await actions.ask(plan_dialog(path.name, plan, problem))
@@ -83,14 +83,14 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
 
 
 async def _content(path: Path) -> bytes | None:
-    """What the file holds now; None where there is none."""
+    """Return the current content of the file; None if it does not exist."""
     if not await asyncio.to_thread(os.path.lexists, path):
         return None
     return await asyncio.to_thread(read_manifest_file, path)
 
 
 async def _edited(actions: Actions, name: str, text: bytes) -> bytes:
-    """The text after the user's editor had a private copy of it."""
+    """Run the user's editor on a private copy of the text, and return the result."""
     words = editor_words(os.environ)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:
         copy = Path(private) / name
@@ -100,7 +100,7 @@ async def _edited(actions: Actions, name: str, text: bytes) -> bytes:
 
 
 async def _plan(actions: Actions, name: str, text: bytes) -> tuple[Plan | None, str]:
-    """The agent's plan, or why there is none."""
+    """Return the agent's plan, or None and the reason why there is none."""
     try:
         return await actions.client.plan(name, text), ""
     except (AgentUnavailable, ApiError) as error:
@@ -108,8 +108,9 @@ async def _plan(actions: Actions, name: str, text: bytes) -> tuple[Plan | None, 
 
 
 async def rewrite_file(actions: Actions, change: Rewrite) -> bool:
-    """Show the diff and the plan, ask, and put the new text in place; whether it was done. It can
-    be undone. Raises `ManifestFileError`."""
+    """Show the diff and the plan, ask, and write the new text; return whether that was done. It can
+    be undone. Raises `ManifestFileError`.
+    """
     if not await _rewritten(actions, change, f"{change.what}?", "Apply"):
         return False
     actions.undoable.append(change)
@@ -118,8 +119,9 @@ async def rewrite_file(actions: Actions, change: Rewrite) -> bool:
 
 
 async def undo_rewrite(actions: Actions, change: Rewrite) -> None:
-    """Put the old text back, after asking. Raises `ManifestFileError`, also where the file was
-    changed since."""
+    """Write the old text back after asking. Raises `ManifestFileError`, also if the file has
+    changed since.
+    """
     back = Rewrite(change.path, change.after, change.before, change.what)
     if await _rewritten(actions, back, f"Undo: {change.what}?", "Undo"):
         actions.undoable.remove(change)
@@ -140,7 +142,7 @@ async def _rewritten(actions: Actions, change: Rewrite, title: str, verb: str) -
 def rewrite_dialog(
     change: Rewrite, title: str, verb: str, plan: Plan | None, problem: str = ""
 ) -> Dialog:
-    """The diff, then what happens to the pods."""
+    """Return the dialog with the diff, followed by the effect on the pods."""
     tones = {"-": "error", "+": "good"}
     diff = diff_texts(change.before.decode(errors="replace"), change.after.decode(errors="replace"))
     lines: list[Line] = [(Span(clean(change.path.name), "name"),)]
@@ -159,7 +161,7 @@ def rewrite_dialog(
 
 
 def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
-    """What would happen, and the choice. A text that cannot be used is not applied."""
+    """Return the dialog with the plan and the possible answers. Unusable text cannot be applied."""
     title = f"Plan for {clean(name)}"
     if plan is None:
         lines: list[Line] = [(Span(f"▲ There is no plan: {clean(problem)}", "warning"),)]

@@ -1,4 +1,4 @@
-"""Port-forwards that run behind the screen until they are stopped or the screen is left."""
+"""Port-forwards that run in the background until they are stopped or the screen is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from podtui.tui.widgets.sanitize import clean
 
 @dataclass(slots=True, eq=False)
 class KeptForward:
-    """One that runs. ``failed`` is why it ended by itself."""
+    """A port-forward of this session. ``failed`` is the reason why it ended by itself."""
 
     pod: Pod
     forward: PortForward
@@ -37,14 +37,14 @@ class KeptForward:
         return self.failed or self.forward.problem
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Stop the forward. Idempotent."""
         if self.worker is not None:
             self.worker.cancel()
         self.forward.close()
 
 
 async def start_forward(actions: Actions, pod: Pod) -> None:
-    """Ask for the ports, then forward until stopped. Raises `PodtuiError`."""
+    """Ask for the ports, then forward them until stopped. Raises `PodtuiError`."""
     text = await actions.app.push_screen_wait(
         Ask(
             f"Forward a port to {pod_label(pod)}",
@@ -79,7 +79,7 @@ async def _run(actions: Actions, kept: KeptForward) -> None:
 
 
 def forward_words(pod: Pod) -> list[Line]:
-    """How ports are written, and those that the pod declares."""
+    """Return the syntax for ports, and the ports that the pod declares."""
     lines: list[Line] = [
         (Span("PORT, LOCAL:PORT, or :PORT for any free local port.", "muted"),),
     ]

@@ -1,4 +1,4 @@
-"""The port-forwards that run: where from, where to, and what went through."""
+"""The list of running port-forwards with their endpoints and traffic."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ForwardsScreen(ListScreen):
         self._show_problem()
 
     def _show_problem(self) -> None:
-        """All of what is wrong with the forward under the cursor, as far as there is room."""
+        """Show the full error of the forward under the cursor, on up to a third of the screen."""
         kept = self._chosen()
         text = clean(kept.problem) if kept is not None else ""
         self.problem.display = bool(text)

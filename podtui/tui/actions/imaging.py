@@ -1,4 +1,4 @@
-"""Images by hand: pulled now, removed, pruned."""
+"""Pull, remove and prune images on request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 
 _NAMED: Final = 3
-"""Images that a notice names; of more it says how many."""
+"""Images that a notification names; for more, only their number is given."""
 
 
 async def pull_image(actions: Actions, name: str = "") -> bool:
-    """Pull an image, whose name is asked for where none is given; how far it is stands in
-    ``actions.pulls`` meanwhile. Whether it was done. Raises `ApiError`."""
+    """Pull an image; without a name, ask for it. ``actions.pulls`` has the progress while it runs.
+    Return whether it was pulled. Raises `ApiError`.
+    """
     name = (name or await _ask_name(actions)).strip()
     if not name:
         return False
@@ -50,8 +51,9 @@ async def pull_image(actions: Actions, name: str = "") -> bool:
 
 
 async def remove_image(actions: Actions, image: NodeImage) -> bool:
-    """Remove an image after asking; one in use is refused with who uses it. Whether it went.
-    Raises `ApiError`."""
+    """Ask, then remove an image; an image in use is refused, with a notification of its users.
+    Return whether it was removed. Raises `ApiError`.
+    """
     name = name_of(image)
     if image.usedBy:
         text = f"{name} is used by {', '.join(image.usedBy)}"
@@ -66,8 +68,9 @@ async def remove_image(actions: Actions, image: NodeImage) -> bool:
 
 
 async def prune_images(actions: Actions, images: Sequence[NodeImage]) -> bool:
-    """Remove what podtui pulled and nobody uses, after telling how many and how much that is.
-    Whether it was done. Raises `ApiError`."""
+    """Remove the unused images that podtui pulled, after asking with their number and size. Return
+    whether that was done. Raises `ApiError`.
+    """
     found = prunable(images)
     if not found:
         actions.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
@@ -83,17 +86,17 @@ async def prune_images(actions: Actions, images: Sequence[NodeImage]) -> bool:
 
 
 def prunable(images: Sequence[NodeImage]) -> tuple[NodeImage, ...]:
-    """Those that the agent would remove."""
+    """Return the images that the agent would remove."""
     return tuple(one for one in images if one.collectable and not one.usedBy)
 
 
 def name_of(image: NodeImage) -> str:
-    """Its first name, or its id where it has none."""
+    """Return the image's first name, or its ID if it has none."""
     return clean(next(iter(image.names), image.id))
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with what was typed; empty where nothing is."""
+    """Return why the text is not an image name; empty if it is one."""
     return "" if parse_image_reference(name) else f"{name!r} is no name of an image"
 
 
@@ -117,7 +120,7 @@ def prune_dialog(images: Sequence[NodeImage]) -> Dialog:
 
 
 def pruned_words(pruned: PrunedImages) -> str:
-    """``a:1, b:1: 12Mi``."""
+    """Return a summary such as ``a:1, b:1: 12Mi``."""
     count = len(pruned.removed)
     names = ", ".join(pruned.removed) if count <= _NAMED else plural(count, "image")
     return f"{names}: {size(pruned.sizeBytes)}" if count else "No image was removed."
@@ -136,7 +139,7 @@ async def _ask_name(actions: Actions) -> str:
 
 
 def _note(actions: Actions, what: str, method: str, rest: str) -> None:
-    """As a line for the agent's socket."""
+    """Add a request to the agent's socket to the journal, as a curl command."""
     socket = actions.client.target.removeprefix("unix:")
     url = f"http://podtui/apis/{GROUP_VERSION}/images{rest}"
     actions.did(what, ["curl", "--unix-socket", socket, "-X", method, url])

@@ -1,4 +1,4 @@
-"""The journal's rows: what somebody did on the screen, and what the agent asked of the engine."""
+"""The journal's rows: the user's actions on the screen, and the agent's calls of the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE: Final = 5
 
 
 class Deed(Struct, frozen=True):
-    """Something that was done on the screen, and a line that does the same."""
+    """An action of the user, and a command line that does the same."""
 
     moment: float
     what: str
@@ -48,7 +48,7 @@ def deed_row(number: int, deed: Deed) -> Row:
 
 
 def call_row(call: EngineCall) -> Row:
-    """A failed call shows its error behind the line."""
+    """Return the row of an engine call; a failed call shows its error after the command line."""
     moment = epoch(call.time)
     pod = clean(call.pod) + (f"/{clean(call.container)}" if call.container else "")
     times = f" ×{call.count:,}" if call.count > 1 else ""
@@ -72,7 +72,9 @@ def call_row(call: EngineCall) -> Row:
 
 
 def journal_rows(deeds: Iterable[Deed], calls: Iterable[EngineCall], pod: str = "") -> list[Row]:
-    """All of both; of the deeds, where ``pod`` is named, only those about it."""
+    """Return the rows of all actions and calls. If ``pod`` is given, include only actions on that
+    pod; ``calls`` are not filtered.
+    """
     own = [
         deed_row(number, deed)
         for number, deed in enumerate(deeds)

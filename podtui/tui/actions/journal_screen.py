@@ -1,4 +1,4 @@
-"""The journal: every deed and every call of the engine as a line to copy."""
+"""The journal: every action and every engine call as a command line to copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class JournalScreen(ListScreen):
-    """Of all pods, or of ``pod`` alone; ``p`` turns from one to the other."""
+    """The journal of all pods. If it was opened for ``pod``, ``p`` toggles between that and all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "all_pods", "All or one pod", id="journal.pods",
@@ -56,7 +56,7 @@ class JournalScreen(ListScreen):
         self._show_line()
 
     def _show_line(self) -> None:
-        """All of the line under the cursor, as far as there is room."""
+        """Show the full line under the cursor, on up to a third of the screen."""
         row = self.table.cursor_row
         text = row.cells[LINE].text if row is not None else ""
         lines = wrap((Span(text),), max(20, self.size.width - 6), indent=2)

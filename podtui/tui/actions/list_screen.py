@@ -1,4 +1,4 @@
-"""A full screen with one table of things that one's deeds left behind."""
+"""The base of full-screen tables of what the user's actions left: forwards, journal, trash."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SECONDS = 1.0
 
 
 class ListScreen(BackScreen):
-    """Asks for its rows when it opens and every second from then on."""
+    """A screen with one table. It loads the rows when it opens and then every second."""
 
     COLUMNS: ClassVar[Sequence[Column]] = ()
     SORT: ClassVar[str] = ""
     NAME: ClassVar[str] = ""
     NO_HINTS: ClassVar[frozenset[str]] = frozenset({"table.open"})
-    """Enter does what one of the screen's own keys does: nothing here opens."""
+    """Enter does the same as one of the screen's own keys, so its hint "open" would mislead."""
     NOTHING: ClassVar[Sequence[str]] = ()
     ON_ROWS: ClassVar[frozenset[str]] = frozenset({"restore", "stop", "copy_address", "copy_line"})
-    """Actions of such screens on the row under the cursor."""
+    """Actions of these screens on the row under the cursor."""
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }
@@ -62,12 +62,12 @@ class ListScreen(BackScreen):
         self.table.tick(now)
 
     def _look(self) -> None:
-        # An answer that takes long is waited for: asked anew each time, it would never come.
+        # Wait for a slow answer: restarting the query every second would never finish it.
         if self._asking is None or self._asking.is_finished:
             self.ask()
 
     def ask(self) -> None:
-        """Look again what there is to list, whatever is asked already."""
+        """Reload the rows now; a pending query is cancelled."""
         self._asking = self.run_worker(self._ask, group="list", exclusive=True)
 
     async def _ask(self) -> None:
@@ -86,11 +86,11 @@ class ListScreen(BackScreen):
         return action not in self.ON_ROWS or bool(len(self.table.set))
 
     async def rows(self) -> Iterable[Row]:
-        """What there is to list. Raises `PodtuiError`."""
+        """Return the rows of the table. Raises `PodtuiError`."""
         raise NotImplementedError
 
     def summary(self, count: int) -> Line:
-        """What the header says beside the screen's name."""
+        """Return the header text after the screen's name."""
         return (Span(f"{count:,}", "soft"),)
 
     def head(self, words: Line) -> None:

@@ -1,4 +1,7 @@
-"""Manifests put in place whole: nobody who reads the folder sees half of one. All here blocks."""
+"""Read and replace manifest files. All functions block.
+
+Files are replaced atomically: a reader of the folder never sees a partial file.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from podtui.errors import PodtuiError
 MAX_BYTES = 10 * 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""Of a file system that has no links, or a kernel that lets nobody link another user's files."""
+"""Errors if the file system has no hard links, or the kernel forbids links to others' files."""
 
 
 class ManifestFileError(PodtuiError):
-    """Raised where a manifest cannot be read or written; the text is for the user."""
+    """Raised if a manifest cannot be read or written; the text is shown to the user."""
 
 
 class ManifestChanged(ManifestFileError):
-    """Raised where the file is not what it was when it was read."""
+    """Raised if the file has changed since it was read."""
 
 
 class Rewrite(Struct, frozen=True):
-    """A change of a file's text; ``what`` says in a few words what it was for."""
+    """A change of a file's text; ``what`` is a short description."""
 
     path: Path
     before: bytes
@@ -37,7 +40,7 @@ class Rewrite(Struct, frozen=True):
 
 
 def read_manifest_file(path: Path) -> bytes:
-    """The file's content. Raises `ManifestFileError`."""
+    """Return the file's content. Raises `ManifestFileError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -49,19 +52,18 @@ def read_manifest_file(path: Path) -> bytes:
 
 
 def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> None:
-    """Make ``data`` the file's content by a rename; mode and owner stay.
+    """Replace the file's content with a rename; mode and owner are kept.
 
-    ``expected`` is the content that it must have until then, None for a file that must not be
-    there; its folder is created where it is missing. A link is followed: what it leads to is
-    replaced. Raises `ManifestChanged`,
-    `ManifestFileError`.
+    ``expected`` is the content that the file must still have. None means that the file must not
+    exist; a missing folder is then created. For a symbolic link, its target is replaced. Raises
+    `ManifestChanged`, `ManifestFileError`.
     """
     target = Path(os.path.realpath(path))
     try:
         kept = None if expected is None else os.stat(target)
         if expected is None:
             target.parent.mkdir(parents=True, exist_ok=True)
-        # The name says to the folder's reader that somebody has the manifest in hand.
+        # The name tells the reader of the folder that this manifest is being replaced.
         name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         handle = os.open(name, _NEW, 0o666 if kept is None else 0o600)
         try:
@@ -88,9 +90,9 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
 
 
 def put_new(source: Path, target: Path) -> None:
-    """Move a file to a place where none is. Raises OSError, `FileExistsError` among them."""
+    """Move a file without overwriting. Raises OSError; `FileExistsError` if the target exists."""
     try:
-        # A link and not a rename: that would take the place of what is there.
+        # Use a link because a rename would overwrite an existing target.
         os.link(source, target, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_LINKS:

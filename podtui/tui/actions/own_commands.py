@@ -1,5 +1,6 @@
-"""The user's own commands, read from the settings: a bad one is told with its place, the rest
-applies."""
+"""Parser of the user's custom commands in the settings. An invalid command is reported with its
+position; the others apply.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +32,20 @@ VALUES: Final[Mapping[str, frozenset[str]]] = {
     "node": _ALWAYS,
     "always": _ALWAYS,
 }
-"""Which values there are for a subject; some of them may be absent at a time."""
+"""The available values by subject; some of them may be absent at run time."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
 _OURS: Final = re.compile(r"[A-Z][A-Z0-9_]*")
-"""A ``$(NAME)`` that means a value of ours; any other stays as it is, as in a Pod."""
+"""A ``$(NAME)`` that stands for a value of podtui; any other is kept unchanged, as in a Pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """``command`` is a program and its arguments, ``$(NAME)`` not expanded yet; ``subject`` what it
-    is for, one of `SUBJECTS`; ``timeout`` seconds, 0 for none. ``keys`` are Textual's names."""
+    """A custom command.
+
+    ``command`` is a program and its arguments, with ``$(NAME)`` not yet expanded. ``subject`` is
+    the kind of object it runs on, one of `SUBJECTS`. ``timeout`` is in seconds, 0 for none.
+    ``keys`` are Textual's key names.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -52,21 +57,21 @@ class OwnCommand:
     dangerous: bool = False
     timeout: float = DEFAULT_SECONDS
     number: int = 0
-    """Its place in the list."""
+    """The index in the settings' list."""
 
     @property
     def id(self) -> str:
-        """Its binding's."""
+        """The ID of the command's binding."""
         return f"own.{self.name}"
 
     @property
     def words(self) -> str:
-        """What it does, as said in lists."""
+        """The description of the command in lists."""
         return self.description or " ".join(self.command)
 
     @property
     def needed(self) -> frozenset[str]:
-        """The values without which it cannot be run."""
+        """The names of the values that the command needs to run."""
         return references(self.command) & VALUES[self.subject]
 
 
@@ -81,15 +86,17 @@ class _Reading:
 
 
 class _Wrong(ValueError):
-    """Raised for a field's value that cannot be used."""
+    """Raised for an invalid value of a field."""
 
 
 def read_commands(
     entries: Sequence[object], places: Mapping[str, str], taken: Collection[str] = ()
 ) -> tuple[tuple[OwnCommand, ...], tuple[str, ...]]:
-    """The commands that can be used, and what is wrong with the others as
-    ``FILE:LINE:COLUMN: commands[0].field: what``. ``taken`` are names that stand for something
-    else. A key that is none is told, and its command stays."""
+    """Return the valid commands, and the problems of the others.
+
+    A problem is ``FILE:LINE:COLUMN: commands[0].field: problem``. ``taken`` are reserved names. An
+    invalid key is reported, but its command is kept.
+    """
     reading = _Reading(places)
     found: dict[str, OwnCommand] = {}
     for number, entry in enumerate(entries):
@@ -147,7 +154,7 @@ def _keys(value: object, name: str, reading: _Reading) -> tuple[str, ...]:
 
 
 def references(words: Iterable[str]) -> frozenset[str]:
-    """The names in ``$(NAME)`` that mean values of ours."""
+    """Return the names in ``$(NAME)`` that stand for podtui's values."""
     found: set[str] = set()
 
     def note(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The user's own commands and hotkeys in a screen that runs."""
+"""The user's custom commands and hotkeys in a running app."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ GROUPS = ("own.", "hotkey.")
 
 
 class OwnDeeds:
-    """One app's. What there is comes with `use`, and may change while the app runs."""
+    """The custom commands and hotkeys of one app. `use` sets them, also while the app runs."""
 
     def __init__(self, app: PodtuiApp) -> None:
         self._app = app
         self._commands: dict[str, OwnCommand] = {}
         self._lines: dict[str, str] = {}
         self.running: list[str] = []
-        """The commands that run behind the screen."""
+        """Names of the commands that run in the background."""
 
     def use(self, chosen: Chosen) -> None:
-        """Put others in force."""
+        """Replace the commands and hotkeys, and their bindings."""
         self._commands = {command.name: command for command in chosen.commands}
         self._lines = {hotkey.written: hotkey.line for hotkey in chosen.hotkeys}
         found: list[Binding] = []
         for command in chosen.commands:
             action, name, words = f"app.own('{command.name}')", command.name, command.words
             found += (_binding(key, action, name, words, command.id) for key in command.keys)
-            # No keyboard sends this one: so help and menu have its word, with a key or without.
+            # A binding for a key that no keyboard sends, so that help and menu list the command
+            # even if it has no key.
             found.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
         for place, hotkey in enumerate(chosen.hotkeys):
             found += (
@@ -65,7 +66,7 @@ class OwnDeeds:
 
     @property
     def typed(self) -> tuple[Command, ...]:
-        """The commands as the prompt knows them."""
+        """The commands for the prompt."""
         from podtui.tui.actions.own_map import typed_command
 
         return tuple(
@@ -73,26 +74,28 @@ class OwnDeeds:
         )
 
     def line_of(self, place: int) -> str:
-        """What a hotkey types."""
+        """Return the line that a hotkey types."""
         return list(self._lines.values())[place]
 
-    # --- whether
+    # --- availability
 
     def _is_barred(self, command: OwnCommand) -> bool:
         return command.dangerous and self._app.actions.readonly
 
     def why_barred(self, name: str) -> str:
-        """Why a command of the user's is not there; empty where it is, or is none of theirs."""
+        """Return why a custom command is not available in this session; empty if it is available or
+        if there is no such command.
+        """
         command = self._commands.get(name)
         return READ_ONLY if command is not None and self._is_barred(command) else ""
 
     def is_there(self, name: str) -> bool:
-        """Whether there is such a command in this session."""
+        """Return whether the command exists and is available in this session."""
         command = self._commands.get(name)
         return command is not None and not self._is_barred(command)
 
     def why_not(self, name: str) -> str:
-        """Why a command cannot be run on what is chosen now; empty where it can."""
+        """Return why a command cannot run on the current selection; empty if it can."""
         from podtui.tui.actions.own_values import NotOffered, aims
 
         if barred := self.why_barred(name):
@@ -104,12 +107,12 @@ class OwnDeeds:
         return ""
 
     def is_offered(self, id_: str) -> bool:
-        """Whether a menu has a use for a binding, by its id; always for what is podtui's own."""
+        """Return whether a menu should list a binding, by its ID; always true for podtui's own."""
         name = id_.removeprefix("own.")
         return name == id_ or name not in self._commands or not self.why_not(name)
 
     def _here(self) -> Here:
-        """What is chosen on the screen."""
+        """Return the current selection of the screen."""
         from podtui.tui.actions.own_values import Here
 
         app, screen = self._app, self._app.screen
@@ -150,10 +153,10 @@ class OwnDeeds:
             values |= {"SOCKET": socket, "ROOT_DIR": str(PurePath(socket).parent)}
         return values
 
-    # --- doing
+    # --- running
 
     def run(self, name: str) -> None:
-        """Run a command on what is chosen; where that cannot be, say why."""
+        """Run a command on the current selection; if that is not possible, notify why."""
         from podtui.tui.actions.own_running import run_on
         from podtui.tui.actions.own_values import aims
 
@@ -172,7 +175,7 @@ class OwnDeeds:
         self._app.actions.start(name, deed, writes=False)
 
     def farewell(self) -> str:
-        """What leaving ends; empty for nothing."""
+        """Return the message about commands that end with the screen; empty if there are none."""
         return f"podtui: ended what still ran: {', '.join(self.running)}" if self.running else ""
 
 

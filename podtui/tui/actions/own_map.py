@@ -1,4 +1,4 @@
-"""All that the user's settings add: keys, commands and hotkeys, checked against one another."""
+"""The user's keys, custom commands and hotkeys, checked against each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hotkey:
-    """``line`` is typed after ``:`` when one of ``keys`` is pressed."""
+    """A key for a command line: ``line`` is run as if typed after ``:``."""
 
     written: str
     keys: tuple[str, ...]
@@ -33,7 +33,7 @@ class Hotkey:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is in force of all that the user asked for, and what is not, and why."""
+    """The valid part of the user's keys, commands and hotkeys, and the problems of the rest."""
 
     key_map: KeyMap = field(default_factory=KeyMap)
     commands: tuple[OwnCommand, ...] = ()
@@ -42,12 +42,12 @@ class Chosen:
 
 
 def typed_command(command: OwnCommand) -> Command:
-    """As the prompt knows it."""
+    """Return the custom command as a command of the prompt."""
     return Command(command.name, (), clean(command.words), "app.own", (command.name,))
 
 
 def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
-    """Check everything. ``scopes`` are as `podtui.tui.keys.key_map.read_key_map` wants them."""
+    """Validate all settings. ``scopes`` are those of `podtui.tui.keys.key_map.read_key_map`."""
     taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     commands, problems = read_commands(preferences.commands, preferences.own_places, taken)
     hotkeys, more = _read_hotkeys(preferences, commands)

@@ -1,4 +1,4 @@
-"""What an own command prints, in a text to be searched, filtered and saved."""
+"""The output of a custom command, in a view that can be searched, filtered and saved."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from podtui.tui.widgets.live_screen import BackScreen
 from podtui.tui.widgets.sanitize import clean, literal, shell_line
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Of output that is kept, on disk; beyond that the oldest goes, which is told."""
+"""Maximum output kept on disk. Beyond it the oldest lines are dropped, which the view reports."""
 LONGEST_LINE: Final = 1024 * 1024
 
 
 class OutputPane(LogCommands):
-    """Lines as a program printed them, with what is said of it between them."""
+    """The lines that a program prints, with remarks about the runs between them."""
 
     DEFAULT_CSS = """
     OutputPane { height: 1fr; }
@@ -55,7 +55,7 @@ class OutputPane(LogCommands):
         return (f"{self._command.name}-{self._label}" if self._label else self._command.name,)
 
     def show_state(self, state: str) -> None:
-        """How the program stands, in the lower border and where there is no line yet."""
+        """Show the program's state in the lower border and as the text of the empty view."""
         self._state = state
         self.view.empty_text = f"No output: {state}." if state != "running" else "…"
         self.show_note()
@@ -65,24 +65,25 @@ class OutputPane(LogCommands):
             self.set_note(" · ".join([clean(self._state), *self.narrowing()]))
 
     def take(self, lines: Sequence[bytes]) -> None:
-        """Lines without their line feeds."""
+        """Add lines without their line feeds."""
         texts = [line.removesuffix(b"\r") for line in lines]
         self.view.add([0] * len(texts), texts, 0)
 
     def remark(self, text: str) -> None:
-        """Say something between the lines."""
+        """Add a remark between the lines."""
         self.view.add([0], [clean(text).encode()], RULE)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("toggle_events", "next_prefix", "next_times"):
-            # A program's lines have neither events nor times nor sources.
+            # A program's output has no events, times or sources.
             return False
         return super().check_action(action, parameters)
 
 
 class OutputScreen(BackScreen):
-    """Runs a command on one thing after another, and shows what it prints. To leave it ends the
-    command."""
+    """Runs a command on several objects in sequence and shows the output. Leaving the screen ends
+    the command.
+    """
 
     AUTO_FOCUS = "#log"
 

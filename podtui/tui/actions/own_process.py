@@ -1,4 +1,4 @@
-"""A program of the user's, run beside the screen: what it prints, and how it ends."""
+"""Run a program of the user in the background: read its output and wait for its end."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from podtui.tui.actions.terminal import ProgramFailed, ending, why_not_run
 
 PIECE: Final = 64 * 1024
 GRACE_SECONDS: Final = 2.0
-"""Between the request to end and the order."""
+"""Seconds between SIGTERM and SIGKILL."""
 LINGER_SECONDS: Final = 1.0
-"""How long is waited for more output once the program itself has ended: others of its group may
-hold the pipe for ever."""
+"""Seconds to wait for more output after the program has exited: other processes of its group may
+hold the pipe open forever.
+"""
 _LOOK_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``status`` is the exit status, negative for a signal; None where it was ended as too slow."""
+    """The result of a run: the exit ``status``, negative for a signal, None after the timeout."""
 
     status: int | None
 
@@ -45,13 +46,13 @@ async def run_program(
     *,
     seconds: float = 0.0,
 ) -> Outcome:
-    """Run it without a shell, a terminal or input; ``take`` gets what it prints, as it comes.
+    """Run a program without a shell, terminal or input; ``take`` receives its output in chunks.
 
-    It has a process group of its own, which is ended after ``seconds`` (0 for never) and when this
-    is cancelled. Raises `ProgramFailed` where it cannot be run.
+    The program has its own process group, which is ended after ``seconds`` (0 for no timeout) and
+    on cancellation. Raises `ProgramFailed` if it cannot be run.
     """
-    # A pipe of our own: it can be closed while a process that the program left behind still holds
-    # the other end.
+    # Use our own pipe: it can be closed while a process left by the program still holds the other
+    # end.
     output, printed = os.pipe()
     os.set_blocking(output, False)
     try:
@@ -85,9 +86,10 @@ async def run_program(
 async def _read_to_the_end(
     process: asyncio.subprocess.Process, output: int, take: Callable[[bytes], None]
 ) -> bool:
-    """Read until the program has ended and its output too, or `LINGER_SECONDS` later.
+    """Read until both the program and its output have ended, at most `LINGER_SECONDS` after the
+    program.
 
-    Returns whether the output has ended, which is so once no process can write to it.
+    Return whether the output has ended, that is, no process can write to it any more.
     """
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(_read(output, take))
@@ -99,7 +101,7 @@ async def _read_to_the_end(
     await process.wait()
     if not reading.cancelled():
         return True
-    # What the program itself printed is in the pipe by now, read or not.
+    # All output of the program itself is in the pipe now; read what is left of it.
     with suppress(BlockingIOError):
         take(os.read(output, PIECE))
     return False
@@ -117,14 +119,16 @@ async def _read(output: int, take: Callable[[bytes], None]) -> None:
                 if not piece:
                     return
                 take(piece)
-            # Wait once in any case: endless output must not keep the screen from its keys.
+            # Always wait at least once, so that endless output does not starve the key handling.
             await readable.wait()
     finally:
         loop.remove_reader(output)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the whole group to end, then order it; at once where nobody has time to wait."""
+    """Send SIGTERM to the process group, then SIGKILL after the grace period. On cancellation, send
+    SIGKILL at once.
+    """
     try:
         _tell(process, signal.SIGTERM)
         await _gone(process)
@@ -134,7 +138,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _tell(process: asyncio.subprocess.Process, order: signal.Signals) -> None:
-    # It may be gone, or be another user's by now.
+    # The process may be gone, or its ID may already belong to another user's process.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, order)
 

@@ -1,4 +1,4 @@
-"""Runs an own command: asks, lends the terminal, opens a screen, or tells what became of it."""
+"""Run a custom command: confirm it, then run it in the terminal, a screen or the background."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
 
 LAST_BYTES = 2048
-"""Of what a background command printed last."""
+"""Bytes of a background command's last output that are kept."""
 
 
 async def run_on(
     app: PodtuiApp, command: OwnCommand, found: Sequence[Sequence[Aim]], running: list[str]
 ) -> bool:
-    """Run a command on one thing after another; of each there are several ways where one is asked
-    for. ``running`` has the names of what runs behind the screen meanwhile. Whether it was done."""
+    """Run a command on each selected object in sequence.
+
+    If a single object has several targets (containers), the user chooses one. ``running`` contains
+    the names of the commands in the background while they run. Return whether the command was run.
+    """
     actions = app.actions
     chosen = [ways[0] for ways in found]
     if len(found) == 1 and len(found[0]) > 1:
@@ -101,7 +104,7 @@ def _tell(app: PodtuiApp, command: OwnCommand, aim: Aim, text: str, *, good: boo
 
 
 def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
-    """Asks whether to run it, with the lines that would be run."""
+    """Return the confirmation dialog with the command lines that would run."""
     lines: list[Line] = [
         (Span(f"{aim.label}  " if aim.label else "", "name"),
          Span(shell_line(shlex.join(aim.words(command))), "soft"))

@@ -1,4 +1,4 @@
-"""What an own command is run on: the values of its ``$(NAME)``, from what is chosen."""
+"""The targets of a custom command: the values of its ``$(NAME)`` from the current selection."""
 
 from __future__ import annotations
 
@@ -30,34 +30,36 @@ _ABSENT: Final = {
 
 
 class NotOffered(PodtuiError):
-    """Raised where a command cannot be run on what is chosen; the text says why."""
+    """Raised if a command cannot run on the current selection; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """One thing that a command is run on. ``label`` is what it is called, fit to be drawn; an empty
-    value is absent."""
+    """One target of a command. ``label`` is its display name. An empty value is absent."""
 
     label: str
     values: Mapping[str, str]
     pod: str = ""
     """The pod's name, for the journal."""
     likely: bool = False
-    """Preselected where the user chooses."""
+    """True if this target is preselected when the user chooses."""
 
     def words(self, command: OwnCommand) -> list[str]:
-        """The command line."""
+        """Return the command line with all values expanded."""
         return [expand(word, self.values) for word in command.command]
 
     def environment(self) -> dict[str, str]:
-        """``PODTUI_POD_NAME`` and its like."""
+        """Return the environment variables ``PODTUI_POD_NAME`` and so on."""
         return {f"PODTUI_{name}": value for name, value in self.values.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """What is chosen. ``manifests`` are paths, ``manifest_of`` those of pods by key; ``container``
-    is that whose log one is in; ``common`` has the values that hold everywhere."""
+    """The current selection.
+
+    ``manifests`` are paths; ``manifest_of`` maps pod keys to paths. ``container`` is the container
+    of the focused log; ``common`` has the values available on every screen.
+    """
 
     pods: tuple[Pod, ...] = ()
     manifests: tuple[str, ...] = ()
@@ -68,8 +70,9 @@ class Here:
 
 
 def aims(command: OwnCommand, here: Here) -> tuple[tuple[Aim, ...], ...]:
-    """For each thing that is chosen the ways to run the command on it: more than one where the
-    user has to choose a container, in the order of the manifest. Raises `NotOffered`."""
+    """Return the possible targets for each selected object. An object has more than one if the user
+    must choose a container; they are in the order of the manifest. Raises `NotOffered`.
+    """
     if command.subject in ("always", "node"):
         label = here.common.get("NODE", "") if command.subject == "node" else ""
         found = ((Aim(clean(label), here.common),),)
@@ -88,7 +91,7 @@ def aims(command: OwnCommand, here: Here) -> tuple[tuple[Aim, ...], ...]:
 
 
 def _complete(command: OwnCommand, ways: tuple[Aim, ...]) -> tuple[Aim, ...]:
-    """Those that have every value that is needed. Raises `NotOffered` where there is none."""
+    """Return the targets that have all required values. Raises `NotOffered` if there are none."""
     whole = tuple(way for way in ways if all(way.values.get(name) for name in command.needed))
     if whole:
         return whole
@@ -128,7 +131,7 @@ def _of_pod(command: OwnCommand, pod: Pod, here: Here) -> tuple[Aim, ...]:
         names = [name for name in names if name == likely] or names[:1]
     ways = [_of_container(pod, name, values, likely=name == likely) for name in names]
     if command.subject == "image":
-        # Each image once: who asks for one does not care whose it is.
+        # List each image once, independent of the containers that use it.
         ways = list({way.values["IMAGE"]: way for way in reversed(ways)}.values())[::-1]
         ways = [replace(way, label=clean(way.values["IMAGE"])) for way in ways]
     if not ways:

@@ -1,4 +1,4 @@
-"""A plan in words: what happens to each pod, why, and where that stands in the text. Pure."""
+"""A plan as text: the effect on each pod, its reason, and the line in the manifest. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 
 MOST: Final = 40
-"""Changed fields, and diagnostics, that are listed."""
+"""Maximum changed fields, and diagnostics, that are listed."""
 _EMPTY: Final = "—"
 
 
 def plan_lines(plan: Plan) -> list[Line]:
-    """Diagnostics first where they keep the text from being used, then what happens, then what is
-    to be remarked upon."""
+    """Return the errors if they make the text unusable, then the effects, then the warnings."""
     errors = [d for d in plan.diagnostics if d.severity is Severity.ERROR]
     warnings = [d for d in plan.diagnostics if d.severity is not Severity.ERROR]
     lines: list[Line] = []
@@ -71,7 +70,7 @@ def _diagnostic(diagnostic: Diagnostic) -> Line:
 
 
 def pod_lines(plan: PodPlan) -> Iterator[Line]:
-    """What happens to one pod, and because of which fields."""
+    """Return the effect on one pod, and the fields that cause it."""
     name = Span(clean(plan.name), "name")
     glyph, tone, words = _words(plan)
     yield (Span(f"{glyph} ", tone), name, Span(f" {words}"))
@@ -85,7 +84,7 @@ def pod_lines(plan: PodPlan) -> Iterator[Line]:
 
 
 def _words(plan: PodPlan) -> tuple[str, str, str]:
-    """Glyph, tone and words."""
+    """Return glyph, tone and words."""
     match plan.outcome:
         case Outcome.UNCHANGED:
             return "=", "muted", "keeps running: no effective change."
@@ -134,7 +133,7 @@ def _change(change: FieldChange) -> Line:
 
 
 def object_line(item: ObjectPlan) -> Line:
-    """What happens to a ConfigMap or Secret, and who reads it."""
+    """Return the effect on a ConfigMap or Secret, and the pods that read it."""
     name = f"{item.kind} {clean(item.namespace)}/{clean(item.name)}"
     readers = ", ".join(map(clean, item.readers))
     glyph, tone, words = {
@@ -150,7 +149,7 @@ def object_line(item: ObjectPlan) -> Line:
 
 
 def file_lines(file: FilePlan) -> Iterator[Line]:
-    """Another file that fares better or worse for it."""
+    """Return the changed state of another file: accepted, or no longer accepted."""
     good = file.new is ManifestState.ACCEPTED
     yield (
         Span("✓ " if good else "▲ ", "good" if good else "warning"),
@@ -161,13 +160,13 @@ def file_lines(file: FilePlan) -> Iterator[Line]:
 
 
 def is_disruptive(plans: Iterable[Plan]) -> bool:
-    """Whether something that runs is ended by it."""
+    """Return whether the plans end a running pod or container."""
     ends = (Outcome.REPLACED, Outcome.REMOVED)
     return any(pod.outcome in ends or pod.restarts for plan in plans for pod in plan.pods)
 
 
 def does_nothing(plan: Plan) -> bool:
-    """Whether nothing but the text of the file would change."""
+    """Return whether nothing but the text of the file would change."""
     return (
         plan.usable
         and all(pod.outcome is Outcome.UNCHANGED for pod in plan.pods)
@@ -176,7 +175,7 @@ def does_nothing(plan: Plan) -> bool:
 
 
 def outcome_words(plan: Plan) -> str:
-    """One short line for what was done."""
+    """Return one short line about an applied plan."""
     said = {
         Outcome.NEW: "starts",
         Outcome.REPLACED: "is replaced",

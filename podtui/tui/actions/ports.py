@@ -1,4 +1,4 @@
-"""Which ports to forward: what people type, and what a pod offers. Pure."""
+"""Parse the ports to forward, and list those that a pod declares. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LARGEST = 65535
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """``local`` 0 is any port that is free."""
+    """A pair of ports; ``local`` 0 means any free port."""
 
     local: int
     remote: int
 
 
 def offered(pod: Pod) -> list[tuple[str, int]]:
-    """Name, which may be empty, and number of the TCP ports that a pod's containers declare."""
+    """Return name (may be empty) and number of the TCP ports declared by a pod's containers."""
     return [
         (port.name, port.containerPort)
         for _, container in all_containers(pod)
@@ -30,8 +30,9 @@ def offered(pod: Pod) -> list[tuple[str, int]]:
 
 
 def parse_ports(text: str, pod: Pod) -> Ports:
-    """``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``, as kubectl takes them; a remote port may be the
-    name of one. Raises `UsageError`."""
+    """Parse ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE`` as kubectl does; a remote port may be a
+    port name. Raises `UsageError`.
+    """
     first, colon, second = text.strip().partition(":")
     remote = _remote(second if colon else first, pod)
     if not colon:
@@ -40,7 +41,7 @@ def parse_ports(text: str, pod: Pod) -> Ports:
 
 
 def ports_problem(text: str, pod: Pod) -> str:
-    """Why a text names no ports; empty where it does."""
+    """Return why the text is invalid; empty if it is valid."""
     try:
         parse_ports(text, pod)
     except UsageError as error:
@@ -59,7 +60,7 @@ def _remote(text: str, pod: Pod) -> int:
 
 
 def _number(text: str, which: str) -> int:
-    # Python refuses to read numbers of thousands of digits.
+    # Python refuses to parse numbers with thousands of digits.
     few = text.lstrip("0")[: len(str(LARGEST)) + 1]
     if not text.isdecimal() or not text.isascii() or not 0 < int(few or "0") <= LARGEST:
         raise UsageError(f"a {which} port is a number from 1 to {LARGEST}")

@@ -1,4 +1,4 @@
-"""The terminal joined to a process in a container: keys go in as they are, its output comes out."""
+"""Connect the terminal to a process in a container: raw keys as input, raw output."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from podtui.client.talking import RemoteSession
 from podtui.errors import PodtuiError
 
 DETACH = b"\x10\x11"
-"""ctrl+p ctrl+q, as docker has it."""
+"""ctrl+p ctrl+q, as in docker."""
 INTERRUPT = b"\x03"
 
 
 @dataclass(slots=True)
 class KeysToLeave:
-    """Finds the keys that leave a process alone in what is typed. ``keys`` may come apart."""
+    """Detects the detach keys in the input. ``keys`` may arrive in several chunks."""
 
     keys: bytes
     _held: bytes = b""
 
     def feed(self, data: bytes) -> tuple[bytes, bool]:
-        """What is to be passed on, and whether the keys were typed."""
+        """Return the bytes to pass on, and whether the detach keys were typed."""
         data = self._held + data
         place = data.find(self.keys) if self.keys else -1
         if place >= 0:
@@ -43,7 +43,9 @@ class KeysToLeave:
 
 @dataclass(slots=True)
 class Talked:
-    """How a session went: whether anything was ``typed``, and whether the keys that leave it."""
+    """The result of a session. ``typed`` is true if the user typed anything, ``left`` if that
+    included the detach keys.
+    """
 
     typed: bool = False
     left: bool = False
@@ -51,7 +53,9 @@ class Talked:
 
 @contextmanager
 def raw(fd: int, *, lines: bool = False) -> Generator[None]:
-    """Every key goes to the program as it is; with ``lines`` a line feed still begins a line."""
+    """Put the terminal into raw mode. With ``lines``, a line feed in the output still starts a new
+    line at the left margin.
+    """
     before = termios.tcgetattr(fd)
     setraw(fd)
     if lines:
@@ -67,10 +71,10 @@ def raw(fd: int, *, lines: bool = False) -> Generator[None]:
 async def talk(
     session: RemoteSession, *, keys: bytes = b"", tty: bool = True, typed: int = 0, shown: int = 1
 ) -> Talked:
-    """Join a terminal to a session until that ends, or until ``keys`` are typed.
+    """Connect a terminal to a session until it ends or ``keys`` are typed.
 
-    ``typed`` and ``shown`` are file descriptors of the terminal; with ``tty`` the session is told
-    of its size. Raises what the session raises.
+    ``typed`` and ``shown`` are file descriptors of the terminal. With ``tty``, the session receives
+    the terminal's size. Raises what the session raises.
     """
     talked = Talked()
     failed: list[PodtuiError] = []
@@ -102,7 +106,7 @@ async def talk(
                 return
         await session.end_input()
 
-    # A process without a terminal of its own ends its lines with a line feed alone.
+    # A process without a terminal ends its lines with a line feed only.
     with raw(typed, lines=not tty):
         async with asyncio.TaskGroup() as group:
             output = group.create_task(show(), name="show")
@@ -118,7 +122,7 @@ async def talk(
 
 
 def say(text: str, fd: int = 1) -> None:
-    """A line on a terminal that is not raw."""
+    """Print a line on a terminal that is not in raw mode."""
     _write_all(fd, f"{text}\n".encode())
 
 
@@ -129,7 +133,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 async def _typed(fd: int) -> AsyncIterator[bytes]:
-    """What is typed, as it comes; nothing is read before somebody wants it."""
+    """Yield the input as it is typed; read nothing before the consumer asks for it."""
     loop = asyncio.get_running_loop()
     while True:
         there: asyncio.Future[None] = loop.create_future()
@@ -145,7 +149,7 @@ async def _typed(fd: int) -> AsyncIterator[bytes]:
 
 
 async def _keep_size(session: RemoteSession, fd: int) -> None:
-    """Tell the session how large the terminal is, now and whenever that changes."""
+    """Send the terminal's size to the session, now and after each change."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
     changed.set()

@@ -1,4 +1,4 @@
-"""Restarting pods and containers with their manifests as they are."""
+"""Restart pods and containers with unchanged manifests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podtui.tui.widgets.sanitize import clean
 
 
 async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
-    """Ask, then restart pods; whether it was done."""
+    """Ask, then restart the pods; return whether the user agreed."""
     if not await actions.confirm(restart_dialog(pods)):
         return False
     failed: list[str] = []
@@ -39,14 +39,16 @@ async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
 
 
 async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
-    """Restart one container of a pod; it comes back by itself. Raises `ApiError`."""
+    """Restart one container of a pod: it is stopped, and starts again. Raises `ApiError`."""
     await actions.client.restart(pod.metadata.namespace, pod.metadata.name, container)
     note(actions, pod, "restart", container)
     actions.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
 
 
 def note(actions: Actions, pod: Pod, verb: str, container: str = "") -> None:
-    """In the journal, as a line for the agent's socket: kubectl has no word for it."""
+    """Add the request to the journal. It is a curl command on the agent's socket, because kubectl
+    has no such verb.
+    """
     meta = pod.metadata
     path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"
     query = f"?container={container}" if container else ""
@@ -56,8 +58,9 @@ def note(actions: Actions, pod: Pod, verb: str, container: str = "") -> None:
 
 
 def starts_over(pod: Pod) -> bool:
-    """Whether a restart begins the pod from nothing: it has ended, or has containers that do not
-    come back however they end."""
+    """Return whether a restart recreates the pod: it has ended, or it has containers that are not
+    always restarted.
+    """
     if pod.status.phase in ("Succeeded", "Failed"):
         return True
     return any(
@@ -89,9 +92,12 @@ def _words(pod: Pod) -> str:
 async def choose_container(
     actions: Actions, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
 ) -> str:
-    """Ask for one container of a pod; empty where the user cancels. ``ask`` also where there is
-    but one. ``names`` are those to choose from, else the sidecars and the regular containers. The
-    first regular container is preselected, as kubectl would take it."""
+    """Ask for one container of a pod; return an empty string if the user cancels.
+
+    With ``ask``, confirm even if there is only one container. ``names`` are the candidates, by
+    default the sidecars and the regular containers. The first regular container is preselected, as
+    in kubectl.
+    """
     found = list(names) or restartable_names(pod)
     if len(found) == 1:
         if ask and not await actions.confirm(container_dialog(pod, found[0], verb)):
@@ -105,13 +111,12 @@ async def choose_container(
 
 
 def restartable_names(pod: Pod) -> list[str]:
-    """Sidecars and regular containers, in the order of the manifest."""
+    """Return sidecars and regular containers, in the order of the manifest."""
     sidecars = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
     return [*sidecars, *(one.name for one in pod.spec.containers)]
 
 
 def container_line(pod: Pod, name: str) -> Line:
-    """The container's name and image."""
     image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
     return (Span(f"{clean(name)}  ", "name"), Span(clean(image), "muted"))
 

@@ -1,4 +1,4 @@
-"""Looking inside: a shell in a container, its own terminal, a debugger beside it."""
+"""Open a shell in a container, attach to its process, or start a debug container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_SHELL: Final = (126, 127)
 
 
 def running_names(pod: Pod) -> list[str]:
-    """Running containers, in the order of the manifest."""
+    """Return the running containers in the order of their statuses."""
     return [one.name for one in container_statuses(pod) if one.state.running is not None]
 
 
@@ -38,7 +38,7 @@ async def _choose(actions: Actions, pod: Pod, verb: str) -> str:
 
 
 async def open_shell(actions: Actions, pod: Pod) -> None:
-    """A shell in a container, in this terminal until it ends. Raises `PodtuiError`."""
+    """Run a shell in a container, in this terminal. Raises `PodtuiError`."""
     container = await _choose(actions, pod, "Shell in")
     if not container:
         return
@@ -50,7 +50,7 @@ async def open_shell(actions: Actions, pod: Pod) -> None:
             talked = await talk(session)
         code = session.exit_code()
     actions.did("shell", _kubectl(actions, "exec", "-it", pod, container, "--", *SHELL), meta.name)
-    # A shell that ran ends with what its last command said.
+    # An interactive shell exits with the status of its last command, which may be 126 or 127, too.
     if code in _NO_SHELL and not talked.typed:
         raise ProgramFailed(
             f"the image of {clean(container)} has no shell: D starts a debugger beside it"
@@ -58,7 +58,7 @@ async def open_shell(actions: Actions, pod: Pod) -> None:
 
 
 async def attach_to(actions: Actions, pod: Pod, container: str = "") -> None:
-    """The terminal of a container's own process. Raises `PodtuiError`."""
+    """Attach this terminal to a container's own process. Raises `PodtuiError`."""
     container = container or await _choose(actions, pod, "Attach to")
     if not container:
         return
@@ -78,10 +78,11 @@ async def attach_to(actions: Actions, pod: Pod, container: str = "") -> None:
 
 
 async def start_debugger(actions: Actions, pod: Pod) -> None:
-    """An ephemeral container beside the others, sharing a container's processes, and its terminal.
-    Raises `PodtuiError`."""
+    """Start an ephemeral container that shares a container's process namespace, and attach to it.
+    Raises `PodtuiError`.
+    """
     own = {one.name for one in (*pod.spec.containers, *pod.spec.initContainers)}
-    # Kubernetes takes no other debugger for a target.
+    # Kubernetes does not accept an ephemeral container as a target.
     names = [name for name in running_names(pod) if name in own]
     target = await choose_container(actions, pod, "Debug", ask=False, names=names)
     if not target:
@@ -114,7 +115,9 @@ async def start_debugger(actions: Actions, pod: Pod) -> None:
 
 
 async def _started(actions: Actions, pod: Pod, name: str) -> Pod:
-    """The pod once its ephemeral container runs. Raises `ProgramFailed` where it does not."""
+    """Wait until the ephemeral container runs, and return the pod. Raises `ProgramFailed` if it
+    does not start.
+    """
     try:
         async with asyncio.timeout(START_SECONDS):
             while True:

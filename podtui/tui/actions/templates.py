@@ -1,4 +1,4 @@
-"""Templates for new pods: the files that ship, and the names that a new pod may have."""
+"""Templates for new pods: the shipped files, and the rules for a new pod's name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from podtui.tui.actions.manifest_file import ManifestFileError
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST: Final = 200
-"""Room is left for the node's name, which is part of a static pod's."""
+"""Leaves room for the node's name, which is appended to a static pod's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """``words`` is the first comment of its text."""
+    """A template; ``words`` is the first comment of its text."""
 
     name: str
     words: str
@@ -26,7 +26,7 @@ class Template:
 
 
 def read_templates() -> list[Template]:
-    """The templates by name. Blocks. Raises `ManifestFileError`."""
+    """Return the templates sorted by name. Blocks. Raises `ManifestFileError`."""
     try:
         files = sorted(shipped("templates").glob("*.yaml"))
         return [template_of(file.stem, file.read_text(encoding="utf-8")) for file in files]
@@ -44,14 +44,14 @@ def template_of(name: str, text: str) -> Template:
 
 
 def named(template: Template, name: str) -> bytes:
-    """The template's text for a pod of this name, its label ``app`` included."""
+    """Return the template's text with the pod's name and its label ``app`` replaced."""
     old = re.escape(template.name)
     text = re.sub(rf"^(  name|    app): {old}$", rf"\1: {name}", template.text, flags=re.MULTILINE)
     return text.encode()
 
 
 def name_problem(name: str, taken: Collection[str]) -> str:
-    """Why a new pod cannot have a name; empty where it can. ``taken`` are names of files."""
+    """Return why a new pod cannot have this name; empty if it can. ``taken`` are file names."""
     if not name:
         return "a pod needs a name"
     if len(name) > _LONGEST:
@@ -68,7 +68,7 @@ def file_name(name: str) -> str:
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
-    """``wanted``, or that with the first number that makes it free."""
+    """Return ``wanted``, with the first free number appended if the name is taken."""
     number, name = 1, wanted
     while file_name(name) in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""The terminal lent to another program, while the app lives on behind it."""
+"""Run another program in the terminal while the app stays alive."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 EDITORS = ("PODTUI_EDITOR", "EDITOR")
 FALLBACK = "vi"
 GRACE_SECONDS = 2.0
-"""For a program that is to end since podtui does."""
+"""Seconds for a program to terminate when podtui exits."""
 END_SECONDS = 5
-"""For podtui to end in once its terminal is closed."""
+"""Seconds for podtui to exit after its terminal was closed."""
 
 
 class ProgramFailed(PodtuiError):
-    """Raised where a program cannot be run, or fails; the text is for the user."""
+    """Raised if a program cannot be run, or fails; the text is shown to the user."""
 
 
 @contextmanager
 def lent_terminal(app: PodtuiApp) -> Generator[None]:
-    """The terminal as it was before the app; watches and timers go on, and nothing is drawn.
+    """Lend the terminal, restored to its state before the app. Watches and timers go on, but
+    nothing is drawn.
 
-    Textual's own `App.suspend` expects that nothing happens meanwhile: what would be drawn is held
-    back here. Raises `ProgramFailed` where there is no terminal to lend.
+    Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
+    here. Raises `ProgramFailed` if there is no terminal to lend.
     """
     if app.is_headless:
         yield
@@ -51,17 +52,17 @@ def lent_terminal(app: PodtuiApp) -> Generator[None]:
         try:
             yield
         finally:
-            # An app that a signal ends has restored the terminal, and must not take it back.
+            # An app that a signal ends has already restored the terminal. It must not take it back.
             if not app.is_leaving:
-                # Told of an exception, it would leave the terminal as it is.
+                # Given an exception, Textual would not take the terminal back.
                 lent.__exit__(None, None, None)
 
 
 def abandon_closed_terminal() -> None:
-    """Send the output to nowhere if its terminal is gone, and end within `END_SECONDS`.
+    """If the output's terminal is gone, redirect output to /dev/null and exit within `END_SECONDS`.
 
-    Textual's output thread ends with the first write that fails; whoever then waits for it, or for
-    room in its queue, waits for ever. SIGALRM ends the process in that case.
+    Textual's output thread ends with the first write that fails; code that then waits for the
+    thread, or for room in its queue, waits forever. SIGALRM ends the process in that case.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is None:
@@ -77,8 +78,9 @@ def abandon_closed_terminal() -> None:
 
 
 def editor_words(environment: Mapping[str, str]) -> list[str]:
-    """The editor's command line, by the first of `EDITORS` that says something. Raises
-    `ProgramFailed`."""
+    """Return the editor's command line from the first of `EDITORS` that is set. Raises
+    `ProgramFailed`.
+    """
     for name in EDITORS:
         text = environment.get(name, "").strip()
         if text:
@@ -92,8 +94,9 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
 async def run_in_terminal(
     app: PodtuiApp, words: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run a program in the terminal until it ends; ``environment`` is added to ours. No shell is
-    asked. ctrl+c is the program's alone. Raises `ProgramFailed`."""
+    """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
+    app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
+    """
     with lent_terminal(app), _keys_signal_only_the_program(app):
         try:
             process = await asyncio.create_subprocess_exec(
@@ -121,7 +124,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def ending(code: int) -> str:
-    """How a program ended, by its exit status, or by the signal that ended it as its negative."""
+    """Describe how a program ended; ``code`` is its exit status, or a negative signal number."""
     if code >= 0:
         return f"ended with status {code}"
     known = {each.value: each.name for each in signal.Signals}
@@ -129,7 +132,7 @@ def ending(code: int) -> str:
 
 
 def why_not_run(program: str, error: OSError | ValueError) -> str:
-    """Why a program could not be started, in words."""
+    """Describe why a program could not be started."""
     if isinstance(error, FileNotFoundError):
         return f"{program}: there is no such program here"
     return f"{program} cannot be run: {getattr(error, 'strerror', None) or error}"
@@ -137,8 +140,8 @@ def why_not_run(program: str, error: OSError | ValueError) -> str:
 
 @contextmanager
 def _keys_signal_only_the_program(app: PodtuiApp) -> Generator[None]:
-    """Keep the app when ctrl+c or ctrl+\\ is typed: the terminal sends their signals to us, too."""
-    # A function, since a signal that we ignored would be ignored by the program, too.
+    """Keep the app running when ctrl+c or ctrl+\\ is typed: the terminal signals us as well."""
+    # Use a function, because the program would inherit an ignored signal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     app.ignored_signals = frozenset({signal.SIGINT, signal.SIGQUIT})
     try:

@@ -1,4 +1,4 @@
-"""Files copied out of a container and into it."""
+"""Copy files out of a container and into it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from podtui.tui.widgets.sanitize import clean
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """``out``: from the container's ``remote`` to ``local``; else the other way."""
+    """A copy request. With ``out``, copy from the container's ``remote`` to ``local``; otherwise
+    from ``local`` to ``remote``.
+    """
 
     out: bool
     local: Path
@@ -29,7 +31,7 @@ class Transfer:
 
 
 def parse_transfer(text: str) -> Transfer:
-    """``:/path/in/container local`` or ``local :/path``. Raises `UsageError`."""
+    """Parse ``:/path/in/container local`` or ``local :/path``. Raises `UsageError`."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -50,7 +52,7 @@ def parse_transfer(text: str) -> Transfer:
 
 
 def transfer_problem(text: str) -> str:
-    """Why a text is no transfer; empty where it is one."""
+    """Return why the text is invalid; empty if it is valid."""
     try:
         parse_transfer(text)
     except UsageError as error:
@@ -59,8 +61,9 @@ def transfer_problem(text: str) -> str:
 
 
 def replaced_by(transfer: Transfer) -> Path | None:
-    """The local file, or folder with files, that a copy writes over; None where there is none.
-    Blocks."""
+    """Return the local file or non-empty folder that the copy overwrites; None if there is none.
+    Blocks.
+    """
     if not transfer.out:
         return None
     name = PurePosixPath(transfer.remote).name
@@ -80,7 +83,7 @@ def overwrite_dialog(path: Path) -> Dialog:
 
 
 async def transfer_files(actions: Actions, pod: Pod) -> None:
-    """Ask from where to where, then copy. Raises `PodtuiError`."""
+    """Ask for source and target, then copy. Raises `PodtuiError`."""
     container = await choose_container(actions, pod, "Copy files of", ask=False)
     if not container:
         return

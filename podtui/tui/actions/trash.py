@@ -1,7 +1,7 @@
-"""The trash: manifests moved into a hidden folder beside them, which no kubelet reads. All here
-blocks.
+"""The trash: deleted manifests in a hidden folder beside the others, which no kubelet reads. All
+functions block.
 
-A file's name there says when it was thrown away: ``20261121T140501.123456Z~web.yaml``.
+A file's name in the trash contains the time of deletion: ``20261121T140501.123456Z~web.yaml``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)~(.+)", re.DOTALL)
 
 
 class Trashed(Struct, frozen=True):
-    """One file in the trash: where it is, where it was, and since when it has been there."""
+    """One file in the trash: its path, its original path and the time of deletion."""
 
     path: Path
     origin: Path
@@ -47,8 +47,9 @@ def throw_away(path: Path, moment: datetime) -> Trashed:
 
 
 def bring_back(trashed: Trashed) -> None:
-    """Move a file from the trash to where it was. Raises `ManifestFileError`, also where there is
-    another file of its name by now."""
+    """Move a file from the trash to its original path. Raises `ManifestFileError`, also if a file
+    of that name exists.
+    """
     try:
         put_new(trashed.path, trashed.origin)
     except FileExistsError as error:
@@ -62,7 +63,7 @@ def bring_back(trashed: Trashed) -> None:
 
 
 def trashed_files(folder: Path) -> list[Trashed]:
-    """What is in the trash of a folder, the newest first. Raises `ManifestFileError`."""
+    """Return the files in the trash of a folder, the newest first. Raises `ManifestFileError`."""
     trash = folder / TRASH
     try:
         names = os.listdir(trash)
@@ -80,7 +81,7 @@ def trashed_files(folder: Path) -> list[Trashed]:
 
 
 def _moment(stamp: str) -> datetime | None:
-    """None for a day that no calendar has: it is none of ours."""
+    """Parse the time in a file name; None if it is invalid, because podtui did not write it."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:

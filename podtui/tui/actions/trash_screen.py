@@ -1,4 +1,4 @@
-"""The trash: what was deleted, from where it can be brought back."""
+"""The list of deleted files, which can be restored from here."""
 
 from __future__ import annotations
 

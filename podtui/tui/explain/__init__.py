@@ -1,1 +1,1 @@
-"""Fields of manifests, explained."""
+"""Documentation of manifest fields."""

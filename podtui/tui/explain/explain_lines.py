@@ -1,4 +1,4 @@
-"""What a field means, as lines and as rows of a table; and which field a line of a manifest has."""
+"""The documentation of a field as lines and table rows, and the field at a line of a manifest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SEPARATOR: Final = "---"
 
 
 def explanation_lines(said: Explanation, width: int) -> list[Line]:
-    """All that is said of a field in lines of at most ``width`` cells, its own fields left out."""
+    """Return the documentation of a field without its children, at most ``width`` cells wide."""
     lines: list[Line] = [
         (
             Span(said.path or "Pod", "name"),
@@ -69,7 +69,7 @@ def _several(title: str, texts: tuple[str, ...], width: int) -> list[Line]:
 
 
 def field_row(child: Child) -> Row:
-    """The cells of `FIELD_COLUMNS`."""
+    """Return the row for `FIELD_COLUMNS`."""
     word, tone = FATES[child.fate]
     inside = " ›" if child.has_fields else ""
     needed = "yes" if child.required else "-"
@@ -85,13 +85,14 @@ def field_row(child: Child) -> Row:
 
 
 def field_at(manifest: Manifest, line: int) -> str:
-    """The path, without indexes, of the field that a line (from 1) of a manifest says, or that it
-    goes on with; empty where that is no field of the pod."""
+    """Return the path, without indexes, of the field that a line (from 1) of a manifest defines or
+    continues; empty if it belongs to no field of the pod.
+    """
     found, above = "", 0
     for path, place in read_places(manifest.status.places).items():
         if place.key is None or place.key[0] > line:
             continue
-        # The first of a line, and the last line that begins one.
+        # Take the first field of a line, and the last line at which a field begins.
         if place.key[0] > above:
             found, above = ".".join(step for step in path if isinstance(step, str)), place.key[0]
     between = islice(manifest.spec.text.splitlines(), above, line)

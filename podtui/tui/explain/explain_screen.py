@@ -1,4 +1,4 @@
-"""What a field of a manifest means, may be and comes to, with its own fields to go into."""
+"""The documentation of a manifest field, with navigation to its child fields."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
 PART: Final = 0.5
-"""How much of the height the text takes at most while there are fields below it."""
+"""Maximum part of the height for the text while there are fields below it."""
 
 
 class ExplainScreen(BackScreen):
-    """Opens on ``place``; goes into fields, up, and back to where one was."""
+    """Opens on ``place``, and navigates to child fields, to the parent and back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "above", "The field above", key_display="←", id="explain.above",

@@ -1,1 +1,1 @@
-"""Keys, commands and the help that is made from them."""
+"""Keys, commands, and the help generated from them."""

@@ -1,4 +1,4 @@
-"""The commands that the prompt knows, with their short names."""
+"""The list of the prompt's commands with their aliases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AliasesScreen(ModalScreen[None]):
 
 
 def command_lines(commands: Sequence[Command], width: int) -> list[Line]:
-    """How each command is typed, its short names, what it does; on two lines where it is narrow."""
+    """Return syntax, aliases and description of each command; on two lines on narrow screens."""
     lines: list[Line] = []
     for command in commands:
         typed, names = f":{command.name} {command.argument}", " ".join(command.aliases)

@@ -1,4 +1,4 @@
-"""The commands that the prompt knows after ``:``, as data."""
+"""The commands of the prompt (after ``:``), as data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from podtui.tui.overview.offers import is_offered
 
 
 class Command(Struct, frozen=True):
-    """``action`` is one of the main screen, or of the app after ``app.``; it is run with
-    ``parameters`` and, where ``argument`` says what may be typed after the name, with that.
-    ``on_cluster`` are the words for a server that is no agent, where they differ."""
+    """A command of the prompt.
+
+    ``action`` is an action of the main screen, or of the app with the prefix ``app.``. It is called
+    with ``parameters``, and with the typed argument if ``argument`` names one. ``on_cluster`` is
+    the description on a cluster, if it differs.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -28,7 +31,7 @@ class Command(Struct, frozen=True):
     on_cluster: str = ""
 
     def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
-        """(namespace, name, parameters) as Textual runs it."""
+        """Return (namespace, name, parameters) as Textual runs actions."""
         namespace, _, name = self.action.rpartition(".")
         given = (argument,) if self.argument else ()
         return namespace, name, (*self.parameters, *given)
@@ -71,7 +74,7 @@ COMMANDS: Final = (
 
 
 def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
-    """Those that a server has a use for, in words that are true of it."""
+    """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(
         replace(command, words=command.on_cluster) if elsewhere and command.on_cluster else command
@@ -81,10 +84,10 @@ def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
 
 
 def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Command, str]:
-    """(command, what was typed after it). Raises `UsageError` for a name that is none."""
+    """Return (command, argument). Raises `UsageError` for an unknown name."""
     word, _, rest = text.strip().partition(" ")
     if "/" in word:
-        # As k9s has it: ``:po/web`` and ``:po /web`` are one.
+        # As in k9s: ``:po/web`` is the same as ``:po /web``.
         word, _, rest = text.strip().partition("/")
     for command in commands:
         if word in (command.name, *command.aliases):
@@ -98,7 +101,7 @@ def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Co
 def completions(
     arguments: Mapping[str, Iterable[str]], commands: Sequence[Command] = COMMANDS
 ) -> list[str]:
-    """All that completes what is typed: names, and arguments by the command's name."""
+    """Return all completions: command names, and ``NAME ARGUMENT`` for ``arguments`` by name."""
     found: list[str] = []
     for command in commands:
         found.append(command.name)

@@ -1,4 +1,4 @@
-"""Completes what is typed in the prompt: commands, and in filters columns and values there are."""
+"""Completion in the prompt: commands; in filters, column names and existing values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _HALF: Final = re.compile(r"(%?[A-Za-z][\w./-]*)(=|!=)(.+)")
 
 
 class Completer(Suggester):
-    """Asks a plain function; nothing is kept, since what completes changes as pods do."""
+    """A suggester that calls a function. Nothing is cached, since completions change with the
+    pods.
+    """
 
     def __init__(self, complete: Complete) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
@@ -27,7 +29,7 @@ class Completer(Suggester):
 
 
 def complete_command(text: str, words: Iterable[str]) -> str | None:
-    """The first of ``words`` that begins with ``text``."""
+    """Return the first of ``words`` that begins with ``text``."""
     lower = text.lower()
     return next((text + w[len(text) :] for w in words if w.lower().startswith(lower)), None)
 
@@ -35,7 +37,9 @@ def complete_command(text: str, words: Iterable[str]) -> str | None:
 def complete_filter(
     text: str, columns: Sequence[Column], values: Callable[[int], Iterable[object]]
 ) -> str | None:
-    """``text`` with its last word completed; ``values`` are those of a column by its place."""
+    """Return ``text`` with its last word completed. ``values`` returns the values of a column,
+    given its index.
+    """
     last = text[text.rfind(" ") + 1 :]
     half = _HALF.fullmatch(last)
     if half is None:

@@ -1,4 +1,4 @@
-"""Every key that does something, made from the bindings themselves."""
+"""The list of all keys, generated from the bindings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class HelpScreen(ModalScreen[None]):
-    """``lines`` are all bindings, those of the screen below first."""
+    """The searchable list of keys. ``lines`` are all bindings, those of the screen below first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Close", id="help.back",

@@ -1,5 +1,7 @@
-"""Keys that come in one burst, typed fast, pasted or over a slow line: each finds what the one
-before it left. Textual passes all of them on before the first is handled."""
+"""Process keys that arrive in one burst (fast typing, paste, a slow connection) in order: each key
+acts on the state that the previous one left. Textual dispatches all of them before the first is
+handled.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ from textual.widgets import Input
 from podtui.tui.widgets.notices import Notices
 
 PROMPTING: Final = frozenset({"command", "filter", "search", "find"})
-"""Actions that open a line to type in."""
+"""Actions that open a text input."""
 OPENERS: Final = frozenset("/:")
 """Characters after which users type text."""
 TEXT_ENDS: Final = frozenset({"enter", "escape"})
 MOST_SECONDS: Final = 2.0
-"""For one widget: one that is being taken off the screen may never answer."""
+"""Timeout for one widget: a widget that is being removed may never answer."""
 Action = tuple[str, str, tuple[object, ...]]
 
 
 class InTurn(Notices):
-    """An app that does at once what opens a line to type in, what edits one and what ends it."""
+    """An app that handles keys that open, edit or end a text input before it reads the next key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,9 +44,9 @@ class InTurn(Notices):
         await super().on_event(event)
 
     async def _in_turn(self, event: Key) -> bool:
-        """Do what a key does, if that cannot wait; whether it was done."""
+        """Run the action of a key that cannot wait; return whether the key was handled."""
         if not self.screen_stack:
-            # On its way out.
+            # The app is closing.
             return False
         entry = self.focused if isinstance(self.focused, Input) else None
         if entry is not None and event.is_printable:
@@ -60,7 +62,7 @@ class InTurn(Notices):
         if entry is None:
             opens = found.binding.action in PROMPTING
             return opens and await self.run_action(found.binding.action, found.node)
-        # The letters before it first, and then whatever its end sets going.
+        # First process the letters typed before, then everything that the action triggers.
         await settled([entry])
         done = await self.run_action(found.binding.action, found.node)
         await settled(node for node in entry.ancestors_with_self if node is not self)
@@ -68,7 +70,7 @@ class InTurn(Notices):
         return done
 
     def _ignore_text(self, opener: str | None) -> None:
-        """Let no letter run as a key until the line that the user types ends."""
+        """Ignore letters, which would run as keys, until the user ends the line."""
         self._ignoring_text = True
         self.notify(
             f"{opener} does nothing here. What you type is ignored until Enter or Esc.",
@@ -83,7 +85,7 @@ class InTurn(Notices):
         return self._ignoring_text or event.key in TEXT_ENDS
 
     def do_soon(self, action: Action, owner: DOMNode) -> None:
-        """Run an action once what asks for it is handled, and before the next key is."""
+        """Run an action after the current message is handled, and before the next key."""
         self._due.append((action, owner))
         self.call_later(self._run_due)
 
@@ -93,10 +95,11 @@ class InTurn(Notices):
 
 
 async def settled(nodes: Iterable[MessagePump]) -> None:
-    """Wait until each of ``nodes``, the innermost first, has handled what it was sent, and what it
-    sent to itself meanwhile. Not for a message handler of one of them."""
+    """Wait until each of ``nodes``, the innermost first, has handled its queued messages and those
+    that it posted to itself meanwhile. Must not be called from a message handler of these nodes.
+    """
     for node in nodes:
-        # What it says to those above it, it says to itself first.
+        # A message to an ancestor is first posted to the widget itself, so wait twice.
         for _ in range(2):
             handled = asyncio.Event()
             if not node.call_later(handled.set):

@@ -1,4 +1,4 @@
-"""The list of keys: what it says, without the screen that shows it."""
+"""The content of the list of keys, independent of its screen."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from podtui.tui.overview.offers import is_binding_offered
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
 
 KEYS: Final = 16
-"""Cells for the keys of a binding; longer ones push the words on."""
+"""Cells for the keys of a binding; longer ones shift the description."""
 NARROW: Final = 50
-"""Below this width keys have half as many cells, and longer ones a line of their own."""
+"""Below this width, keys have half as many cells, and longer ones a separate line."""
 NONE: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """One binding: ``shown`` are its keys as people see them; ``here``: on the screen below."""
+    """One binding. ``shown`` are the display names of its keys; ``here`` is true if it is active on
+    the screen below.
+    """
 
     id: str
     shown: tuple[str, ...]
@@ -40,7 +42,7 @@ class KeyLine:
 def key_lines(
     screen: Screen[Any], keymap: Mapping[str, str], capabilities: Capabilities = AGENT
 ) -> list[KeyLine]:
-    """Every binding there is with such a server, those of ``screen`` and all on it first."""
+    """Return every binding that the server supports, those of ``screen`` and its widgets first."""
     app = cast("App[Any]", cast("Any", screen).app)
     here: dict[str, KeyLine] = {}
     for node in (*screen.walk_children(with_self=True), app):
@@ -79,15 +81,16 @@ def _add(
 
 
 def _chosen(binding: Binding, keys: str | None) -> list[Binding]:
-    """A binding with the user's keys."""
+    """Return the binding for each of the user's keys."""
     if keys is None:
         return [binding]
     return [binding.with_key(key) for key in keys.split(",") if key != UNBOUND]
 
 
 def matching(lines: Iterable[KeyLine], wanted: str) -> list[KeyLine]:
-    """Those in which every word of ``wanted`` is found: in key, words, id or title. One sign alone
-    is a key."""
+    """Return the lines that contain every word of ``wanted`` in key, description, ID or title. A
+    single character is matched as a key first.
+    """
     text = wanted.strip()
     if len(text) == 1:
         exact = [line for line in lines if text in line.shown]
@@ -102,7 +105,7 @@ def _haystack(line: KeyLine) -> str:
 
 
 def help_lines(lines: Sequence[KeyLine], *, ids: bool, width: int) -> list[Line]:
-    """The list as drawn; ``ids`` adds what the settings call each binding."""
+    """Return the list as drawn; with ``ids``, it includes the binding IDs used in the settings."""
     found: list[Line] = []
     group = ""
     elsewhere = False

@@ -1,4 +1,4 @@
-"""The user's own keys, checked: what is wrong with one is told, and the rest still applies."""
+"""Validate the user's key bindings: report invalid ones, and apply the rest."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Keys = Mapping[str, tuple[str, ...]]
 
 
 class OwnKeys(Struct, frozen=True):
-    """Keys of something that is not podtui's, in force everywhere: ``id`` is its binding's,
-    ``words`` what it is called, ``field`` what the settings call its keys, and where."""
+    """Keys of a custom command or hotkey, active on every screen. ``id`` is the ID of its binding,
+    ``words`` its name, ``field`` the name of its keys in the settings, ``place`` their position.
+    """
 
     id: str
     keys: tuple[str, ...]
@@ -29,8 +30,9 @@ class OwnKeys(Struct, frozen=True):
 
 
 class KeyMap(Struct, frozen=True):
-    """``keys`` is what `textual.app.App.set_keymap` takes, ``own`` has the keys of what is not
-    podtui's by id; ``problems`` say where each is."""
+    """The valid keys. ``keys`` is the argument of `textual.app.App.set_keymap`; ``own`` maps the
+    IDs of custom commands and hotkeys to keys; ``problems`` include positions.
+    """
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     problems: tuple[str, ...] = ()
@@ -49,10 +51,13 @@ def read_key_map(
     places: Mapping[str, str],
     own: Sequence[OwnKeys] = (),
 ) -> KeyMap:
-    """``wanted`` has keys, separated by commas, by the id of a binding, the first in the file
-    first: where two ask for one key in the same place, that one has it. ``places`` has
-    ``FILE:LINE:COLUMN`` by id, as far as known. The scope of the whole app is the last,
-    and there must be one. Bindings go before what is the user's ``own``."""
+    """Validate keys.
+
+    ``wanted`` maps binding IDs to comma-separated keys, in the order of the file: if two bindings
+    of a scope ask for one key, the first one gets it. ``places`` has ``FILE:LINE:COLUMN`` by ID, as
+    far as known. The last scope must be that of the whole app. Bindings have priority over the
+    user's ``own`` commands and hotkeys.
+    """
     problems: list[str] = []
     chosen: dict[str, tuple[str, ...]] = {}
     ids = {name for scope in scopes for name in scope.keys}
@@ -97,10 +102,12 @@ def _hint(text: str, known: Sequence[str]) -> str:
 
 
 def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
-    """Two bindings of one place on one key, of which somebody chose at least one so.
+    """Return two bindings of one scope with the same key, if the user has chosen it for at least
+    one of them.
 
-    What is in force everywhere belongs to each place; a place that hides such a key on its own
-    account, as the first ``q`` of a screen above another does, may go on doing so."""
+    Global bindings belong to each scope. A scope may override a global key by default, as the ``q``
+    of a modal screen does.
+    """
     everywhere = scopes[-1].keys
     order = list(chosen)
     for scope in scopes:

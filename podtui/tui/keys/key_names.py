@@ -1,4 +1,4 @@
-"""Keys as people write them, and as Textual calls them."""
+"""Convert between key names as users write them and Textual's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.keys import REPLACED_KEYS, Keys, format_key, key_to_character
 from textual.keys import _character_to_key as name_of_character  # pyright: ignore[reportPrivateUsage]
 
 UNBOUND: Final = "unbound"
-"""Stands for no key at all: no keyboard sends it."""
+"""The name for "no key": no keyboard sends it."""
 MODIFIERS: Final = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 _SHORT: Final = {
     "esc": "escape",
@@ -29,12 +29,13 @@ SUGGESTIONS: Final = tuple(sorted({*_NAMED, *_SHORT, *REPLACED_KEYS, "question_m
 
 
 class KeyNameError(ValueError):
-    """Raised for a text that names no key."""
+    """Raised for a text that is not a key name."""
 
 
 def key_name(text: str) -> str:
-    """Textual's name of the key that ``text`` means: ``?`` is ``question_mark``, ``Ctrl+R`` is
-    ``ctrl+r``, ``shift+a`` is ``A``. Raises `KeyNameError`."""
+    """Return Textual's name of a key: ``?`` is ``question_mark``, ``Ctrl+R`` is ``ctrl+r``,
+    ``shift+a`` is ``A``. Raises `KeyNameError`.
+    """
     written = text.strip()
     *given, last = [written] if len(written) == 1 else written.split("+")
     modifiers = [part.lower() for part in given]
@@ -48,7 +49,7 @@ def key_name(text: str) -> str:
         modifiers.remove("shift")
         name = name.upper()
     if "ctrl" in modifiers:
-        # Terminals send the same byte for both cases; for this one Textual keeps the sign.
+        # Terminals send the same byte for both cases; only for "@" Textual keeps the character.
         name = "@" if name == "at" else name.lower()
     return "+".join((*(m for m in MODIFIERS if m in modifiers), name))
 
@@ -67,7 +68,9 @@ def _base_name(text: str) -> str | None:
 
 
 def key_list(text: str) -> tuple[str, ...]:
-    """The keys of a comma-separated list; none for ``none`` or nothing. Raises `KeyNameError`."""
+    """Return the keys of a comma-separated list; an empty text or ``none`` means no keys. Raises
+    `KeyNameError`.
+    """
     if text.strip() in ("", "none"):
         return ()
     if text.strip() == ",":
@@ -76,7 +79,7 @@ def key_list(text: str) -> tuple[str, ...]:
 
 
 def shown_key(name: str) -> str:
-    """A key as documents write it, and as a settings file takes it."""
+    """Return a key name as used in documents and accepted in settings."""
     *modifiers, last = name.split("+")
     character = format_key(last) if len(key_to_character(last) or "") == 1 else last
     if last in REPLACED_KEYS:

@@ -1,5 +1,4 @@
-"""Every binding that podtui has, whatever is on the screen: what key maps are checked against and
-the list of keys is made from."""
+"""The registry of all bindings on all screens, used to validate key maps and to list the keys."""
 
 from __future__ import annotations
 
@@ -54,12 +53,12 @@ GROUPS: Final = {
     "help": "This list",
     "app": "Everywhere",
 }
-"""What the first part of a binding's id is called, in the order in which people look for it."""
+"""Titles by the first part of the binding ID, in the order of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Bindings that are in force together, because one class has them: keys by id."""
+    """The bindings of one class, which are active together: keys by ID."""
 
     name: str
     keys: Mapping[str, tuple[str, ...]]
@@ -67,7 +66,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class KnownBinding:
-    """``keys`` are Textual's names of those that it has where nobody gave others."""
+    """A binding; ``keys`` are Textual's names of its default keys."""
 
     id: str
     words: str
@@ -94,7 +93,7 @@ def words_of(binding: Binding) -> str:
 
 @cache
 def binding_classes() -> tuple[type[DOMNode], ...]:
-    """Every class of this package that has bindings in force, by name."""
+    """Return every class of this package with active bindings, sorted by name."""
     for module in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
         importlib.import_module(module.name)
     found = {c for c in _subclasses(DOMNode) if c.__module__.startswith("podtui.tui.")}
@@ -108,14 +107,14 @@ def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
 
 
 def bindings_of(owner: type[DOMNode]) -> tuple[Binding, ...]:
-    """Those of a class that have an id, inherited ones too, one for each key."""
+    """Return the bindings of a class that have an ID, also inherited ones, one for each key."""
     merged = owner._merge_bindings()  # pyright: ignore[reportPrivateUsage]
     return tuple(binding for _, binding in merged if binding.id)
 
 
 @cache
 def scopes() -> tuple[Scope, ...]:
-    """The app's own comes last."""
+    """Return the scopes; the app's scope is the last."""
     found: list[Scope] = []
     for owner in binding_classes():
         keys: dict[str, tuple[str, ...]] = {}
@@ -128,7 +127,7 @@ def scopes() -> tuple[Scope, ...]:
 
 @cache
 def known_bindings() -> tuple[KnownBinding, ...]:
-    """One for each id, by group."""
+    """Return one binding for each ID, sorted by group."""
     found: dict[str, KnownBinding] = {}
     for owner in binding_classes():
         for binding in bindings_of(owner):

@@ -1,1 +1,1 @@
-"""The screen that podtui opens with, and how it is arranged and remembered."""
+"""The first screen, its layout and its saved state."""

@@ -1,8 +1,9 @@
-"""Where the four panes go in the room there is, as plain data.
+"""The arrangement of the four panes in the available space, as plain data.
 
-From 160 columns on pods and events stand left, logs and node right; from 120 on pods take the whole
-width; below that there are two panes, the lower one switched by tabs; below 60 by 15 a single one.
-What people resized or hid stays so in each of these shapes.
+From 160 columns, pods and events are on the left, logs and node on the right. From 120 columns,
+pods have the full width. Below that there are two panes, the lower one switched by tabs; below 60
+by 15 cells there is a single one. Changed sizes are kept for each of these shapes; hidden panes are
+hidden in all of them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from textual.geometry import Region
 
 PANES: Final = ("pods", "events", "logs", "node")
 CHROME: Final = 3
-"""Rows above and below the panes: header, key hints, status."""
+"""Rows above and below the panes: header, key hints, status line."""
 LEAST_ROWS: Final = 4
 LEAST_COLUMNS: Final = 20
-"""What a pane keeps however it is resized."""
+"""Minimum size of a pane after resizing."""
 
 
 class Shape(Enum):
@@ -33,7 +34,7 @@ class Shape(Enum):
 
 
 def shape_of(width: int, height: int) -> Shape:
-    """The shape for a terminal of this size."""
+    """Return the shape for a terminal of this size."""
     if width < 60 or height < 15:
         return Shape.SINGLE
     if height >= 30 and width >= 120:
@@ -42,8 +43,9 @@ def shape_of(width: int, height: int) -> Shape:
 
 
 class Split(Struct, frozen=True):
-    """A room in two: ``first`` above (``stacked``) or left of ``second``. ``share`` is the first
-    one's part where nobody resized it, ``least`` the cells that each then has at least."""
+    """A division of an area: ``first`` is above (``stacked``) or left of ``second``. ``share`` is
+    the default part of ``first``; ``least`` is the minimum number of cells of both by default.
+    """
 
     name: str
     stacked: bool
@@ -54,10 +56,10 @@ class Split(Struct, frozen=True):
 
 
 Tree = Split | str
-"""A pane's name, or a room that is divided."""
+"""The name of a pane, or a divided area."""
 
 LOWER: Final = "lower"
-"""Stands for the chosen one of the panes that share a place."""
+"""Placeholder for the selected one of the panes that share a place."""
 _TREES: Final[Mapping[Shape, Tree]] = {
     Shape.NARROW: Split("narrow", True, "pods", LOWER, 0.48, (7, 0)),
     Shape.FLAT: Split("flat", False, "pods", LOWER, 0.55),
@@ -77,8 +79,11 @@ _TREES: Final[Mapping[Shape, Tree]] = {
 
 
 class View(Struct, frozen=True):
-    """``active`` has the keyboard; ``lower`` is the chosen one of those that share a place;
-    ``shares`` are the parts of the splits that were resized, by name."""
+    """The state of the panes.
+
+    ``active`` has the keyboard focus; ``lower`` is the selected one of those that share a place;
+    ``shares`` maps the resized splits by name to the part of their first half.
+    """
 
     active: str = "pods"
     lower: str = "logs"
@@ -87,12 +92,12 @@ class View(Struct, frozen=True):
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def go(self, pane: str) -> View:
-        """With the keyboard in a pane, which is shown if it was not."""
+        """Return the view with a pane focused, and shown if it was hidden."""
         lower = self.lower if pane == "pods" else pane
         return replace(self, active=pane, lower=lower, hidden=self.hidden - {pane})
 
     def without(self, pane: str) -> View:
-        """With a pane hidden; the last one cannot be."""
+        """Return the view with a pane hidden; the last pane cannot be hidden."""
         left = [name for name in self.panes if name != pane]
         if not left or pane not in self.panes:
             return self
@@ -104,12 +109,12 @@ class View(Struct, frozen=True):
 
     @property
     def panes(self) -> tuple[str, ...]:
-        """Those that are not hidden."""
+        """The panes that are not hidden."""
         return tuple(name for name in PANES if name not in self.hidden)
 
 
 class Divider(Struct, frozen=True):
-    """The border between the halves of a split: ``place`` are its cells, ``room`` the whole."""
+    """The border between the halves of a split: ``place`` is its cells, ``room`` the whole area."""
 
     split: Split
     place: Region
@@ -117,27 +122,27 @@ class Divider(Struct, frozen=True):
     first: Region
 
     def share_at(self, x: int, y: int) -> float:
-        """The first half's part where the border is dragged to a cell."""
+        """Return the part of the first half if the border is dragged to a cell."""
         if self.split.stacked:
             return (y - self.room.y) / max(1, self.room.height)
         return (x - self.room.x) / max(1, self.room.width)
 
 
 def panes_in(width: int, height: int, view: View) -> dict[str, Region]:
-    """The panes that are shown in a body of this size, and where."""
+    """Return the regions of the visible panes in a body of this size."""
     whole = Region(0, 0, width, height)
     tree = _tree(width, height, view)
     return {view.active: whole} if tree is None else dict(_leaves(tree, whole, view))
 
 
 def dividers(width: int, height: int, view: View) -> list[Divider]:
-    """The borders that can be dragged, the outer ones first."""
+    """Return the borders that can be dragged, the outer ones first."""
     tree = _tree(width, height, view)
     return [] if tree is None else list(_borders(tree, Region(0, 0, width, height), view))
 
 
 def sharing(width: int, height: int, view: View) -> tuple[str, ...]:
-    """The panes that share one place, to be named in its title."""
+    """Return the panes that share one place, to be listed in its title."""
     shape = shape_of(width, height + CHROME)
     if shape is Shape.SINGLE or view.zoomed:
         return view.panes
@@ -147,8 +152,9 @@ def sharing(width: int, height: int, view: View) -> tuple[str, ...]:
 
 
 def resized(width: int, height: int, view: View, cells: int, *, stacked: bool) -> View:
-    """With the active pane larger by ``cells``: in height where ``stacked``, else in width; in the
-    other direction where there is nothing to give in this one."""
+    """Return the view with the active pane larger by ``cells``: in height if ``stacked``, else in
+    width. If it cannot change in this direction, it changes in the other one.
+    """
     found = [d for d in dividers(width, height, view) if view.active in _names(d.split)]
     fitting = [d for d in found if d.split.stacked is stacked] or found
     if not fitting:
@@ -161,12 +167,12 @@ def resized(width: int, height: int, view: View, cells: int, *, stacked: bool) -
 
 
 def with_share(view: View, split: str, share: float) -> View:
-    """With a split divided like this."""
+    """Return the view with the part of a split's first half set to ``share``."""
     return replace(view, shares={**view.shares, split: round(min(0.95, max(0.05, share)), 4)})
 
 
 def _tree(width: int, height: int, view: View) -> Tree | None:
-    """The room's division without what is hidden; None where the active pane has it all."""
+    """Return the division without hidden panes; None if the active pane fills the area."""
     shape = shape_of(width, height + CHROME)
     if view.zoomed or shape is Shape.SINGLE:
         return None
@@ -201,7 +207,7 @@ def _halves(split: Split, room: Region, view: View) -> tuple[Region, Region]:
 
 
 def _least(tree: Tree, *, stacked: bool) -> int:
-    """The rows (``stacked``) or columns that the panes below keep."""
+    """Return the minimum rows (``stacked``) or columns of the panes below."""
     if isinstance(tree, str):
         return LEAST_ROWS if stacked else LEAST_COLUMNS
     halves = (_least(tree.first, stacked=stacked), _least(tree.second, stacked=stacked))
@@ -232,7 +238,7 @@ def _borders(tree: Tree, room: Region, view: View) -> Iterator[Divider]:
 
 
 def _names(tree: Tree) -> set[str]:
-    """The panes below a division."""
+    """Return the panes below a division."""
     if isinstance(tree, str):
         return {tree}
     return _names(tree.first) | _names(tree.second)

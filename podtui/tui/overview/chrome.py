@@ -1,4 +1,4 @@
-"""What the header and the status line say."""
+"""The text of the header and the status line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS: Final = {
 
 
 def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
-    """(left, right): node and pods by state; cpu and memory as far as there is room."""
+    """Return (left, right): node and pods by state; CPU and memory as far as they fit."""
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node, use = model.node, model.node_use
     if model.server.is_cluster:
@@ -79,21 +79,22 @@ def _states(counts: Mapping[Family, int], *, words: bool) -> Line:
 
 
 class Detail(Enum):
-    """How much a gauge says. It means the same as in the node's pane: filled is what is requested,
-    ``┃`` is at what is used, both of what is allocatable."""
+    """The level of detail of a gauge. As in the node pane, the filled part is the requested amount
+    and ``┃`` marks the used amount, both relative to the allocatable amount.
+    """
 
     TINY = auto()
-    """Percent used."""
+    """Percentage used."""
     SHORT = auto()
-    """Percent requested and used."""
+    """Percentages requested and used."""
     PERCENT = auto()
-    """With a bar."""
+    """Percentages, with a bar."""
     LONG = auto()
-    """Amounts, and of how much."""
+    """Amounts with the total, and a bar."""
 
 
 class Amounts(Struct, frozen=True):
-    """One resource of the node, in milli cores or bytes; ``used`` None is not measured."""
+    """One resource of the node, in millicores or bytes. ``used`` is None if it is not measured."""
 
     name: str
     used: int | None
@@ -105,7 +106,7 @@ class Amounts(Struct, frozen=True):
 
 
 def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[Amounts, ...]:
-    """Cpu and memory, where the node tells how much there is of them."""
+    """Return CPU and memory, as far as the node reports their amounts."""
     if node is None:
         return ()
     used = {"cpu": use.cpu, "memory": use.memory} if use is not None else {}
@@ -122,7 +123,7 @@ def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[
 
 
 def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
-    """A gauge for each resource."""
+    """Return a gauge for each resource."""
     spans: list[Span] = []
     for found in amounts:
         if found.used is None and detail is Detail.TINY:
@@ -164,14 +165,14 @@ def _figures(found: Amounts, detail: Detail) -> Line:
 
 
 def level(part: int, whole: int) -> str:
-    """The tone of a share, by k9s' thresholds: 70 % and 90 %."""
+    """Return the tone for a share, with the thresholds of k9s: 70 % and 90 %."""
     if whole <= 0 or part < 0.7 * whole:
         return "good"
     return "warning" if part < 0.9 * whole else "error"
 
 
 def is_simulated(node: Node | None) -> bool:
-    """Whether the node says that nothing on it is real."""
+    """Return whether the node reports that it is simulated."""
     if node is None:
         return False
     info = node.status.nodeInfo
@@ -184,9 +185,11 @@ def is_simulated(node: Node | None) -> bool:
 def status_line(
     model: Model, target: str, folder: str, width: int, *, simulated: bool, other: str = ""
 ) -> Line:
-    """Node, engine, agent and the agent's folder. Where room is short the words before them go,
-    then the beginning of the folder. ``other`` is the folder that was asked for where the agent
-    watches another one."""
+    """Return node, engine, agent and the agent's folder.
+
+    If space is short, first the labels and then the beginning of the folder are dropped. ``other``
+    is the folder that the user asked for, if the agent watches another one.
+    """
     if model.server.is_cluster:
         from podtui.tui.overview.cluster_chrome import cluster_status
 
@@ -232,7 +235,7 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
 
 
 def from_end(text: str, width: int) -> str:
-    """The end of a path, which tells more than its beginning."""
+    """Return the end of a path, which is more specific than its beginning."""
     if width_of(text) <= width:
         return text
     return "…" + suffix(text, width - 1) if width > 1 else ""

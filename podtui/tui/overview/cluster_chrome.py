@@ -1,4 +1,4 @@
-"""What header, status line and panes say where a cluster is looked at."""
+"""The text of header, status line and empty panes for a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL: Final = "all"
 
 
 def cluster_head(model: Model, width: int) -> Line:
-    """Whom one looks at: the context always, cluster and user as far as there is room."""
+    """Return the context, and cluster and user as far as they fit."""
     server = model.server
     context, cluster, user = clean(server.context), clean(server.cluster), clean(server.user)
     state = {
@@ -32,7 +32,7 @@ def cluster_head(model: Model, width: int) -> Line:
 
 
 def nodes_words(model: Model) -> Span | None:
-    """How many nodes there are, and how many of them are ready."""
+    """Return the number of nodes and of those that are ready."""
     if not model.nodes:
         return None
     ready, count = sum(map(is_ready, model.nodes.values())), len(model.nodes)
@@ -43,7 +43,7 @@ def nodes_words(model: Model) -> Span | None:
 
 
 def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
-    """Namespace, link and host; the link's trouble before all."""
+    """Return namespace, connection and host; a lost connection has priority."""
     server = model.server
     spans = [Span(" ")]
     if namespace is not None:
@@ -65,7 +65,7 @@ def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
 
 
 def cluster_waiting(model: Model) -> tuple[Line, ...]:
-    """What panes say until the cluster has answered, and when it does not any more."""
+    """Return the text of a pane before the cluster answers, or after the connection is lost."""
     host = clean(model.server.host)
     if not model.lost_reason:
         return ((Span(f"◔ asking {host}…", "init"),),)

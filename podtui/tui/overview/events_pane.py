@@ -1,4 +1,4 @@
-"""The pane of events: newest on top, of all pods or of the chosen one."""
+"""The events pane: newest event first, of all pods or of the selected one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from podtui.tui.widgets.table_pane import TablePane
 
 
 class EventsPane(TablePane):
-    """``pod`` None shows the events of all."""
-
     DEFAULT_CSS = "EventsPane > Table { height: 1fr; }"
     number = 2
     name_ = "Events"
@@ -59,7 +57,7 @@ class EventsPane(TablePane):
             self.recount()
 
     def choose(self, pod: Pod | None) -> None:
-        """The pod under the cursor is another."""
+        """Set the pod under the cursor."""
         before, self._pod = self._pod, pod
         same = (
             before is not None
@@ -71,7 +69,7 @@ class EventsPane(TablePane):
             self._fill()
 
     def toggle(self) -> None:
-        """All pods' events, or those of the chosen one."""
+        """Toggle between the events of all pods and of the selected one."""
         self._only = not self._only
         self._fill()
 

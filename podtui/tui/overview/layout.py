@@ -1,4 +1,4 @@
-"""The body of the main screen: holds the panes, arranges them, lets them be resized and hidden."""
+"""The body of the main screen: contains, arranges, resizes and hides the panes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from podtui.tui.overview.arrangement import (
 from podtui.tui.widgets.pane import Pane
 
 ROWS, COLUMNS = 2, 4
-"""Cells that a key makes a pane larger or smaller by."""
+"""Cells by which a key resizes a pane."""
 
 
 class PanesLayout(Layout):
-    """Arranges the children whose ids are the panes of ``view``."""
+    """Arranges the children whose IDs are the visible panes of ``view``."""
 
     name = "panes"
 
@@ -50,12 +50,12 @@ class PanesLayout(Layout):
 
 
 class Body(Container):
-    """Shows what its ``view`` says; borders between panes are dragged with the mouse."""
+    """Shows the panes as its ``view`` defines; borders between them are dragged with the mouse."""
 
     DEFAULT_CSS = "Body { height: 1fr; }"
 
     class Arranged(Message):
-        """Posted when panes were resized, zoomed, hidden or shown."""
+        """Posted after panes were resized, zoomed, hidden or shown."""
 
     def __init__(self, panes: Sequence[Pane]) -> None:
         super().__init__(*panes, id="body")
@@ -80,41 +80,42 @@ class Body(Container):
 
     @property
     def shares_place(self) -> bool:
-        """Whether events, logs and node take turns in one place."""
+        """True if events, logs and node share one place."""
         return self.shape in (Shape.NARROW, Shape.FLAT)
 
     def pane(self, name: str) -> Pane:
         return self._panes[name]
 
     def show_view(self, view: View) -> None:
-        """Arrange the panes as ``view`` says."""
+        """Arrange the panes by ``view``."""
         if view != self.view:
             self._layout_.view = view
             self.place()
             self.post_message(self.Arranged())
 
     def fit(self, width: int, height: int) -> None:
-        """Take the room that a terminal of this size leaves."""
+        """Use the space that a terminal of this size leaves."""
         self._room = Size(width, max(1, height - CHROME))
         self.place()
 
     def place(self) -> None:
-        """Put the panes where they belong and name those that share a place."""
+        """Place the panes, and set the titles of those that share a place."""
         width, height = self._room
         shown = panes_in(width, height, self.view)
         shared = tuple(self._panes[name] for name in sharing(width, height, self.view))
         for name, pane in self._panes.items():
             pane.display = name in shown
             pane.share_with(shared if pane in shared else ())
-        # Asked of a child: Textual arranges anew what stands above the one that asks.
+        # Ask a child: Textual updates the layout of the ancestors of the widget that asks.
         self._panes[self.view.active].refresh(layout=True)
         if shown != self._shown:
             self._shown = shown
             self.call_after_refresh(self._tell_sizes)
 
     def _tell_sizes(self) -> None:
-        """Make sure that every widget knows its size. Textual compares layouts to learn which
-        widgets to tell, and tells nobody when somebody asked for a place between the two."""
+        """Make sure that every widget knows its size. Textual compares layouts to find the widgets
+        to notify, and misses a change if a widget's region was queried between the two layouts.
+        """
         for name in self._shown:
             pane = self._panes[name]
             for widget in (pane, *pane.children):
@@ -123,7 +124,7 @@ class Body(Container):
                 )
 
     def resize_active(self, step: int, *, stacked: bool) -> None:
-        """Make the active pane larger, or smaller by a negative step."""
+        """Make the active pane larger, or smaller with a negative step."""
         width, height = self._room
         cells = step * (ROWS if stacked else COLUMNS)
         self.show_view(resized(width, height, self.view, cells, stacked=stacked))
@@ -142,14 +143,14 @@ class Body(Container):
         x, y = self._inside(event)
         self._dragged = found = self._divider_at(x, y) if event.button == 1 else None
         if found is not None:
-            # A border is two cells, the end of one pane and the beginning of the next.
+            # A border is two cells wide: the last of one pane and the first of the next.
             self._grip = (x - found.place.x - 1, y - found.place.y - 1)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._dragged is None:
             return
         if event.button != 1:
-            # The button was let go outside of the panes.
+            # The button was released outside the panes.
             self._dragged = None
             return
         x, y = self._inside(event)

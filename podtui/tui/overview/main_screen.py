@@ -1,4 +1,4 @@
-"""The screen that podtui opens with: pods, events, logs and node at a glance."""
+"""The first screen: pods, events, logs and node at a glance."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
 
 REMEMBER = 1.0
-"""Seconds after a change of sizes or columns until it is written down."""
+"""Seconds after a change of sizes or columns until it is saved."""
 
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
 
 class MainScreen(ActingScreen, PromptedScreen):
-    """``active`` is the pane with the keyboard; `Body` says where it stands."""
+    """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
@@ -94,9 +94,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._history = ViewHistory(Place("pods"))
         self._remembering: Timer | None = None
         self._choosing = False
-        """Whether another row is under the cursor than the panes speak of."""
+        """True after the cursor has moved, until the other panes are updated."""
         self._followed: tuple[str, ...] = ()
-        """Keys of the pods whose logs were asked for last."""
+        """Keys of the pods whose logs were last requested."""
 
     def compose(self) -> ComposeResult:
         app = self.podtui
@@ -124,11 +124,12 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active != "pods":
             self.call_after_refresh(self.set_focus, self.focus_of(self.active))
 
-    # --- what is chosen
+    # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
-        """The pods to act on: those that are marked and in sight of the filter, in the order of the
-        table; where none is, the one under the cursor."""
+        """Return the pods to act on: the marked pods that pass the filter, in the order of the
+        table; if there are none, the pod under the cursor.
+        """
         return self.pods.chosen
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
@@ -136,8 +137,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         return (manifest,) if manifest is not None else super().chosen_manifests()
 
     def _follow_choice(self) -> None:
-        """Show the logs of what is chosen, once that is something else: the cursor, a mark, the
-        filter or a pod's end may have made it so."""
+        """Show the logs of the selected pods if the selection has changed, by cursor, marks, filter
+        or the end of a pod.
+        """
         chosen = self.chosen_pods()
         keys = tuple(pod_key(pod) for pod in chosen)
         if keys != self._followed:
@@ -145,10 +147,10 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.logs.choose_all(chosen)
 
     def clear_marks(self) -> None:
-        """Take all marks away: what they were for is done."""
+        """Remove all marks after an action on the marked pods."""
         self.pods.table.action_clear_marks()
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
@@ -215,7 +217,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         }[name]
 
     def action_pane(self, name: str) -> None:
-        """Give a pane the keyboard, and its place where it shares one or was hidden."""
+        """Focus a pane, and show it if it was hidden or shares a place."""
         self._turn_to(name)
         self.went()
 
@@ -240,7 +242,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._chrome()
 
     def action_hide(self, name: str = "") -> None:
-        """Hide a pane, the one with the keyboard where none is named."""
+        """Hide a pane, by default the focused one."""
         pane = self._named(name) if name else self.active
         if pane is None:
             return
@@ -251,7 +253,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._turn_to(self.active)
 
     def action_go_to(self, name: str) -> None:
-        """Show a pane by what somebody calls it."""
+        """Focus a pane by its name or the beginning of it."""
         pane = self._named(name)
         if pane is not None:
             self.action_pane(pane)
@@ -262,14 +264,14 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.notify(f"The panes are {', '.join(PANES)}.", severity="warning")
         return found
 
-    # --- where one was
+    # --- view history
 
     def _place(self, pod: str = "") -> Place:
         table = self.active_table
         return Place(self.active, table.table.set.filter.text if table is not None else "", pod)
 
     def went(self) -> None:
-        """Keep where one is among the views to come back to."""
+        """Add the current view to the history."""
         self._history.visit(self._place())
 
     def on_screen_resume(self) -> None:
@@ -293,7 +295,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
             self.podtui.push_screen(PodScreen(place.pod, "overview"))
 
-    # --- what is remembered
+    # --- persistence
 
     def on_body_arranged(self) -> None:
         self._chrome()
@@ -318,16 +320,16 @@ class MainScreen(ActingScreen, PromptedScreen):
         theme, over = self.podtui.theme_choice
         return replace(found, theme=theme, theme_over=over)
 
-    # --- the chosen row
+    # --- the row under the cursor
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self.pods.table and not self._choosing:
             self._choosing = True
-            # First the cursor is drawn: what all panes say of its row takes longer than the key.
+            # Draw the cursor first: updating all panes takes longer than a key press should.
             self.call_after_refresh(self._show_choice)
 
     def _show_choice(self) -> None:
-        """Say in all panes what there is to say of the row under the cursor."""
+        """Update all panes for the row under the cursor."""
         self._choosing = False
         if not self.opened:
             return
@@ -360,7 +362,7 @@ class MainScreen(ActingScreen, PromptedScreen):
                 self.podtui.push_screen(EventScreen(event))
 
     def action_open_node(self, tab: str, wish: str = "") -> None:
-        """Open the node in full; ``wish`` is what to ask it first."""
+        """Open the node screen; ``wish`` is the first what-if question."""
         from podtui.tui.node.node_screen import NodeScreen
 
         if self.active != "node":
@@ -368,7 +370,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.podtui.push_screen(NodeScreen(tab, wish, self.pods.table.cursor_key))
 
     def action_explain(self, field: str = "") -> None:
-        """Say what a field of a manifest means, the Pod itself where none is named."""
+        """Show the documentation of a manifest field, by default of the Pod itself."""
         from podtui.explain.places import find_place
         from podtui.tui.explain.explain_screen import ExplainScreen
 
@@ -410,12 +412,12 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.podtui.push_screen(WhyScreen(None, manifest.metadata.name))
 
     def open_pod(self, key: str) -> None:
-        """Go to a pod and open it."""
+        """Select a pod and open it."""
         if self.pods.table.select(key):
             self.action_open("overview")
 
     def action_logs(self) -> None:
-        """The log of the chosen pod, or of all that are marked in one."""
+        """Show the log of the selected pod, or the merged log of all marked pods."""
         self._show_choice()
         self.logs.choose_all(self.chosen_pods(), at_once=True)
         self.action_pane("logs")
@@ -444,7 +446,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.publish(self.podtui.model.everything(), self.podtui.now())
 
     def action_back(self) -> None:
-        """Undo the nearest thing: filter, search, zoom; else go back to the pods."""
+        """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""
         table = self.active_table
         if table is not None and table.table.set.is_filtered:
             table.clear_filter()

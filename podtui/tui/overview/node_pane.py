@@ -1,4 +1,4 @@
-"""The pane of the node: its resources as bars, the pods' shares, and who was refused."""
+"""The node pane: resources as bars, the pods' shares, and rejected pods."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from podtui.tui.node.node_shares import Shares
 
 PAUSE: Final = 0.5
-"""Seconds between two drawings."""
+"""Minimum seconds between two updates."""
 
 
 def node_state(node: Node) -> tuple[bool, str]:
-    """(ready, what to say): ``Ready``, or why not."""
+    """Return (ready, text): ``Ready``, or the reason why the node is not ready."""
     pressures = [
         c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
     ]
@@ -68,7 +68,7 @@ class NodePane(Pane):
         self._draw()
 
     def choose(self, key: str) -> None:
-        """Another pod is under the cursor: its shares stand out."""
+        """Highlight the shares of the pod under the cursor."""
         if key != self._chosen:
             self._chosen = key
             self._draw()
@@ -84,7 +84,7 @@ class NodePane(Pane):
                 self._asks[key] = ask_of(pod)
         self._start_error = start_error
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
-        # Adding up a thousand pods for each of two hundred changes would be felt.
+        # Throttle: adding up a thousand pods for each of two hundred changes would delay keys.
         if self._stale and not 0 <= now - self._drawn_at < PAUSE:
             self._drawn_at = now
             self._draw()
@@ -114,7 +114,7 @@ class NodePane(Pane):
             found, refused, width=width, height=self.content_size.height, chosen=self._chosen
         )
         if not ready and not found:
-            # A node that has never been ready has not counted what it has.
+            # A node that was never ready has not reported its capacity.
             lines = wrap((Span(text, "warning"),), width)
         self.view.show(lines)
         detail = f"· {clean(node.metadata.name)} · {text}"

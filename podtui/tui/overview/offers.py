@@ -1,4 +1,4 @@
-"""Which actions there are with which server: what does not apply is hidden, key and all."""
+"""The actions that each server supports; unsupported actions and their keys are hidden."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "prune_images": ("engine",),
     "context": ("contexts",),
 }
-"""What an action needs, any one of them."""
+"""The capabilities that an action needs; any one of them is enough."""
 PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tab", "timeline"): ("timelines",),
     ("tab", "manifest"): ("manifests",),
@@ -39,7 +39,7 @@ PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("open_node", "rejected"): ("what_if",),
     ("open_node", "what-if"): ("what_if",),
 }
-"""The same for actions with a first parameter."""
+"""The capabilities for actions with a certain first parameter."""
 BINDINGS: Final[Mapping[str, str]] = {
     "timeline": "timelines",
     "resources": "insights",
@@ -52,20 +52,22 @@ BINDINGS: Final[Mapping[str, str]] = {
     "why.next": "manifests",
     "why.before": "manifests",
 }
-"""Bindings by id, or by its first part: those of screens and tabs that are hidden whole."""
+"""Capabilities by binding ID or its first part, for screens and tabs that are hidden entirely."""
 
 
 def is_offered(
     capabilities: Capabilities, action: str, parameters: tuple[object, ...] = ()
 ) -> bool:
-    """Whether an action is there at all."""
+    """Return whether the server supports an action."""
     first = str(parameters[0]) if parameters else ""
     wanted = PARTS.get((action, first)) or NEEDS.get(action)
     return wanted is None or any(getattr(capabilities, name) for name in wanted)
 
 
 def is_binding_offered(capabilities: Capabilities, id_: str, action: str) -> bool:
-    """The same for a binding, by its id and what it does (``screen.tab('probes')``)."""
+    """Return whether the server supports a binding, by its ID and action
+    (``screen.tab('probes')``).
+    """
     group = BINDINGS.get(id_) or BINDINGS.get(id_.partition(".")[0])
     if group is not None and not getattr(capabilities, group):
         return False

@@ -1,4 +1,4 @@
-"""The pane of pods: the table, and below it why the pod under the cursor is as it is."""
+"""The pods pane: the table, and below it the explanation of the pod under the cursor."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from podtui.tui.why.why import Explanations
 
 WHY_LINES = 2
-"""Rows that the explanation takes where the pane is not low."""
+"""Rows of the explanation, unless the pane is low."""
 LOW = 8
 MOST_ON_TOP = 3
-"""Wrong files above the pods; the rest stand below them."""
+"""Maximum invalid files above the pods; the others are below them."""
 MORE: Final = (Span("  X", "hint-key"), Span(": details", "muted"))
-"""Behind an explanation that is too long for its rows."""
+"""Shown after an explanation that does not fit."""
 
 
 class PodsPane(TablePane):
-    """Pods, and the files of the folder that give none."""
+    """The pods, and the manifest files that define no pod."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("N", "sort('name')", "Sort by name", show=False, id="pods.sort-name"),
@@ -86,7 +86,7 @@ class PodsPane(TablePane):
         self._waiting = Waiting(model)
         self._asked: dict[str, Asked] = {}
         self._on_top: frozenset[str] = frozenset()
-        """Names of the wrong files above the pods."""
+        """Names of the invalid files above the pods."""
         self._explained: tuple[Line, int, int] = ((), 0, 0)
         self.why = LinesView(id="why")
         self.why.can_focus = False
@@ -105,7 +105,7 @@ class PodsPane(TablePane):
         self.table.change([row for row in rows if row is not None])
         self.recount()
 
-    # --- what is chosen
+    # --- selection
 
     @property
     def pod(self) -> Pod | None:
@@ -114,7 +114,7 @@ class PodsPane(TablePane):
 
     @property
     def chosen(self) -> tuple[Pod, ...]:
-        """The marked pods in the order of the table, else the one under the cursor."""
+        """The marked pods in the order of the table, else the pod under the cursor."""
         pods = self._model.pods
         marked = tuple(pods[row.key] for row in self.table.marked if row.key in pods)
         if marked:
@@ -129,10 +129,10 @@ class PodsPane(TablePane):
             return None
         return self._model.manifests.get(key.removeprefix(MANIFEST_KEY))
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
-        """Take in what changed."""
+        """Update the table from the changes."""
         changed: list[Row] = []
         removed: list[str] = []
         model = self._model
@@ -180,8 +180,9 @@ class PodsPane(TablePane):
         return manifest_row(manifest, self._waiting.reason_of(name), on_top=name in self._on_top)
 
     def _place_files(self) -> frozenset[str]:
-        """Choose the wrong files that stand above the pods, no more than leaves most rows to pods;
-        return those that change their places."""
+        """Choose the invalid files above the pods, leaving most rows to pods. Return the files to
+        move.
+        """
         wrong = (name for name, one in self._model.manifests.items() if is_wrong(one))
         room = min(MOST_ON_TOP, self.table.size.height // 3)
         chosen = frozenset(sorted(wrong, key=natural_key)[:room])
@@ -193,7 +194,7 @@ class PodsPane(TablePane):
 
     @property
     def _namespaced(self) -> bool:
-        """Whether a column of its own tells the namespace."""
+        """True if a separate column shows the namespace."""
         return any(POD_COLUMNS[n].key == "namespace" for n in self.table.shown_columns())
 
     def show_columns(self, choice: ColumnChoice) -> None:
@@ -207,13 +208,13 @@ class PodsPane(TablePane):
 
     @cached_property
     def _explanations(self) -> Explanations:
-        # The rules are many, and there is a picture to paint before there is a pod.
+        # Created late: importing the many rules would delay the first paint.
         from podtui.tui.why.why import Explanations
 
         return Explanations(self._model)
 
     def explain(self) -> None:
-        """Say below the table why the chosen pod is as it is."""
+        """Update the explanation of the selected row below the table."""
         width = max(10, self.content_size.width - 2)
         line: Line = ()
         if self.manifest is not None:
@@ -230,7 +231,7 @@ class PodsPane(TablePane):
         self._explained = line, width, height
         rows = wrap(line, width)
         if len(rows) > height:
-            # The cause matters more than its cure, which one key shows.
+            # The cause matters more than the remedy, which one key shows.
             cause = takewhile(lambda span: span.tone != "hint-key", line)
             rows = wrap((*cause, *MORE), width)
         if len(rows) > height:
@@ -299,7 +300,7 @@ class PodsPane(TablePane):
 
 
 def _cut(row: Sequence[Span], room: int) -> Line:
-    """As much of a row as there is room for, with an ellipsis at its end."""
+    """Return the beginning of a row that fits, with an ellipsis."""
     kept: list[Span] = []
     room -= 1
     for span in row:

@@ -1,4 +1,4 @@
-"""The main screen's prompt: filters of its tables, searches in its log, commands."""
+"""The main screen's prompt: table filters, log search, commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podtui.tui.widgets.table_pane import TablePane
 
 
 class PromptedScreen(LiveScreen):
-    """What the prompt needs to know of the panes is the main screen's to say."""
+    """A screen with a prompt. The subclass provides the panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
@@ -31,24 +31,24 @@ class PromptedScreen(LiveScreen):
 
     @property
     def active(self) -> str:
-        """The pane with the keyboard."""
+        """The pane with the keyboard focus."""
         raise NotImplementedError
 
     @property
     def active_table(self) -> TablePane | None:
-        """The pane with the keyboard, if it has a table."""
+        """The focused pane, if it has a table."""
         raise NotImplementedError
 
     def focus_of(self, name: str) -> Widget:
-        """What takes the keys of a pane."""
+        """Return the widget of a pane that takes the focus."""
         raise NotImplementedError
 
     def action_pane(self, name: str) -> None:
-        """Give a pane the keyboard."""
+        """Focus a pane."""
         raise NotImplementedError
 
     def went(self) -> None:
-        """The view is another, worth coming back to."""
+        """Add the current view to the history."""
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -56,7 +56,7 @@ class PromptedScreen(LiveScreen):
             return self.active == "logs" or self.active_table is not None
         return super().check_action(action, parameters)
 
-    # --- asking
+    # --- opening
 
     def action_filter(self) -> None:
         prompt = self.query_one(Prompt)
@@ -96,7 +96,7 @@ class PromptedScreen(LiveScreen):
         return None
 
     def filter_table(self, text: str) -> None:
-        """Filter the table that has the keyboard, the pods where none has. Raises `FilterError`."""
+        """Filter the focused table, by default the pods. Raises `FilterError`."""
         pane = self.active_table or self.pods
         pane.filter_by(parse_filter(text, pane.table.columns))
         self.publish(Changes(), self.podtui.now())
@@ -128,7 +128,7 @@ class PromptedScreen(LiveScreen):
     # --- commands
 
     def action_go(self, pane: str, text: str = "") -> None:
-        """Go to a pane; filter its table by ``text`` if that says anything."""
+        """Focus a pane; filter its table by ``text`` unless that is empty."""
         self.action_pane(pane)
         if text and self.active_table is not None:
             try:
@@ -139,7 +139,7 @@ class PromptedScreen(LiveScreen):
                 self.went()
 
     def action_sort_by(self, column: str) -> None:
-        """Sort the table by the column that somebody calls so."""
+        """Sort the table by a column, given by any of its names."""
         table = (self.active_table or self.pods).table
         place = column_named(column, table.columns)
         if place is None:

@@ -1,4 +1,4 @@
-"""Images that are being pulled, and how far: from what pods' records say."""
+"""Image pulls and their progress, from the records of the pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DONE: Final = ("Extracting", "Verifying Checksum", "Pull complete", "Download c
 
 
 class Stage(IntEnum):
-    """How far a pull is, the value its order."""
+    """The stage of a pull; the values are in order."""
 
     WAITING = 0
     PULLING = 1
@@ -41,8 +41,9 @@ _WORDS: Final = {
 
 
 class Pull(Struct, frozen=True):
-    """``current`` and ``total`` in bytes of the layers known so far, 0 where none is; ``pods`` are
-    the labels of those that wait for it, none where somebody asked for the image by hand."""
+    """An image pull. ``current`` and ``total`` are bytes of the layers known so far, 0 if none is
+    known. ``pods`` are the labels of the waiting pods; empty for a pull on the user's request.
+    """
 
     image: str
     stage: Stage
@@ -52,14 +53,14 @@ class Pull(Struct, frozen=True):
 
     @property
     def amount(self) -> str:
-        """``41% 12/29Mi``; empty while no size is known."""
+        """The progress, such as ``41% 12/29Mi``; empty while no size is known."""
         if not self.total:
             return ""
         return f"{percent(self.current, self.total)} {part_of(self.current, self.total)}"
 
 
 def part_of(current: int, total: int) -> str:
-    """``12/29Mi``, ``1.2/3.8Gi``: both in the unit of the whole."""
+    """Return ``12/29Mi``, ``1.2/3.8Gi``: both numbers in the unit of the total."""
     whole = size(total)
     power = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4}.get(whole[-2:], 0)
     part = current / KI**power
@@ -68,7 +69,7 @@ def part_of(current: int, total: int) -> str:
 
 
 def stage_of(status: str, current: int, total: int) -> Stage:
-    """``status`` is the engine's word, with a layer's id before it or without."""
+    """Return the stage for ``status``, the engine's text with or without a layer ID in front."""
     if status == "Waiting":
         return Stage.WAITING
     at_end = status.rpartition(": ")[2] in _DONE
@@ -76,12 +77,12 @@ def stage_of(status: str, current: int, total: int) -> Stage:
 
 
 def pull_by_hand(image: str, step: PullStep) -> Pull:
-    """A pull that somebody asked for."""
+    """Return the `Pull` of an image that the user requested, from its current step."""
     return Pull(image, stage_of(step.status, step.current, step.total), step.current, step.total)
 
 
 def own_pull(pod: Pod) -> Pull | None:
-    """The pull that a pod waits for, by its own record; None where that tells of none."""
+    """Return the pull that a pod waits for, from its own record; None if there is none."""
     text = pod.metadata.annotations.get(PULL_PROGRESS, "")
     found = _TEXT.fullmatch(text) if text else None
     if found is None:
@@ -97,7 +98,7 @@ def own_pull(pod: Pod) -> Pull | None:
 
 
 def _image(pod: Pod, label: str) -> str:
-    """What a container's or an image volume's name stands for."""
+    """Return the image for the name of a container or an image volume."""
     for _, container in all_containers(pod):
         if container.name == label:
             return container.image
@@ -108,7 +109,9 @@ def _image(pod: Pod, label: str) -> str:
 
 
 def pulls_of(pods: Iterable[Pod]) -> tuple[Pull, ...]:
-    """Each image once, however many pods wait for it; as far as the furthest of them tells."""
+    """Return the pull of each image once, with all waiting pods and their most advanced
+    progress.
+    """
     found: dict[str, Pull] = {}
     for pod in pods:
         pull = own_pull(pod)
@@ -124,7 +127,7 @@ def _joined(one: Pull, other: Pull) -> Pull:
 
 
 def pull_of(pod: Pod, pods: Iterable[Pod]) -> Pull | None:
-    """The pull that a pod waits for, its own or another pod's of the same image."""
+    """Return the pull that a pod waits for, with the progress from any pod with the same image."""
     own = own_pull(pod)
     if own is None:
         return None
@@ -132,7 +135,7 @@ def pull_of(pod: Pod, pods: Iterable[Pod]) -> Pull | None:
 
 
 def pull_line(pull: Pull) -> Line:
-    """``◔ pulling nginx:1.27 41% 12/29Mi · 3 pods wait for it``."""
+    """Return a line such as ``◔ pulling nginx:1.27 41% 12/29Mi · 3 pods wait for it``."""
     spans = [
         Span("◔ ", "pending"),
         Span(f"{_WORDS[pull.stage]} ", "soft"),
@@ -146,5 +149,5 @@ def pull_line(pull: Pull) -> Line:
 
 
 def pulls_words(pulls: Iterable[Pull]) -> str:
-    """All of them in a few words: ``nginx:1.27 41% 12/29Mi · redis:7``."""
+    """Return a summary such as ``nginx:1.27 41% 12/29Mi · redis:7``."""
     return " · ".join(f"{clean(pull.image)} {pull.amount}".strip() for pull in pulls)

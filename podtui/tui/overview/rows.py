@@ -1,4 +1,4 @@
-"""Events as rows of their table, and the words for pods, manifests and events that all rows use."""
+"""Rows of the events table, and texts for pods, manifests and events that all rows use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENT_COLUMNS: Final = (
     Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True),
 )  # fmt: skip
 MANIFEST_KEY: Final = "manifest:"
-"""What the keys of manifest rows begin with."""
+"""The prefix of the keys of manifest rows."""
 
 
 def pod_key(pod: Pod) -> str:
@@ -31,14 +31,14 @@ def pod_key(pod: Pod) -> str:
 
 
 def pod_label(pod: Pod) -> str:
-    """The name, with its namespace where that is not the usual one."""
+    """Return the name, with the namespace unless that is "default"."""
     name = clean(pod.metadata.name)
     namespace = pod.metadata.namespace
     return name if namespace in ("", "default") else f"{clean(namespace)}/{name}"
 
 
 def place_of(manifest: Manifest) -> str:
-    """``FILE:LINE:COLUMN`` of the first error, or of the first remark; else the file's name."""
+    """Return ``FILE:LINE:COLUMN`` of the first error or other diagnostic, else the file's name."""
     found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
     name = clean(PurePosixPath(manifest.spec.path).name or manifest.metadata.name)
     for diagnostic in found:
@@ -49,14 +49,14 @@ def place_of(manifest: Manifest) -> str:
 
 
 def diagnostic_text(diagnostic: Diagnostic) -> str:
-    """The cause, then what to write instead, then the field."""
+    """Return the cause, the fix and the field."""
     fix = f" → {diagnostic.fix}" if diagnostic.fix else ""
     field = diagnostic.field if diagnostic.field not in diagnostic.message else ""
     return clean(f"{diagnostic.message}{fix}" + (f" · {field}" if field else ""))
 
 
 def manifest_message(manifest: Manifest) -> str:
-    """The first diagnostic, errors before warnings, and how many more there are."""
+    """Return the first diagnostic, errors before warnings, and the number of the others."""
     found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
     if not found:
         return clean(manifest.status.message)
@@ -69,7 +69,7 @@ def event_key(event: Event) -> str:
 
 
 def last_seen(event: Event) -> float:
-    """Epoch seconds, from the finest time that the event has."""
+    """Return epoch seconds, from the most precise time of the event."""
     series = event.series.lastObservedTime if event.series else None
     for moment in (series, event.lastTimestamp, event.eventTime, event.firstTimestamp):
         found = epoch(moment)
@@ -83,7 +83,7 @@ def event_count(event: Event) -> int:
 
 
 def event_object(event: Event) -> str:
-    """The pod, with the container where the event names one; the node by its kind."""
+    """Return the pod, with the container if the event names one; for a node, with its kind."""
     involved = event.involvedObject
     if involved.kind == "Node":
         return f"node {clean(involved.name)}"
@@ -93,7 +93,7 @@ def event_object(event: Event) -> str:
 
 
 def event_row(event: Event) -> Row:
-    """The cells of `EVENT_COLUMNS`. Events of one second keep the order they were written in."""
+    """Return the row for `EVENT_COLUMNS`. Events of the same second keep their order of writing."""
     warning = event.type == "Warning"
     count = event_count(event)
     seen = last_seen(event)

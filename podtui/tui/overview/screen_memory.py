@@ -1,7 +1,7 @@
-"""What the screen remembers between runs: sizes, hidden panes, sorting, columns, the theme.
+"""The saved state of the screen: sizes, hidden panes, sorting, columns, theme.
 
-A small JSON file in the user's state directory. One that cannot be read is left alone until there
-is something to remember, and told of once.
+It is a small JSON file in the user's state directory. An unreadable file is reported once, and kept
+until there is something to save.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MAX_BYTES: Final = 65536
 
 
 class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``columns`` None: nobody chose. An empty ``sort`` is the table's own."""
+    """The saved state of a table. ``columns`` is None if the user chose none; an empty ``sort``
+    means the table's default.
+    """
 
     sort: str = ""
     descending: bool = False
@@ -30,8 +32,11 @@ class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``shares`` by split, ``tables`` by pane. ``theme`` was chosen by a key or a command while the
-    settings said ``theme_over``: it holds until they say something else."""
+    """The saved state of the screen: ``shares`` by split, ``tables`` by pane.
+
+    ``theme`` was chosen by a key or a command while the settings said ``theme_over``; it is valid
+    until the settings change.
+    """
 
     shares: dict[str, float] = {}
     hidden: tuple[str, ...] = ()
@@ -43,12 +48,12 @@ class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     theme_over: str = ""
 
     def theme_for(self, settings_theme: str) -> str:
-        """The theme that the user chose last, here or in the settings."""
+        """Return the theme that the user chose last, here or in the settings."""
         return self.theme if self.theme and self.theme_over == settings_theme else settings_theme
 
 
 def recalled_view(memory: ScreenMemory) -> View:
-    """The panes as they were, as far as there are such panes and sizes that make sense."""
+    """Return the saved view, without unknown panes and invalid sizes."""
     view = View(
         active=memory.active if memory.active in PANES else "pods",
         lower=memory.lower if memory.lower in PANES[1:] else "logs",
@@ -71,7 +76,9 @@ def memory_of(view: View, tables: Mapping[str, TableMemory]) -> ScreenMemory:
 
 
 class MemoryFile:
-    """``path`` None remembers nothing. ``problem`` says why the file was not used."""
+    """The file of the saved state. With ``path`` None, nothing is saved. ``problem`` is the reason
+    why the file was not used.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -79,7 +86,7 @@ class MemoryFile:
         self.memory = ScreenMemory()
 
     def read(self) -> None:
-        """Take in the file, if there is one. Blocks."""
+        """Read the file, if it exists. Blocks."""
         if self._path is None:
             return
         try:
@@ -98,7 +105,7 @@ class MemoryFile:
             self.problem = f"{self._path} is not used: {error}"
 
     def write(self, memory: ScreenMemory) -> None:
-        """Keep it, whole or not at all. Blocks; raises OSError."""
+        """Save the state atomically. Blocks; raises OSError."""
         self.memory = memory
         if self._path is None:
             return

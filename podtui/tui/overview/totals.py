@@ -1,4 +1,4 @@
-"""Sums over all pods, kept as pods change: how many are in which state, what they ask for."""
+"""Totals over all pods, updated incrementally: number by state, requested resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class _Part(Struct, frozen=True):
 
 
 class Totals:
-    """``counts`` by family; ``cpu`` in milli cores and ``memory`` in bytes are requested."""
+    """Totals: pods by family (``counts``), requested ``cpu`` in millicores and ``memory`` in
+    bytes.
+    """
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(Family, 0)
@@ -31,7 +33,7 @@ class Totals:
         self._parts: dict[str, _Part] = {}
 
     def put(self, pod: Pod, row: Row, ask: Asked) -> None:
-        """A pod came or changed; ``row`` is how it is shown."""
+        """Add or update a pod; ``row`` is its row in the table."""
         self.drop(row.key)
         holds = is_active(pod)
         part = _Part(FAMILIES[row.cells[STATUS].tone], holds * ask.cpu, holds * ask.memory)
@@ -39,7 +41,7 @@ class Totals:
         self._add(part, 1)
 
     def drop(self, key: str) -> None:
-        """A pod went."""
+        """Remove a pod."""
         part = self._parts.pop(key, None)
         if part is not None:
             self._add(part, -1)

@@ -1,4 +1,4 @@
-"""Where one has been: panes, their filters, opened pods; to go back and forth in."""
+"""The history of views (pane, filter, opened pod), and of the lines typed in a prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEPT: Final = 50
 
 
 class Place(Struct, frozen=True):
-    """``pod`` is the key of a pod that is open over the panes, if one is."""
+    """A view; ``pod`` is the key of the pod that is open over the panes, if any."""
 
     pane: str
     filter: str = ""
@@ -28,7 +28,7 @@ class ViewHistory:
         return self._places[self._at]
 
     def visit(self, place: Place) -> None:
-        """Somebody went to a place: what lay ahead is forgotten."""
+        """Add a place, and drop the places that were ahead."""
         if place == self.here:
             return
         self._last = self.here
@@ -36,7 +36,7 @@ class ViewHistory:
         self._at = len(self._places) - 1
 
     def step(self, by: int) -> Place | None:
-        """One back (-1) or forth (1) again; None at the end."""
+        """Go back (-1) or forward (1); return None at the end."""
         if not 0 <= self._at + by < len(self._places):
             return None
         self._last = self.here
@@ -44,7 +44,7 @@ class ViewHistory:
         return self.here
 
     def last(self) -> Place | None:
-        """The place before this one, whichever way one came; again leads back here."""
+        """Go to the previous place; a second call returns to this one."""
         if self._last is not None:
             self.visit(self._last)
             return self.here
@@ -52,7 +52,7 @@ class ViewHistory:
 
 
 class Typed:
-    """What was typed in a prompt before, to be asked for again with the arrow keys."""
+    """The history of lines typed in a prompt, for the arrow keys."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -60,13 +60,15 @@ class Typed:
         self._draft = ""
 
     def add(self, line: str) -> None:
-        """Keep a line, once, as the newest; and go back to the end."""
+        """Add a line as the newest, without duplicates, and go to the end."""
         if line.strip():
             self._lines = [*(old for old in self._lines if old != line), line][-KEPT:]
         self._at = len(self._lines)
 
     def step(self, by: int, current: str) -> str:
-        """The line before (-1) or after (1); ``current``, half typed, waits at the end."""
+        """Return the previous (-1) or next (1) line. ``current``, the unfinished line, is at the
+        end.
+        """
         if self._at == len(self._lines):
             self._draft = current
         self._at = max(0, min(len(self._lines), self._at + by))

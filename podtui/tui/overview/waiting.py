@@ -1,4 +1,4 @@
-"""Files whose pods cannot begin, since no pod is started while the node is not ready."""
+"""Accepted files without pods, because no pod is started while the node is not ready."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from podtui.tui.widgets.sanitize import clean
 
 
 class Waiting:
-    """``names`` are those of the files, ``reason`` is what all of them wait for. While the node is
-    ready nobody waits: a pod is there in a moment."""
+    """The waiting files: their ``names``, and the common ``reason``. There are none while the node
+    is ready, since the pods then appear in a moment.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -18,7 +19,9 @@ class Waiting:
         self.reason = ""
 
     def look(self, changes: Changes) -> frozenset[str]:
-        """Who begins to wait, ceases to, or waits for something else now."""
+        """Update from the changes. Return the files that start or stop waiting, or with a new
+        reason.
+        """
         if not (changes.node or changes.pods or changes.manifests):
             return frozenset()
         condition = unready(self._model.node)
@@ -29,7 +32,7 @@ class Waiting:
         return turned
 
     def reason_of(self, name: str) -> str:
-        """What a file waits for; empty where it does not."""
+        """Return the reason why a file waits; empty if it does not wait."""
         return self.reason if name in self.names else ""
 
     def _without_pods(self) -> frozenset[str]:

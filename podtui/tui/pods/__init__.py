@@ -1,1 +1,1 @@
-"""Pods: their rows, and the screen of one pod with its tabs."""
+"""The rows of the pods table, and the screen of one pod with its tabs."""

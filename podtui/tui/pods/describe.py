@@ -1,4 +1,4 @@
-"""A pod told in full, as lines: what ``kubectl describe`` says, the state of things first."""
+"""A full description of a pod as lines, like ``kubectl describe``, with the state first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from podtui.why import Facts
 
 _INDENT = "  "
 _TWO_COLUMNS = 150
-"""From this width on containers stand beside the rest."""
+"""From this width on, containers are beside the rest."""
 _GAP = 3
 
 
@@ -36,7 +36,7 @@ def describe_pod(
     width: int,
     pull: Pull | None = None,
 ) -> list[Line]:
-    """Lines of at most ``width`` cells; ``pull`` is what the pod waits for."""
+    """Return lines of at most ``width`` cells; ``pull`` is the pull that the pod waits for."""
     events = tuple(events)
     facts = Facts(pod=pod, now=now, events=events, manifest=manifest)
     summary = _section("", _summary(facts, usage, pull), width)
@@ -64,7 +64,7 @@ def _sections(parts: Iterable[tuple[str, list[Line]]], width: int) -> list[Line]
 
 
 def _section(title: str, part: list[Line], width: int) -> list[Line]:
-    """Empty where there is nothing to say."""
+    """Return the wrapped lines below their title; empty if there are no lines."""
     if not part:
         return []
     head: list[Line] = [(), (Span(title, "heading"),)] if title else []
@@ -79,7 +79,7 @@ def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
 
 
 def _indent_of(line: Line) -> int:
-    """Where the value begins: what is wrapped goes on below it."""
+    """Return the column of the value, where continuation lines start."""
     return len(line[0].text) if line and len(line) > 1 else 4
 
 
@@ -183,7 +183,7 @@ def _events(events: Iterable[Event], now: float) -> list[Line]:
 
 
 def title_of(pod: Pod, now: float) -> Line:
-    """Name and state, for the head of a screen."""
+    """Return name and state, for the header of a screen."""
     line = pod_status_line(pod, now)
     return (
         Span(f"{pod_label(pod)}  ", "name"),

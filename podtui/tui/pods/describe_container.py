@@ -1,4 +1,4 @@
-"""Containers told in full: state, image, ports, mounts, probes, variables and rights, in words."""
+"""A full description of containers: state, image, ports, mounts, probes, variables, permissions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _INDENT = "  "
 
 
 def pair(key: str, *spans: Span, indent: str = "") -> Line:
-    """A key and what it is, its value in a column of its own."""
+    """Return a line with a key and its value in separate columns."""
     return (Span(f"{indent}{key:<{KEY}} ", "key"), *spans)
 
 
 def container_lines(
     pod: Pod, containers: Sequence[Container | EphemeralContainer], now: float
 ) -> list[Line]:
-    """A block for each of ``containers``, a blank line between two."""
+    """Return a block of lines for each of ``containers``, separated by blank lines."""
     statuses = {one.name: one for one in container_statuses(pod)}
     lines: list[Line] = []
     for container in containers:
@@ -124,7 +124,7 @@ def _policy(policy: str) -> str:
 
 
 def short_id(identity: str) -> str:
-    """``docker://0123456789ab``: as much as engines take for the whole."""
+    """Return the ID cut to 12 digits, which engines accept, such as ``docker://0123456789ab``."""
     head, mark, tail = identity.rpartition("sha256:" if "sha256:" in identity else "://")
     return f"{head}{mark}{tail[:12]}"
 
@@ -135,7 +135,7 @@ def _port(port: int, protocol: str, host: int | None, name: str) -> str:
 
 
 def mount_text(mount: VolumeMount) -> str:
-    """``/data ← data/sub, read-only``."""
+    """Return a text such as ``/data ← data/sub (read-only)``."""
     sub = mount.subPath or mount.subPathExpr
     return f"{mount.mountPath} ← {mount.name}{f'/{sub}' if sub else ''}" + (
         " (read-only)" if mount.readOnly else ""
@@ -143,7 +143,9 @@ def mount_text(mount: VolumeMount) -> str:
 
 
 def env_text(container: Container | EphemeralContainer) -> str:
-    """Names of variables and where their values come from; never a value, which may be secret."""
+    """Return the names of variables and the sources of their values. Values are never included,
+    because they may be secret.
+    """
     parts = [f"{one.name}{_source(one)}" for one in container.env]
     for source in container.envFrom:
         kind, ref = (
@@ -170,7 +172,7 @@ def _source(variable: EnvVar) -> str:
 
 
 def security_text(context: SecurityContext | None) -> str:
-    """What it may more, or less, than a container usually may."""
+    """Return the permissions that differ from those of an ordinary container."""
     if context is None:
         return ""
     capabilities = context.capabilities
@@ -194,7 +196,7 @@ def _resources(amounts: dict[str, str]) -> str:
 
 
 def probe_text(probe: Probe | None) -> str:
-    """What is asked, how often, and after how many failures it counts."""
+    """Return the check, its period, its timeout and its failure threshold."""
     if probe is None:
         return ""
     what = "probe"

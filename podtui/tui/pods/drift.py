@@ -1,4 +1,6 @@
-"""What differs between a pod's file, its record and its containers: nothing, in steady state."""
+"""Differences between a pod's file, its record and its containers; there are none in steady
+state.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from podtui.tui.widgets.sanitize import clean
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One difference: ``what`` differs, from which to which; ``since`` when (RFC 3339, empty where
-    nobody knows); ``then`` is what podtui will do about it."""
+    """A difference. ``what`` describes it with both values; ``since`` is its time (RFC 3339, empty
+    if unknown); ``then`` is what podtui will do about it.
+    """
 
     what: str
     then: str
@@ -26,12 +29,12 @@ class Drift:
 
 
 def drifts(pod: Pod, manifest: Manifest | None) -> tuple[Drift, ...]:
-    """All of them, as far as the pod's record and that of its file tell."""
+    """Return all differences that the records of the pod and of its file show."""
     return (*_of_file(manifest), *_of_amounts(pod))
 
 
 def drift_lines(found: tuple[Drift, ...], now: float) -> Iterator[Line]:
-    """``▲ main limits.cpu: file 100m, container 500m · since 3m ago · …``."""
+    """Yield lines such as ``▲ main limits.cpu: file 100m, container 500m · since 3m ago · …``."""
     for drift in found:
         when = f" · since {ago(drift.since, now)}" if drift.since else ""
         yield (
@@ -51,7 +54,7 @@ def _of_file(manifest: Manifest | None) -> Iterator[Drift]:
 
 
 def _of_amounts(pod: Pod) -> Iterator[Drift]:
-    """Resizes that are not carried out, else amounts that somebody else changed."""
+    """Yield pending resizes; if there are none, amounts that were changed outside podtui."""
     amounts = ", ".join(_amounts(pod))
     resizes = tuple(_resizes(pod, amounts))
     if resizes:
@@ -74,7 +77,7 @@ def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
 
 
 def _pending(condition: PodCondition, amounts: str) -> Drift:
-    # Why it waits is long, and stands among the conditions.
+    # The reason of the delay is long, and is listed with the conditions.
     said = amounts or condition.message
     waits = condition.reason != "Infeasible"
     return Drift(
@@ -111,7 +114,7 @@ def _kinds(
 
 
 def differ(asked: str | None, held: str | None) -> bool:
-    """Whether two quantities are other amounts. What is not told is no difference."""
+    """Return whether two quantities differ. A missing quantity does not count as a difference."""
     if asked is None or held is None:
         return False
     try:

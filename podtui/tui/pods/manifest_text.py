@@ -1,4 +1,4 @@
-"""A manifest with a cursor on one of its lines, for what is asked about that line."""
+"""A manifest with a line cursor, for actions on a line."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from podtui.tui.widgets.text_view import TextView
 
 
 class ManifestText(TextView):
-    """`TextView` whose keys move a cursor; the text scrolls with it."""
+    """A `TextView` whose keys move a cursor; the text scrolls with it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"manifest-text--cursor"}
     DEFAULT_CSS = "ManifestText > .manifest-text--cursor { background: $cursor-background; }"
 
     cursor = 0
-    """A place in ``rows``."""
+    """An index of ``rows``."""
 
     @property
     def line(self) -> int:
-        """The line of the text (from 1) under the cursor; of a remark the one that it is about."""
+        """The line number (from 1) under the cursor; on a remark, the line that it is about."""
         for row in reversed(self.rows[: self.cursor + 1]):
             if row.number:
                 return row.number
         return 1
 
     def move_to(self, place: int) -> None:
-        """Put the cursor on a row and bring it into sight."""
+        """Move the cursor to a row and scroll it into view."""
         self.cursor = max(0, min(place, len(self.rows) - 1))
         top, high = round(self.scroll_y), max(1, self.size.height)
         if self.cursor < top:
@@ -43,7 +43,7 @@ class ManifestText(TextView):
     def _lay_out(self) -> None:
         line = self.line
         super()._lay_out()
-        # Remarks come and go above it.
+        # Keep the cursor on its line: remarks are added and removed above it.
         places = (i for i, row in enumerate(self.rows) if row.number == line)
         self.cursor = next(places, max(0, min(self.cursor, len(self.rows) - 1)))
 
@@ -65,7 +65,7 @@ class ManifestText(TextView):
         app = cast("App[Any]", cast("Any", self).app)
         few = app.native_ansi_color or app.no_color
         under = Style(bgcolor=background, reverse=True if few else None)
-        # On top of what the text has of its own, which is a background too.
+        # Apply it on top of the text's own style, which has a background, too.
         return Strip(
             [Segment(text, (style or Style.null()) + under) for text, style, _ in strip],
             strip.cell_length,

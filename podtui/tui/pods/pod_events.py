@@ -1,4 +1,4 @@
-"""The tab with the events of one pod, the newest on top."""
+"""The tab with the events of one pod, the newest first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podtui.tui.widgets.table import Table
 
 
 class PodEvents(Table):
-    """A table like that of the main screen."""
+    """The events table of one pod, with the columns of the main screen."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id=id)
@@ -22,5 +22,5 @@ class PodEvents(Table):
         self.tick(now)
 
     def event(self, model: Model) -> Event | None:
-        """The one under the cursor."""
+        """Return the event under the cursor."""
         return model.events.get(self.cursor_key)

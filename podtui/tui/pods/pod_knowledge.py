@@ -1,4 +1,4 @@
-"""What the agent is asked for about one pod while somebody looks at it."""
+"""Query the agent about one pod while its screen is open."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ TABS_ASKED: Final = {
     "resources": InsightPart.USAGE,
     "probes": InsightPart.PROBES,
 }
-"""What is asked for by the tabs that show it."""
+"""The part of the insight that each tab shows."""
 WAIT_SECONDS: Final = 30.0
-"""For so long the agent keeps an answer back until it has something new to tell."""
+"""Maximum seconds that the agent holds a query until it has news (long polling)."""
 
 
 class Knowledge:
-    """What was heard last stays where the agent does not answer; ``problem`` says why it did not,
-    empty where it merely knows nothing of the pod."""
+    """The last answers of the agent about a pod. They are kept if a later query fails. ``problem``
+    is the reason of the failure; empty if the agent merely does not know the pod.
+    """
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
@@ -65,8 +66,9 @@ class Knowledge:
         return self._told.get(part, PodInsight(time=0.0))
 
     async def ask(self, pod: Pod, tab: str, span: float) -> bool:
-        """Ask for what one of `TABS_ASKED` shows, of the last ``span`` seconds; where that was
-        heard already, wait until there is more. Whether the agent answered."""
+        """Query the part shown by ``tab`` (one of `TABS_ASKED`) for the last ``span`` seconds. If
+        that part is known, wait until the agent has news. Return whether the agent answered.
+        """
         namespace, name = pod.metadata.namespace, pod.metadata.name
         part = TABS_ASKED[tab]
         seen = ""

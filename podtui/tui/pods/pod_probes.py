@@ -1,4 +1,4 @@
-"""The tab with the pod's probes; ``r`` runs the chosen one."""
+"""The tab with the pod's probes; ``r`` runs the selected one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class ProbesView(LinesView):
-    """Posts `Ask` for a probe to be run; `answer` takes what came of it."""
+    """Posts `Ask` to request a probe run; `answer` takes its result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "choose(1)", "Next probe", show=False, id="probes.next",
@@ -27,7 +27,7 @@ class ProbesView(LinesView):
     ]  # fmt: skip
 
     class Ask(Message):
-        """Posted when a probe is to be run."""
+        """Posted to run a probe."""
 
         def __init__(self, key: Key) -> None:
             super().__init__()
@@ -46,7 +46,9 @@ class ProbesView(LinesView):
     def show_reports(
         self, pod: Pod, reports: tuple[ProbeReport, ...], problem: str, asked_at: float, now: float
     ) -> None:
-        """``asked_at`` (Unix seconds) is when the agent gave them; ``problem`` why it did not."""
+        """Show the reports. ``asked_at`` (Unix seconds) is the time of the agent's answer;
+        ``problem`` is the reason why there is no answer.
+        """
         if bool(reports) is not self.has_probes:
             self.call_after_refresh(self.screen.refresh_bindings)
         self._pod, self._reports, self._now, self._asked_at = pod, reports, now, asked_at

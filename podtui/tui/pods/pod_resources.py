@@ -1,4 +1,4 @@
-"""The tab with what the pod uses, over time."""
+"""The tab with the pod's resource usage over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class ResourcesView(LinesView):
-    """Plots that are as high as the room allows."""
+    """Plots that use the available height."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "scale", "Scale", id="resources.scale",
@@ -25,7 +25,7 @@ class ResourcesView(LinesView):
     ]  # fmt: skip
 
     class Wider(Message):
-        """Another piece of the past is to be shown."""
+        """Posted when the user selects another time span."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -35,7 +35,7 @@ class ResourcesView(LinesView):
 
     @property
     def span(self) -> float:
-        """Seconds to show."""
+        """The displayed time span in seconds."""
         return SPANS[self._span]
 
     def show_usage(self, used: Used, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Pods, and the files of the folder that give none, as rows of one table."""
+"""Rows of the pods table: pods, and manifest files that define no pod."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ CLUSTER_COLUMNS: Final = tuple(
     else column
     for column in POD_COLUMNS
 )
-"""Where there are several namespaces and nodes, one wants to see them."""
+"""The columns for a cluster: with several namespaces and nodes, both are always shown."""
 STATUS: Final = next(n for n, column in enumerate(POD_COLUMNS) if column.key == "status")
-"""Where the column stands whose tone is the pod's family."""
+"""Index of the status column, whose tone is the pod's family."""
 
 WARN: Final = 70
 CRITICAL: Final = 90
-"""Percent of a request or limit from which on a figure stands out."""
+"""Percentage of a request or limit from which a number is highlighted."""
 
 _NEVER: Final = -1.0
 _KEYS: Final = tuple(column.key for column in POD_COLUMNS)
@@ -73,7 +73,7 @@ _MANIFEST_WORDS: Final = {
 
 
 class _Field(NamedTuple):
-    """One column of a row: how it looks, where it sorts, what a filter compares."""
+    """One column of a row: the cell, its sort key, and its value for filters."""
 
     cell: Cell
     sort: Any
@@ -84,7 +84,7 @@ _NOT_MEASURED: Final = _Field(_BLANK, _NEVER, None)
 
 
 class Asked(Struct, frozen=True):
-    """What a pod asks for, in milli cores and bytes; a limit of 0 is none."""
+    """The requests and limits of a pod, in millicores and bytes; a limit of 0 means no limit."""
 
     cpu: int
     memory: int
@@ -109,8 +109,11 @@ def pod_row(
     ask: Asked | None = None,
     namespaced: bool = False,
 ) -> Row:
-    """The cells of `POD_COLUMNS`. ``ask`` is what the pod asks for, where the caller knows.
-    ``namespaced``: another column tells the namespace."""
+    """Return the row for `POD_COLUMNS`.
+
+    ``ask`` are the pod's requests and limits, if the caller has them. With ``namespaced``, the name
+    is shown without the namespace, which has its own column.
+    """
     line = pod_status_line(pod, now)
     name = clean(pod.metadata.name) if namespaced else pod_label(pod)
     word = clean(line.word)
@@ -137,7 +140,7 @@ def pod_row(
 
 
 def measured_row(row: Row, usage: Usage | None, ask: Asked) -> Row:
-    """The row of a pod of which nothing is new but what it uses."""
+    """Return the row with only the usage cells updated."""
     cells, sort, values = list(row.cells), list(row.sort), list(row.values)
     for key, field in _figures(usage, ask).items():
         place = _PLACES[key]
@@ -148,7 +151,7 @@ def measured_row(row: Row, usage: Usage | None, ask: Asked) -> Row:
 def _in_columns(
     fields: Mapping[str, _Field],
 ) -> tuple[tuple[Cell, ...], tuple[Any, ...], tuple[Value, ...]]:
-    """(cells, sort, values) in the order of the columns."""
+    """Return (cells, sort, values) in the order of the columns."""
     cells, sort, values = zip(*(fields[key] for key in _KEYS), strict=True)
     return cells, sort, values
 
@@ -183,7 +186,7 @@ def _progress(pod: Pod, line: PodStatusLine) -> dict[str, _Field]:
 
 
 def _figures(usage: Usage | None, ask: Asked) -> dict[str, _Field]:
-    """Usage, and what part of requests and limits it is."""
+    """Return the usage, absolute and as a percentage of requests and limits."""
     cpu, memory = (usage.cpu, usage.memory) if usage else (None, None)
     return {
         "cpu": _amount(cpu, ask.cpu_limit, millicores),
@@ -211,19 +214,19 @@ def _percentage(used: int | None, whole: int) -> _Field:
 
 @lru_cache(maxsize=1024)
 def _percent_cell(percent: int, glyph: str, tone: str) -> Cell:
-    """Few percentages, many pods."""
+    """Return a cell; cached because there are few percentages and many pods."""
     return Cell(f"{glyph}{percent}%", tone)
 
 
 def _level(percent: float) -> tuple[str, str]:
-    """(glyph, tone) of a part of a request or limit."""
+    """Return (glyph, tone) for a percentage of a request or limit."""
     if percent >= CRITICAL:
         return "✖", "error"
     return ("▲", "warning") if percent >= WARN else ("", "")
 
 
 def _wiring(pod: Pod) -> dict[str, _Field]:
-    """What of the spec tells pods apart."""
+    """Return the fields from the spec, the labels and the QoS class."""
     labels = ",".join(f"{key}={value}" for key, value in sorted(pod.metadata.labels.items()))
     images = [clean(container.image) for container in pod.spec.containers]
     image = images[0] + (f" +{len(images) - 1}" if len(images) > 1 else "") if images else ""
@@ -237,7 +240,7 @@ def _wiring(pod: Pod) -> dict[str, _Field]:
 
 
 def _ports(pod: Pod) -> str:
-    """``8080→80,9000/UDP``: the host's port before the container's."""
+    """Return a text such as ``8080→80,9000/UDP``, the host's port before the container's."""
     found: list[str] = []
     for container in (*pod.spec.initContainers, *pod.spec.containers):
         for port in container.ports:
@@ -248,14 +251,16 @@ def _ports(pod: Pod) -> str:
 
 
 def is_wrong(manifest: Manifest) -> bool:
-    """Whether the file gives no pod, or another than it says, until somebody corrects it."""
+    """Return whether the file needs a correction: it defines no pod, or an older version runs."""
     return manifest.status.state in _WRONG
 
 
 def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True) -> Row | None:
-    """A row in the table of pods for a file that gives no pod as it stands, or not yet: then
-    ``waits_for`` says why, and it stands among the pods. None for the rest. A wrong file is above
-    the pods, or below them where not ``on_top``."""
+    """Return the row of a file without a usable pod; None for other files.
+
+    An accepted file whose pod cannot start yet is among the pods, with ``waits_for`` as the reason.
+    An invalid file is above the pods, or below them if ``on_top`` is false.
+    """
     state = manifest.status.state
     accepted = state is ManifestState.ACCEPTED
     if accepted and not waits_for:
@@ -281,7 +286,7 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
 
 
 def _nothing(column: Column) -> _Field:
-    """Sorts below everything of its column."""
+    """Return an empty field that sorts below all others of its column."""
     blank = Cell("", "muted")
     if column.key == "ip":
         return _Field(blank, address_key(""), None)

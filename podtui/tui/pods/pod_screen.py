@@ -1,4 +1,6 @@
-"""One pod in full, a tab for each side of it: what it is, how it started, what it says and does."""
+"""The screen of one pod, with a tab for each aspect: state, start, events, logs, manifest,
+usage.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,11 @@ from podtui.tui.widgets.tones import LinesView
 
 RETRY_SECONDS = 2.0
 LEAST_SECONDS = 0.3
-"""Between two answers: what changes faster is not seen faster."""
+"""Minimum seconds between two answers; this limits how often the screen is updated."""
 
 
 class PodScreen(ActingScreen, BackScreen):
-    """Opens on ``tab``; stays on the pod that comes after when its manifest is edited."""
+    """Opens on ``tab``. When the manifest is edited, the screen follows the pod's replacement."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1,d", "tab('overview')", "Overview", key_display="d", id="pod.overview",
@@ -109,7 +111,7 @@ class PodScreen(ActingScreen, BackScreen):
         self._known = Knowledge(app.client, app.now)
         yield Bar(id="header")
         yield TabBar()
-        # Kept by name: what comes while the screen closes finds its widgets no more by a query.
+        # Keep references: while the screen closes, queries no longer find its widgets.
         self._overview = LinesView(id="overview")
         self._timeline = TimelineView(id="timeline")
         self._events = PodEvents(id="events")
@@ -136,7 +138,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, or as it was last seen."""
+        """The pod, or its last known state after its removal."""
         model = self.podtui.model
         found = model.pods.get(self._key)
         if found is None and self._last is not None:
@@ -207,10 +209,10 @@ class PodScreen(ActingScreen, BackScreen):
             self._manifest_of = shown
             show_manifest(self._manifest, manifest)
 
-    # --- what the agent is asked for
+    # --- queries to the agent
 
     def _ask(self) -> None:
-        """Ask for what the open tab shows, and for no other any more."""
+        """Query the data of the open tab, and cancel the query of the previous one."""
         if self._asking is not None:
             self._asking.cancel()
             self._asking = None
@@ -220,7 +222,7 @@ class PodScreen(ActingScreen, BackScreen):
             )
 
     async def _ask_on(self, tab: str) -> None:
-        """Ask until the screen is closed; the agent answers when there is something new."""
+        """Query until the screen is closed; the agent answers as soon as it has news."""
         while True:
             pod = self.pod
             span = self._resources.span

@@ -1,4 +1,4 @@
-"""The family of a pod's status, which gives it its look; the words are kubectl's."""
+"""The family of a pod's status, which determines its glyph and tone; the text is kubectl's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from podtui.api.v1 import Pod
 
 
 class Family(StrEnum):
-    """How a status is drawn; the value is its tone."""
+    """The display class of a status; the value is its tone."""
 
     RUNNING = "running"
     UNREADY = "unready"
-    """Runs, but not every container is ready."""
+    """Running, but not every container is ready."""
     UNSTABLE = "warning"
-    """Runs, but restarted too recently to be healthy."""
+    """Running, but restarted too recently to count as healthy."""
     PENDING = "pending"
     INIT = "init"
     ERROR = "error"
@@ -38,13 +38,17 @@ GLYPHS: Final = {
     Family.COMPLETED: "✔",
 }
 REJECTED: Final = "Pod was rejected: "
-"""What the message of a pod that was not admitted begins with."""
+"""The prefix of the message of a pod that was not admitted."""
 _WELL: Final = frozenset({Family.RUNNING, Family.COMPLETED, Family.TERMINATING})
 
 
 class PodStatusLine(Struct, frozen=True):
-    """``last_restart`` is epoch seconds. ``rejected``: the node refused the pod. ``family`` agrees
-    with ``health``: running, completed and terminating are the families of what is well."""
+    """The status of a pod.
+
+    ``last_restart`` is epoch seconds. ``rejected`` means that the node did not admit the pod.
+    ``family`` agrees with ``health``: healthy pods have the families running, completed and
+    terminating, others do not.
+    """
 
     word: str
     family: Family
@@ -57,7 +61,7 @@ class PodStatusLine(Struct, frozen=True):
 
 
 def pod_status_line(pod: Pod, now: float) -> PodStatusLine:
-    """As kubectl reads a pod, and how that is drawn."""
+    """Return the status as kubectl shows it, with its display family."""
     line = pod_line(pod)
     health = pod_health(pod, now)
     family = _of_health(_family(pod, line.word), health)
@@ -74,7 +78,7 @@ def pod_status_line(pod: Pod, now: float) -> PodStatusLine:
 
 
 def _of_health(family: Family, health: PodHealth) -> Family:
-    """The family that the words suggest, corrected where the health says otherwise."""
+    """Return the family suggested by the status text, corrected if the health contradicts it."""
     if health.well is (family in _WELL):
         return family
     if health.until is not None:
@@ -85,7 +89,9 @@ def _of_health(family: Family, health: PodHealth) -> Family:
 
 
 def is_rejected(pod: Pod) -> bool:
-    """Whether admission refused it: Failed with a reason, and nothing was ever made of it."""
+    """Return whether admission rejected the pod: it is Failed with a reason, and nothing was
+    created for it.
+    """
     status = pod.status
     return (
         status.phase == "Failed"

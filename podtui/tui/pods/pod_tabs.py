@@ -1,4 +1,4 @@
-"""The tabs of the pod's screen, and the bar that names tabs."""
+"""The tabs of the pod screen, and the tab bar."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def tab_spans(
     tabs: Mapping[str, str] = TABS,
     hidden: Collection[str] = (),
 ) -> list[tuple[str, Line]]:
-    """Each tab that is not hidden, with the spans that name it, in as many cells as fit into
-    ``width``: padded, then close together, then with short words. ``marks`` stand beside names."""
+    """Return each visible tab with its label, shortened to fit into ``width``: first padded, then
+    without padding, then with short titles. ``marks`` are appended to titles.
+    """
     found: list[tuple[str, Line]] = []
     for pad, short in ((" ", False), ("", False), ("", True)):
         found = []
@@ -51,13 +52,13 @@ def tab_spans(
 
 
 def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
-    """Those that the server has nothing for."""
+    """Return the tabs that the server does not support."""
     capabilities = screen.podtui.model.server.capabilities
     return frozenset(tab for tab in tabs if not is_offered(capabilities, "tab", (tab,)))
 
 
 class TabBar(Bar):
-    """The tabs' names; a click on one opens it."""
+    """The titles of the tabs; a click opens a tab."""
 
     def __init__(self, tabs: Mapping[str, str] = TABS) -> None:
         super().__init__(id="tabs")

@@ -1,4 +1,4 @@
-"""The tab that shows how the pod started, this time and the times before."""
+"""The tab with the timelines of the pod's current and earlier starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class TimelineView(LinesView):
-    """``starts`` are the newest first."""
+    """The timeline of one start; ``[`` and ``]`` select an earlier or later one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "older(1)", "Start before", key_display="[",
@@ -35,11 +35,12 @@ class TimelineView(LinesView):
     def show_starts(
         self, starts: tuple[PodStart, ...], problem: str, now: float, pull: Pull | None = None
     ) -> None:
-        """``problem`` is why there are none, if the agent said so; ``pull`` is the one under
-        way."""
+        """Show starts, the newest first. ``problem`` is the agent's reason if there are none;
+        ``pull`` is the current image pull.
+        """
         newest = bool(starts and self._starts and starts[0].began != self._starts[0].began)
         if newest and self._chosen:
-            # What was looked at is one further back now.
+            # Keep showing the same start, which has moved back by one.
             self._chosen += 1
         self._starts, self._problem, self._now, self._pull = starts, problem, now, pull
         self._chosen = max(0, min(self._chosen, len(starts) - 1))

@@ -1,4 +1,4 @@
-"""The tab with the pod as YAML: the live object, or the manifest that asked for it."""
+"""The tab with the pod as YAML: the live object or its manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class YamlView(TextView):
-    """``source`` is ``live`` or ``manifest``."""
+    """The YAML of a pod; ``source`` is ``live`` or ``manifest``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "turn", "Live or manifest", id="yaml.source",
@@ -40,7 +40,7 @@ class YamlView(TextView):
         return is_offered(screen.podtui.model.server.capabilities, action, parameters)
 
     def show_pod(self, pod: Pod, manifest: Manifest | None) -> None:
-        """What is shown already costs nothing."""
+        """Show a pod; does nothing if it is shown already."""
         self._pod, self._manifest = pod, manifest
         wanted = (pod, self._managed) if self.source == "live" else (manifest,)
         if wanted == self._shown:

@@ -1,4 +1,4 @@
-"""How a pod's probes stand: what each asks, when next, what it heard last, how it went before."""
+"""The state of a pod's probes: definition, next run, last result, history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean, clean_lines
 
 Key = tuple[str, str]
-"""Container and kind of probe."""
+"""Container and type of the probe."""
 GLYPHS: Final = {
     "success": ("✔", "good"),
     "warning": ("▲", "warning"),
@@ -44,7 +44,7 @@ def key_of(report: ProbeReport) -> Key:
 
 
 def probe_of(pod: Pod, report: ProbeReport) -> Probe | None:
-    """What the manifest says of it."""
+    """Return the probe's definition in the pod's spec."""
     found: Container | None = next(
         (c for _, c in all_containers(pod) if c.name == report.container), None
     )
@@ -67,8 +67,9 @@ def probe_lines(
     elapsed: float,
     width: int,
 ) -> tuple[list[Line], dict[Key, int]]:
-    """Lines of at most ``width`` cells, and at which each probe begins. ``answers`` are of runs by
-    hand; ``elapsed`` is how many seconds old the reports are."""
+    """Return lines of at most ``width`` cells, and the first line of each probe. ``answers`` are
+    the results of manual runs; ``elapsed`` is the age of the reports in seconds.
+    """
     if not reports:
         return [row for line in _none(pod) for row in wrap(line, width, indent=1)], {}
     lines: list[Line] = []
@@ -135,7 +136,7 @@ def _run(title: str, run: ProbeRun, now: float) -> list[Line]:
 
 
 def next_text(report: ProbeReport, elapsed: float) -> str:
-    """When it runs next, or why it does not."""
+    """Return when the probe runs next, or why it does not run."""
     if report.running:
         return "runs now"
     if report.nextIn is None:
@@ -146,7 +147,7 @@ def next_text(report: ProbeReport, elapsed: float) -> str:
 
 
 def streak_text(report: ProbeReport) -> str:
-    """How far it is from turning."""
+    """Return the number of equal results in a row, and the threshold if it is not reached."""
     if not report.last or not report.inRow:
         return ""
     one, many = ("failure", "failures") if report.last == "Failure" else ("success", "successes")

@@ -1,4 +1,4 @@
-"""What a pod uses, as plots beside what it asks for and what it may have."""
+"""Plots of a pod's resource usage, with its requests and limits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _LEAST: Final = 2
 _MOST: Final = 14
 NO_NETWORK: Final = NetworkSeries()
 _SPACING: Final = 10.0
-"""Seconds between the agent's looks."""
+"""Seconds between the agent's measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A pod, and what the agent told of its use. ``unmeasured``: of ``network``, ``disk`` and
-    ``storage``, why there is nothing."""
+    """A pod, and its usage as reported by the agent. ``unmeasured`` maps ``network``, ``disk`` and
+    ``storage`` to the reason why it is not measured.
+    """
 
     pod: Pod
     usage: tuple[UsageSeries, ...] = ()
@@ -40,9 +41,12 @@ class Used:
 def resource_lines(
     used: Used, now: float, span: str, width: int, height: int, *, whole: bool = False
 ) -> list[Line]:
-    """Lines of at most ``width`` cells; all plots fit into ``height`` rows where that leaves them
-    readable. ``span``: one of `SPANS`, how much of the past to show at most. ``whole``: up to
-    requests and limits, however little is used of them."""
+    """Return lines of at most ``width`` cells.
+
+    All plots fit into ``height`` rows if they stay readable. ``span``, one of `SPANS`, is the
+    maximum time span. With ``whole``, the scales extend to requests and limits even if the usage is
+    low.
+    """
     pod, known = used.pod, {series.container: series for series in used.usage}
     containers = [
         c
@@ -76,7 +80,9 @@ def _nothing_yet(span: str) -> list[Line]:
 
 
 def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> list[Line]:
-    """What is not measured for the same reason is told in one line."""
+    """Return the plots of a section, then lines of text for constant and unmeasured resources.
+    Resources with the same reason share a line.
+    """
     if not charts:
         return [(Span("   does not run", "muted"),)]
     lines = grid([c for c in charts if _plotted(c)], width, columns, frame)
@@ -95,7 +101,9 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
 
 
 def _plotted(chart: Chart) -> bool:
-    """What was nothing all the time is said in a line, and so is what is not measured."""
+    """Return whether a chart is drawn. Constant zero usage and unmeasured resources are reported as
+    text instead.
+    """
     return not chart.still or chart.asks if chart.known else not chart.why
 
 
@@ -109,17 +117,17 @@ def _legend(seconds: float, span: str) -> Line:
 
 
 def _cpu(milli: int) -> str:
-    """``250m``, and from ten cores on whole ones: ``32``."""
+    """Return ``250m``; from ten cores on whole cores, such as ``32``."""
     return millicores(milli) if milli < 10_000 else f"{milli / 1000:.0f}"
 
 
 def _ended_first(pod: Pod, container: Container) -> bool:
-    """Init containers are shown while they run only."""
+    """Return whether the container is an init container, which is shown only while it runs."""
     return container in pod.spec.initContainers and not is_sidecar(container)
 
 
 def _rows(sections: list[tuple[str, list[Chart]]], height: int, columns: int) -> int:
-    """How high plots may be for all of them to be seen at once."""
+    """Return the height of a plot so that all are visible at once."""
     drawn = [sum(1 for chart in charts if _plotted(chart)) for _, charts in sections]
     bands = sum(-(-count // columns) for count in drawn)
     said = len(sections) + 1
@@ -128,7 +136,7 @@ def _rows(sections: list[tuple[str, list[Chart]]], height: int, columns: int) ->
 
 
 def _charts(used: Used, container: Container, series: UsageSeries | None) -> list[Chart]:
-    """Of one container; empty where it does not run."""
+    """Return the charts of one container; empty if it is not running."""
     if series is None or not series.times:
         return []
     requests, limits = container.resources.requests, container.resources.limits

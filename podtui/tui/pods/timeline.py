@@ -1,5 +1,6 @@
-"""A pod's start as a waterfall: what each step took, which ones it waited for, and what is other
-than the last time. Plain values; `podtui.tui.pods.timeline_lines` draws them."""
+"""A pod's start as a waterfall: the duration of each step, the steps on the critical path, and the
+differences from the previous start. Plain values; drawn by `podtui.tui.pods.timeline_lines`.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +24,21 @@ _WORDS: Final = {
     StepKind.READY: "readiness",
 }
 SLACK: Final = 0.02
-"""Seconds between two steps that still follow on each other."""
+"""Maximum seconds between two steps that count as consecutive."""
 WORTH_A_BAR: Final = 0.25
-"""Seconds for which a pod that is admitted waits before anybody asks why."""
+"""Seconds of waiting after admission from which the wait gets its own bar."""
 _NOTHING: Final = 0.001
 _Key = tuple[StepKind, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One step; ``began`` and ``ended`` in seconds from the start's beginning. ``critical``: the
-    pod would have been ready earlier without it. ``change``: seconds more (or less) than in the
-    start before, None where there is nothing to compare; ``open``: it is under way."""
+    """One step; ``began`` and ``ended`` are seconds since the beginning of the start.
+
+    ``critical`` means that the pod would have been ready earlier without it. ``change`` is the
+    difference in seconds from the previous start, None if there is nothing to compare. ``open``
+    means that the step is still running.
+    """
 
     label: str
     key: _Key
@@ -53,15 +57,18 @@ class Bar:
 
     @property
     def lives_on(self) -> bool:
-        """A program that is meant to run: the start does not wait for its end."""
+        """True for a container that is meant to keep running: the start does not wait for it."""
         return self.key[0] is StepKind.RUN and not self.init
 
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """``until``: seconds from the beginning to readiness, or to the last that is known.
-    ``bars`` are of the start itself, ``later`` what came after the pod was ready. ``before`` is
-    how long the start before took, and ``gone`` what only that one had: label and seconds."""
+    """The waterfall of a start.
+
+    ``until`` is seconds from the beginning to readiness, or to the last known step. ``bars`` are
+    the steps of the start, ``later`` those after readiness. ``before`` is the duration of the
+    previous start; ``gone`` lists the steps (label, seconds) that only that one had.
+    """
 
     began: float
     until: float
@@ -72,19 +79,19 @@ class Waterfall:
     gone: tuple[tuple[str, float], ...] = ()
     cause: str = ""
     waited: float = 0.0
-    """Seconds on the critical path in which no step was under way."""
+    """Seconds on the critical path without any running step."""
     seen: float = 0.0
-    """When it is looked at, in Unix seconds."""
+    """The current time in Unix seconds."""
 
     @property
     def critical(self) -> tuple[Bar, ...]:
-        """The longest first."""
+        """The critical steps, the longest first."""
         found = [bar for bar in self.bars if bar.critical]
         return tuple(sorted(found, key=lambda bar: -bar.seconds))
 
 
 def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall:
-    """``now`` in Unix seconds is where steps that are under way are drawn to."""
+    """Return the waterfall of a start; unfinished steps extend to ``now`` (Unix seconds)."""
     began = epoch(start.began) or now
     every = _with_wait(_bars(start, began, now), start, before, now - began)
     ready = epoch(start.ready)
@@ -133,8 +140,9 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
 def _with_wait(
     bars: tuple[Bar, ...], start: PodStart, before: PodStart | None, now: float
 ) -> tuple[Bar, ...]:
-    """With a bar for the time from admission to the first step after it, where that is long: a pod
-    that takes the place of another waits for its end."""
+    """Add a bar for the time from admission to the next step if that is long: a pod that replaces
+    another waits for its end.
+    """
     admitted = next((bar for bar in bars if bar.key == (StepKind.ADMIT, "")), None)
     if admitted is None or admitted.open or admitted.failed:
         return bars
@@ -152,7 +160,7 @@ def _with_wait(
 
 
 def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
-    """With how far the pull of an image is noted at its bar, while that is under way."""
+    """Add the progress of an unfinished image pull to its bar."""
     if not amount:
         return found
     bars = tuple(
@@ -163,12 +171,12 @@ def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
 
 
 def _tells(bar: Bar) -> bool:
-    """Whether a step after readiness says more than that the container ran again."""
+    """Return whether a step after readiness is more than a repeated start of the container."""
     return bar.failed or bar.key[0] in (StepKind.RUN, StepKind.PULL)
 
 
 def label_of(step: Step, number: int = 1) -> str:
-    """``pull nginx:1.27``; from the second time on with its number."""
+    """Return a label such as ``pull nginx:1.27``; repetitions are numbered from 2."""
     subject = clean(step.subject)
     if step.kind is StepKind.PULL:
         subject = subject.rsplit("/", 1)[-1]
@@ -187,8 +195,9 @@ def _last_end(bars: Sequence[Bar], start: PodStart, began: float, now: float) ->
 
 
 def with_critical_path(bars: Sequence[Bar], until: float) -> tuple[tuple[Bar, ...], float]:
-    """Mark the steps that decided when ``until`` was: from there back, always the one that ended
-    last before the next began. Also the seconds on that way in which there was none."""
+    """Mark the steps that determined ``until``: from there backwards, always the step that ended
+    last before the next one began. Also return the seconds on this path without any step.
+    """
     marked: set[int] = set()
     waited, at = 0.0, until
     while at > _NOTHING:
@@ -212,7 +221,7 @@ def with_critical_path(bars: Sequence[Bar], until: float) -> tuple[tuple[Bar, ..
 
 
 def totals(bars: Iterable[Bar]) -> dict[_Key, float]:
-    """Seconds by step, repetitions together; programs that are meant to run have none."""
+    """Return seconds by step, with repetitions added up and without long-running containers."""
     found: dict[_Key, float] = {}
     for bar in bars:
         if not bar.lives_on:

@@ -1,4 +1,4 @@
-"""The waterfall drawn: a row for each step, its bar on a common scale, its length, the change."""
+"""Draw a waterfall: one row per step with its bar on a common scale, duration and change."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CHANGE: Final = 8
 _LEAST_BARS: Final = 10
 _STEPS: Final = (1, 2, 5)
 NOT_SAME: Final = 0.01
-"""Seconds that two starts may differ by and still be told as equal."""
+"""Maximum seconds by which two durations may differ to be shown as equal."""
 
 
 def length(seconds: float) -> str:
-    """``240ms``, ``3.42s``, ``45.1s``, ``2m05s``, ``3h12m``."""
+    """Return ``240ms``, ``3.42s``, ``45.1s``, ``2m05s`` or ``3h12m``."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 10:
@@ -32,14 +32,14 @@ def length(seconds: float) -> str:
 
 
 def change(seconds: float) -> str:
-    """``+1.20s``, ``−240ms``, ``=``."""
+    """Return ``+1.20s``, ``−240ms`` or ``=``."""
     if abs(seconds) < NOT_SAME:
         return "="
     return ("+" if seconds > 0 else "−") + length(abs(seconds))
 
 
 def waterfall_lines(found: Waterfall, width: int, *, number: int, of: int) -> list[Line]:
-    """Lines of at most ``width`` cells. ``number`` from 1 says which of ``of`` starts it is."""
+    """Return lines of at most ``width`` cells; the start is ``number`` (from 1) of ``of``."""
     lines = _head(found, width, number, of)
     lines.append(())
     name = min(
@@ -89,7 +89,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
 
 
 def _moment(found: Waterfall) -> str:
-    """Starts are kept for days: one of another day than that of the look says which."""
+    """Return the time of the start, with the date if it is not today: starts are kept for days."""
     when, seen = (
         datetime.fromtimestamp(moment, UTC).astimezone() for moment in (found.began, found.seen)
     )
@@ -97,7 +97,7 @@ def _moment(found: Waterfall) -> str:
 
 
 def _ticks(until: float, room: int) -> tuple[tuple[int, str], ...]:
-    """Places and texts of a scale with round steps, a dozen cells apart or so."""
+    """Return positions and labels of a scale with round steps of about a dozen cells."""
     if until <= 0:
         return ((0, "0s"),)
     wanted = until / max(2, room // 12)
@@ -156,7 +156,7 @@ def _row(
 
 
 def _place(bar: Bar, until: float, room: int) -> tuple[int, int]:
-    """First cell and number of cells; a step takes one at least."""
+    """Return the first cell and the number of cells, at least one."""
     if until <= 0:
         return 0, 1
     left = min(room - 1, int(bar.began / until * room))

@@ -1,4 +1,4 @@
-"""What pods ask for and what they use, in whole numbers: milli cores, bytes, counts."""
+"""Requests, limits and usage of pods as integers: millicores, bytes, counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Of = Callable[[Container], dict[str, str]]
 
 
 class Usage(Struct, frozen=True):
-    """``cpu`` in milli cores, ``memory`` in bytes."""
+    """``cpu`` in millicores, ``memory`` in bytes."""
 
     cpu: int
     memory: int
@@ -24,7 +24,7 @@ class Usage(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str) -> int:
-    """A quantity in the unit of its resource; 0 for one that cannot be read."""
+    """Return a quantity in the unit of its resource; 0 if it is invalid."""
     try:
         return milli_value(quantity) if resource == "cpu" else value(quantity)
     except ValueError:
@@ -46,12 +46,12 @@ def node_usage(metrics: NodeMetrics) -> Usage:
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the node counts it: a pod that ended or was refused holds nothing."""
+    """Return whether the pod counts for the node: a finished or rejected pod uses no resources."""
     return pod.status.phase not in ("Succeeded", "Failed")
 
 
 def requested(pod: Pod, resource: str) -> int:
-    """What admission counts for a pod (reference §5.1)."""
+    """Return the amount that admission counts for a pod (reference §5.1)."""
     if resource == "pods":
         return 1
     level = pod.spec.resources.requests if pod.spec.resources else {}
@@ -59,7 +59,7 @@ def requested(pod: Pod, resource: str) -> int:
 
 
 def limited(pod: Pod, resource: str) -> int:
-    """The pod's limit; 0 where any container has none."""
+    """Return the pod's limit; 0 if it is only set per container and any container has none."""
     level = pod.spec.resources.limits if pod.spec.resources else {}
     if resource not in level and any(
         resource not in c.resources.limits for c in pod.spec.containers

@@ -1,4 +1,4 @@
-"""The live object as YAML, as ``kubectl get -o yaml`` prints it."""
+"""The live object as YAML, in the format of ``kubectl get -o yaml``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtui.api.v1 import Pod
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines stay readable; no aliases."""
+    """A dumper that writes multi-line strings as blocks, and no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -26,7 +26,7 @@ _Dumper.add_representer(str, _text)
 
 
 def pod_yaml(pod: Pod, *, managed: bool = False) -> str:
-    """Without the bookkeeping of field managers unless it is asked for (``managed``)."""
+    """Return the pod as YAML, without ``managedFields`` unless ``managed`` is set."""
     fields: dict[str, Any] = msgspec.to_builtins(pod)
     if not managed:
         fields.get("metadata", {}).pop("managedFields", None)

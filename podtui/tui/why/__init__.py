@@ -1,1 +1,1 @@
-"""Why a pod is as it is: the diagnosis drawn, and the fix carried out."""
+"""The explanation of a pod's state: draw the diagnosis and apply its fix."""

@@ -1,4 +1,4 @@
-"""Why a pod is as it is, on a line or two: the first thing that one wants to know."""
+"""A one-line explanation of a pod's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podtui.why import Diagnosis, Facts, Health, diagnose
 from podtui.why.waiting import diagnose_waiting
 
 FRESH_SECONDS: Final = 2.0
-"""An explanation is made anew after so long at the latest."""
+"""Seconds after which the explanation of an unhealthy pod is updated at the latest."""
 GLYPHS: Final = {
     Health.HEALTHY: ("●", "running"),
     Health.DONE: ("✔", "completed"),
@@ -35,7 +35,7 @@ def facts_of(
     logs: Mapping[str, tuple[str, ...]] | None = None,
     log_problems: Mapping[str, str] | None = None,
 ) -> Facts:
-    """What the screen knows of a pod."""
+    """Return the facts about a pod that the screen has."""
     return Facts(
         pod=pod,
         now=now,
@@ -49,7 +49,7 @@ def facts_of(
 
 
 class Explanations:
-    """The line for the pod under the cursor, kept while nothing that it says may have changed."""
+    """The explanation of the pod under the cursor, cached while its inputs are unchanged."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -59,7 +59,7 @@ class Explanations:
 
     def of(self, pod: Pod, now: float) -> Line:
         model = self._model
-        # What is well stays so until the pod changes; what is waited for may take too long.
+        # A healthy pod stays healthy until its record changes; a wait may exceed its deadline.
         turn = None if self._well else now // FRESH_SECONDS
         basis = (pod, model.home_of(pod), len(model.events), turn)
         if len(basis) != len(self._basis) or any(
@@ -74,12 +74,12 @@ class Explanations:
 
 
 def explain_pod(facts: Facts) -> Line:
-    """What holds the pod up and what mends it, or what it runs where all is well."""
+    """Return the cause and the fix of a problem; for a healthy pod, its containers."""
     return _told(facts, diagnose(facts))
 
 
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
-    """The same, after a word that says which of these it is."""
+    """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
     said = diagnose(facts)
     title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(said.health, "Why")
     return title, _told(facts, said)
@@ -133,7 +133,7 @@ def _contents(pod: Pod) -> Line:
 
 
 def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
-    """What is wrong with a file, and what podtui does about it; or what its pod waits for."""
+    """Return the problem of a file with podtui's reaction, or what its pod waits for."""
     waits = diagnose_waiting(manifest, node)
     if waits is not None:
         return (Span(f"{clean(waits.title)} "), Span(place_of(manifest), "key"), *_cure(waits))
@@ -146,13 +146,13 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
 
 
 def health_word(health: Health) -> Line:
-    """A glyph and a word for how a pod is."""
+    """Return a glyph and a word for the health of a pod."""
     glyph, tone = GLYPHS[health]
     return (Span(f"{glyph} {health}", tone),)
 
 
 def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:
-    """The one that its manifest asks for, else the last that came."""
+    """Return the pod that its manifest currently defines, else the last one."""
     for pod in pods:
         if uid and pod.metadata.uid == uid:
             return pod

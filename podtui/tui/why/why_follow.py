@@ -1,4 +1,4 @@
-"""A fix on its way: written into the file, and followed until it is verified or fails again."""
+"""Apply a fix: write it into the file, and follow the pod until the fix is verified or fails."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _LOOKS: Final = {
 
 
 class Applied(Struct, frozen=True):
-    """A fix that was written, and what it is to take away."""
+    """A written fix, and the check of its effect."""
 
     change: Rewrite
     trial: Trial
 
     @property
     def text(self) -> str:
-        """What the file holds since."""
+        """The content of the file after the fix."""
         return self.change.after.decode()
 
 
 async def apply_fix(actions: Actions, manifest: Manifest, fix: Fix, trial: Trial) -> Applied | None:
-    """Show the plan of a fix, ask, and write it into the file that the manifest was read from;
-    None where it was not wanted.
+    """Show the plan of a fix, ask, and write it into the file of the manifest; return None if the
+    user declines.
 
-    Raises `ManifestChanged` where the file is not what was read, `ManifestFileError` where it
-    cannot be written, `podtui.why.EditError`.
+    Raises `ManifestChanged` if the file differs from the manifest that was read,
+    `ManifestFileError` if it cannot be written, `podtui.why.EditError`.
     """
     text = manifest.spec.text
     after = apply_edits(text, fix.edits)
@@ -57,7 +57,7 @@ def outcome(
     *,
     liveness_passed: bool,
 ) -> Outcome:
-    """How far an applied fix has come."""
+    """Return the progress of an applied fix."""
     if manifest is None or manifest.spec.text != applied.text:
         return Outcome(Verdict.PENDING, "waiting for the agent to read the file")
     wanted = manifest.status.podUID

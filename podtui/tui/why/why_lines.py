@@ -1,4 +1,4 @@
-"""A diagnosis as lines: the cause, what bears it out, where it stands in the manifest, the fix."""
+"""A diagnosis as lines: cause, evidence, line of the manifest, fix."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from podtui.why import Diagnosis, EditError, Evidence, Fix, diff_lines
 from podtui.why.source import BREAK
 
 WIDE: Final = 130
-"""From so many cells on, manifest and fix stand beside the evidence."""
+"""Width from which manifest and fix are beside the evidence."""
 AROUND: Final = 2
-"""Lines of the manifest that are shown before and behind the one that it is about."""
+"""Lines of context before and after the relevant line of the manifest."""
 _GAP: Final = 3
 _LABEL: Final = 9
 _TONES: Final = {"-": "error", "+": "good"}
@@ -26,7 +26,9 @@ _TONES: Final = {"-": "error", "+": "good"}
 
 @dataclass(frozen=True, slots=True)
 class WhyView:
-    """What there is to show. ``chosen`` is the fix in hand; ``readonly``: none may be applied."""
+    """The diagnosis to show. ``chosen`` is the index of the selected fix; with ``readonly``, no fix
+    can be applied.
+    """
 
     said: Diagnosis
     manifest: Manifest | None
@@ -38,9 +40,10 @@ class WhyView:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much is shown: at most so many witnesses and lines of the log; the ``excerpt`` of the
-    manifest even where a fix shows the same lines; where to read ``more``; so many lines around a
-    change."""
+    """Limits of the text: maximum ``witnesses`` (evidence) and log ``lines``; whether to show the
+    ``excerpt`` of the manifest even if a fix shows the same lines, and the ``more`` link to the
+    documentation; lines of ``context`` around a change.
+    """
 
     witnesses: int = 20
     lines: int = 20
@@ -58,12 +61,13 @@ ROOMS: Final = (
     Room(1, 1, excerpt=False, more=False, context=1),
     Room(1, 1, excerpt=False, more=False, context=0),
 )
-"""From all there is to what matters most."""
+"""From everything to the most important only."""
 
 
 def why_lines(view: WhyView, width: int, height: int = 0) -> list[Line]:
-    """Rows of at most ``width`` cells; where there are more of them than ``height``, what matters
-    least is left out first."""
+    """Return rows of at most ``width`` cells. If there are more than ``height``, the least
+    important are left out first.
+    """
     rows: list[Line] = []
     for room in ROOMS:
         rows = _rows(view, max(20, width), room)
@@ -109,7 +113,7 @@ def _head(view: WhyView, width: int) -> list[Line]:
     return lines
 
 
-# --- what bears it out
+# --- evidence
 
 
 def _evidence(view: WhyView, width: int, room: Room) -> list[Line]:
@@ -170,13 +174,13 @@ def _manifest(view: WhyView, width: int, room: Room) -> list[Line]:
 
 
 def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
-    """Lines of a manifest with one of them marked, from its column on."""
+    """Return the lines around ``line`` of a manifest, highlighted from ``column`` on."""
     source = BREAK.split(text)
     first, last = max(1, line - AROUND), min(len(source), line + AROUND)
     digits = len(str(last))
     room = max(8, width - digits - 4)
     rows: list[Line] = []
-    # In cells of the clean text: what was written may have signs that are not drawn.
+    # In cells of the cleaned text: the source may contain characters that are not drawn.
     place = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
     shift = place + 1 - room // 2 if place + 1 > room - 8 else 0
     for number in range(first, last + 1):
@@ -194,7 +198,7 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     return rows
 
 
-# --- what to do
+# --- fix and advice
 
 
 def _cure(view: WhyView, width: int, room: Room) -> list[Line]:
@@ -230,7 +234,7 @@ def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
 
 
 def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
-    """What a fix changes; the sign says it as well as the tone."""
+    """Return the diff of a fix; signs repeat the meaning of the colours."""
     try:
         diff = diff_lines(text, fix.edits, context)
     except EditError as error:
@@ -244,7 +248,7 @@ def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
             continue
         shown = clean(line[1:])
         if sign in _TONES:
-            # What is changed is read whole, whatever the width.
+            # Wrap changed lines instead of cutting them: they must be readable at any width.
             inside = 6 + len(shown) - len(shown.lstrip())
             rows += wrap((Span(f"  {sign} {shown}", _TONES[sign]),), width, indent=inside)
         else:

@@ -1,4 +1,4 @@
-"""Why a pod does not run: the cause, the evidence, the line to change, and the fix at a key."""
+"""The screen that explains why a pod does not run: cause, evidence, manifest line, and the fix."""
 
 from __future__ import annotations
 
@@ -32,19 +32,22 @@ from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 LONGEST_LINE = 500
-"""Bytes of one of them: what is said stands at its beginning, and is looked at with each change."""
+"""Bytes of a log line that are kept. The diagnosis runs at each change, and needs the beginning
+only.
+"""
 LOG_SECONDS = 10.0
-"""How long the last lines are waited for."""
+"""Timeout of the log query."""
 PROBE_SECONDS = 5.0
-"""How long the agent waits for news of a probe."""
+"""Seconds that the agent holds a probe query until it has news."""
 PROBE_PAUSE = 0.5
 AGAIN_SECONDS = 5.0
-"""After a failure, until they are asked for again."""
+"""Seconds until a failed log query is repeated."""
 
 
 class WhyScreen(ActingScreen, BackScreen):
-    """For a pod, by namespace and name, so that it stays with the one that comes after a fix; or
-    for a file of the folder that gives none."""
+    """The explanation of a pod, found by namespace and name so that the screen follows its
+    replacement after a fix; or of a manifest file that defines no pod.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "apply", "Apply the fix", id="why.apply",
@@ -67,7 +70,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self._chosen = 0
         self._applied: Applied | None = None
         self._in_force = False
-        """Whether the agent has read the applied fix."""
+        """True after the agent has read the applied fix."""
         self._liveness_passed = False
         self._said: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
@@ -79,7 +82,7 @@ class WhyScreen(ActingScreen, BackScreen):
         yield LinesView(id="why-text")
         yield Hints()
 
-    # --- what it is about
+    # --- subject
 
     @property
     def manifest(self) -> Manifest | None:
@@ -90,7 +93,9 @@ class WhyScreen(ActingScreen, BackScreen):
         return found
 
     def _find(self) -> Pod | None:
-        """The pod as it is now, or its successor; as it was last seen when it is gone."""
+        """Return the current pod or its replacement. Return None if it is gone; `_pod` keeps its
+        last known state.
+        """
         model, manifest = self.podtui.model, self.manifest
         name = self._name_
         if manifest is not None and name is None and manifest.status.podName:
@@ -107,7 +112,7 @@ class WhyScreen(ActingScreen, BackScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         return (self.manifest,) if self.manifest is not None else ()
 
-    # --- what is shown
+    # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
         if self.shown:
@@ -151,11 +156,14 @@ class WhyScreen(ActingScreen, BackScreen):
             return diagnose(facts)
         if manifest is None:
             return None
-        # The pod went, or was never there: a file in use gives one as soon as its node lets it.
+        # The pod is gone or never existed. An accepted file gets a pod as soon as the node is
+        # ready.
         return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
 
     def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
-        """How far an applied fix has come; empty without one, after its undo and another edit."""
+        """Return the progress of an applied fix; empty without one, after undo and after another
+        edit.
+        """
         applied = self._applied
         if applied is None:
             return ()
@@ -178,7 +186,7 @@ class WhyScreen(ActingScreen, BackScreen):
     # --- the log
 
     def _ask_log(self, pod: Pod, said: Diagnosis) -> None:
-        """Fetch the last lines of the container that it is about, once for each of its ends."""
+        """Query the last log lines of the diagnosed container, once per run."""
         statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
         status = next((s for s in statuses if s.name == said.container), None)
         if not said.wants_log or status is None:
@@ -258,7 +266,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self.actions.start("Fix", apply)
 
     async def _watch_liveness(self, container: str) -> None:
-        """Wait until the liveness probe of the fixed pod is seen to pass."""
+        """Wait until the liveness probe of the fixed pod has passed."""
         seen = ""
         while self._applied is not None and not self._liveness_passed:
             pod, found = self._pod_in_force(), None
@@ -283,7 +291,7 @@ class WhyScreen(ActingScreen, BackScreen):
             await asyncio.sleep(PROBE_PAUSE)
 
     def _pod_in_force(self) -> Pod | None:
-        """The pod that has the applied fix; None while it is not there."""
+        """Return the pod that has the applied fix; None until it exists."""
         pod, manifest = self._pod, self.manifest
         if pod is None or manifest is None or not self._in_force:
             return None
