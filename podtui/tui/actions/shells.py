@@ -108,7 +108,9 @@ async def start_debugger(actions: Actions, pod: Pod) -> None:
     meta = pod.metadata
     await actions.client.debug(meta.namespace, meta.name, debugger)
     what = (f"--image={debugger.image}", f"--target={target}")
-    words = ["kubectl", "debug", "-it", "-n", meta.namespace, meta.name, *what]
+    words = ["debug", "-it", "-n", meta.namespace, meta.name, *what]
+    server = actions.app.model.server
+    words = ["kubectl", *([f"--context={server.context}"] if server.is_cluster else ()), *words]
     actions.did("debug", words, meta.name)
     actions.tell(f"{debugger.image} starts…", title=f"Debugging {clean(target)}")
     await attach_to(actions, await _started(actions, pod, debugger.name), debugger.name)
