@@ -1,4 +1,4 @@
-"""Every change that is asked of an engine, kept for a while as lines that people can repeat."""
+"""A journal of recent engine calls that change something, as lines that users can repeat."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Journal:
-    """A ring of calls. Equal ones in a row, of one pod, are one with a count."""
+    """A ring buffer of calls. Equal consecutive calls of one pod are merged and counted."""
 
     def __init__(self, clock: Clock, limit: int = CALLS) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Journal:
         self._serial = 0
 
     def calls(self, uid: str = "") -> tuple[EngineCall, ...]:
-        """All, or those of one pod, the oldest first."""
+        """Return all calls, or those of one pod, oldest first."""
         return tuple(call for call in self._calls if not uid or call.uid == uid)
 
     def add(self, call: EngineCall) -> None:
@@ -66,7 +66,7 @@ class Journal:
 
     @contextmanager
     def noted(self, verb: str, line: str, of: EngineCall | None = None) -> Generator[None]:
-        """Note what the block does once it is done, or has failed."""
+        """Record the call that the block makes when it succeeds or fails."""
         began, error = self._clock.monotonic(), ""
         try:
             yield
@@ -95,7 +95,7 @@ class Journal:
 
 
 def journaled(runtime: Runtime, journal: Journal) -> Runtime:
-    """The runtime, every change that is asked of it noted."""
+    """Wrap a runtime so that every changing call is recorded."""
     return cast("Runtime", _Journaled(runtime, journal))
 
 
