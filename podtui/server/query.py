@@ -1,4 +1,4 @@
-"""The query string of a list or a watch, read once and checked."""
+"""Parse and validate the query string of a list or watch request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_la
 from podtui.server.status import bad_request, expired
 
 _MOST_DIGITS: Final = 19
-"""Of the numbers that Kubernetes has."""
+"""The maximum number of digits in Kubernetes numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """``resource_version`` None where the client does not mind; ``timeout`` is in seconds."""
+    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds."""
 
     resource: Resource
     namespace: str
