@@ -122,8 +122,7 @@ async def _run(
             stdin=None if talks else none,
             stdout=pipe,
             stderr=None if talks else pipe,
-            # A new session, to kill its child processes too; at a terminal it must stay in
-            # foreground.
+            # Use a session to kill child processes too; at a terminal, stay in the foreground.
             start_new_session=not talks,
         )
     except (OSError, ValueError) as error:

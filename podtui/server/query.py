@@ -61,7 +61,7 @@ def parse_query(request: web.Request, resource: Resource) -> Query:
         watch=flag(request, "watch"),
         bookmarks=flag(request, "allowWatchBookmarks"),
         initial_events=flag(request, "sendInitialEvents"),
-        # "0" means any version will do, which is what we do without one.
+        # "0" accepts any version, like a missing parameter.
         resource_version=whole_number(request, "resourceVersion") or None,
         match=match,
         timeout=float(timeout) if timeout else None,
@@ -80,7 +80,7 @@ def flag(request: web.Request, name: str) -> bool:
 
 
 def whole_number(request: web.Request, name: str) -> int | None:
-    """A number of at least 0, or None where it is not given."""
+    """Parse a number of at least 0; None if the parameter is missing."""
     value = request.query.get(name, "")
     if not value:
         return None

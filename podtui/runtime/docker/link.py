@@ -61,8 +61,8 @@ class Link:
 
     @property
     def fills_volumes(self) -> bool:
-        """A new volume gets the image's files at its mount point, with their modes, even if files
-        are uploaded before the start."""
+        """Return whether a new volume gets the image's files at its mount point, with their modes,
+        even if files are uploaded before the start."""
         return not self.is_podman
 
     def lose(self, loss: Loss) -> None:

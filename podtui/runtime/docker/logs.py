@@ -131,8 +131,6 @@ class Trail:
 
 
 class Logs:
-    """Reads the logs of our containers."""
-
     def __init__(self, connection: Connection, ownership: Ownership, host_files: HostFiles) -> None:
         self._connection = connection
         self._ownership = ownership
@@ -169,7 +167,7 @@ class Logs:
             if here[0]:
                 return any(here[1:])
         if not ask_engine:
-            # Inspecting files on another host requires a carrier container.
+            # Files on another host can only be inspected with a carrier container.
             return False
         try:
             for path in oldest:

@@ -85,8 +85,7 @@ def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
     }
     options: Json = {}
     if mount.propagation != "private":
-        # Private is the default. If it is set explicitly, the engine refuses paths under its own
-        # root.
+        # Private is the default. Set explicitly, the engine refuses paths below its own root.
         options["Propagation"] = mount.propagation
     if graded:
         recursive = mount.recursive_read_only

@@ -59,8 +59,7 @@ def tar_of(entries: Iterable[Entry]) -> bytes:
                 info.size = len(entry.content)
             tar.addfile(info, io.BytesIO(entry.content or b""))
         end = buffer.tell() + 2 * tarfile.BLOCKSIZE
-    # No padding to a full record: Podman closes the connection at the end mark and may fail on
-    # more.
+    # No padding to a full record: Podman hangs up at the end mark and may fail on further bytes.
     return buffer.getvalue()[:end]
 
 

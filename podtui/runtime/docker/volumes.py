@@ -31,8 +31,6 @@ _LONGEST_MARK: Final = 256
 
 
 class Volumes:
-    """Accesses files in the volumes of sandboxes."""
-
     def __init__(
         self,
         connection: Connection,
@@ -120,7 +118,7 @@ class Volumes:
         link = self._connection.link
         path = posixpath.join(POD_DIRECTORY, place)
         top = await stat_path(link, sandbox_id, path)
-        # A file renamed over a directory replaces the whole directory tree.
+        # Uploading a file over a directory removes the directory with its content.
         await self._carry_out(
             sandbox_id, store, Update((Entry(place, 0, content=b""),), (place, place), (place,))
         )
