@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LineSplitter:
-    """Yields lines without line feeds. A line longer than ``limit`` bytes is split into pieces."""
+    """Removes the line feeds. Splits a line longer than ``limit`` bytes into pieces of that size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -6,9 +6,9 @@
  *
  * With arguments it is a different program, run in addition to the first one:
  *     pause OLD NEW [GONE ...]
- * It renames OLD to NEW, which atomically replaces NEW. If that succeeds, it removes each GONE, which
- * is a file, a link or an empty directory; a missing one is no error. It exits with 0, or with 1 if
- * any step failed.
+ * It renames OLD to NEW, which atomically replaces NEW. If that succeeds, it removes each GONE: a
+ * file, a link or an empty directory; a missing one is no error. It exits with 0, or with 1 if any
+ * step failed.
  *
  * The ELF header is written by hand, so that the binary does not depend on the tools' version.
  */
