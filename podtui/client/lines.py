@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LineSplitter:
-    """Removes the line feeds. Splits a line longer than ``limit`` bytes into pieces of that size."""
+    """Removes the line feeds. Splits a line longer than ``limit`` bytes into pieces."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
