@@ -1,7 +1,7 @@
-"""Speaks the API as typed lists, watches and streams. Knows no kubelet.
+"""A client for the Kubernetes API: typed lists, watches and streams. Independent of the kubelet.
 
-Importing this package is cheap; `UnixClient` is loaded, with aiohttp, when it is first asked for.
-For one quick question there is `podtui.client.simple`.
+Importing this package is cheap: `UnixClient` and aiohttp are loaded on first use. For a single
+request, use `podtui.client.simple`.
 """
 
 from __future__ import annotations

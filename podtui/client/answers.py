@@ -1,4 +1,4 @@
-"""Answers to requests, read as what they have to be."""
+"""Decode responses into the expected types."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def understood(path: str, body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """What ``path`` answered with. Raises `ApiError` where that is no ``kind``: other versions of
-    podtui, proxies and login pages answer with 200 as well."""
+    """Decode the response of ``path``. Raises `ApiError` if it is no ``kind``: other versions of
+    podtui, proxies and login pages also respond with 200."""
     decoder = msgspec.json.Decoder(kind)
     return read_by(path, lambda: decoded(body, decoder))
 
 
 def read_by(path: str, read: Callable[[], T]) -> T:
-    """What ``read`` makes of an answer. Raises as `understood`."""
+    """Call ``read`` to decode a response. Raises the same errors as `understood`."""
     try:
         return read()
     except msgspec.MsgspecError as error:

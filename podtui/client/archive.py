@@ -1,7 +1,7 @@
-"""Files on this machine packed into tar archives and taken out of them. Everything here blocks.
+"""Pack files of this machine into tar archives, and unpack archives. All functions block.
 
-What comes out of a container is not trusted: nothing is written outside of the destination, and
-links and devices are left out.
+Archives from a container are not trusted: nothing is written outside the destination, and links and
+devices are skipped.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _OWN_MODE: Final = 0o600
 
 
 def pack(source: Path, name: str, archive: IO[bytes]) -> Copied:
-    """Append a file or directory under ``name``; the archive is complete then. Sockets and devices
-    are left out. Raises `PodtuiError`."""
+    """Write a complete archive of a file or directory under ``name``. Sockets and devices are
+    skipped. Raises `PodtuiError`."""
     files = size = skipped = 0
 
     def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -44,10 +44,10 @@ def pack(source: Path, name: str, archive: IO[bytes]) -> Copied:
 
 
 def unpack(archive: IO[bytes], root: str, destination: Path) -> Copied:
-    """Write the members named ``root`` and below it to ``destination`` and below it.
+    """Write the members at and below ``root`` to ``destination``.
 
-    All names are looked at before anything is written. Raises `PodtuiError` for an archive that is
-    broken or names anything else.
+    All names are checked before anything is written. Raises `PodtuiError` for an archive that is
+    malformed or has other names.
     """
     try:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
@@ -74,7 +74,8 @@ def _targets(
 
 
 def below(name: str, root: str) -> tuple[str, ...]:
-    """The parts of a member's name after ``root``. Raises `PodtuiError` where it is not below."""
+    """Return the parts of a member's name below ``root``. Raises `PodtuiError` if it is not
+    below."""
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     start = tuple(part for part in root.split("/") if part not in ("", "."))
     if name.startswith("/") or ".." in parts or "\0" in name or parts[: len(start)] != start:

@@ -1,4 +1,4 @@
-"""What a server can be asked for, as plain data: an agent has more than a cluster."""
+"""The features of a server, as plain data: an agent has more than a cluster."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from msgspec import Struct
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """True for what is there. All that Kubernetes' own API has is not listed."""
+    """Flags of available features. Features of the standard Kubernetes API are not listed."""
 
     manifests: bool = True
-    """Files of a folder that pods come from: plans, templates, a trash, fixes at a key."""
+    """Pods come from manifest files: plans, templates, trash and quick fixes."""
     engine: bool = True
-    """A container engine that is told of: its calls, its images."""
+    """The container engine is exposed: its calls and its images."""
     what_if: bool = True
-    """Whether something would fit, and pods that were refused."""
+    """Admission checks for a manifest, and rejected pods."""
     timelines: bool = True
-    """How pods started, step by step."""
+    """The start of each pod, step by step."""
     insights: bool = True
-    """How probes stand, and what was used over time."""
+    """Probe states and usage history."""
     restarts: bool = True
-    """Pods and containers that are run anew without being replaced."""
+    """Pods and containers can be restarted in place."""
     deletes: bool = False
-    """Pods that end when their record is deleted."""
+    """A pod can be deleted through the API."""
     managed_fields: bool = True
     several_nodes: bool = False
     contexts: bool = False
-    """Other servers to turn to."""
+    """The user can switch to other servers."""
     usage_seconds: float = 3.0
-    """How often usage is worth asking for."""
+    """The poll interval for usage."""
 
 
 AGENT: Final = Capabilities()
@@ -49,8 +49,8 @@ CLUSTER: Final = Capabilities(
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """Who is looked at: the agent of this machine, or a cluster by the names that a kubeconfig
-    gives it. ``contexts`` are those that one may turn to."""
+    """The server: the agent of this machine, or a cluster with its names in the kubeconfig.
+    ``contexts`` are the contexts that the user can switch to."""
 
     capabilities: Capabilities = AGENT
     host: str = ""

@@ -1,4 +1,4 @@
-"""The client of a cluster: its API server, as a kubeconfig's context names it."""
+"""The client of a cluster's API server, as defined by a kubeconfig context."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from podtui.kubeconfig.types import Target
 PAGE: Final = 500
 """kubectl's ``--chunk-size``."""
 WATCH_SECONDS: Final = 420
-"""Within what client-go's reflectors take, five to ten minutes."""
+"""Within the range of client-go's reflectors, five to ten minutes."""
 
 
 class ClusterClient(ApiClient):
-    """`podtui.client.protocol.Client` for a cluster. What an agent alone has is refused with
+    """A `podtui.client.protocol.Client` for a cluster. Features that only an agent has raise
     `ApiError` 404. Belongs to one event loop.
 
-    ``namespace`` is the one to look into, empty for all. None: all, where one may list the pods of
-    all, else the context's.
+    ``namespace`` limits the objects, empty for all namespaces. None means all if the user may list
+    the pods of all namespaces, else the context's namespace.
     """
 
     page = PAGE
@@ -69,13 +69,13 @@ class ClusterClient(ApiClient):
 
     @property
     def namespace(self) -> str | None:
-        """The one that is looked into, empty for all; None while that is not known."""
+        """The current namespace, empty for all; None while it is not yet known."""
         return self._namespace
 
     def _copying(self, namespace: str, pod: str, container: str) -> Copying:
         return Copying(self._connection, namespace, pod, container, endpoint=False)
 
-    # --- what clusters do not have
+    # --- features that clusters lack
 
     async def insight(
         self, namespace: str, pod: str, query: InsightQuery = AT_ONCE

@@ -1,4 +1,4 @@
-"""HTTP to the API server of a cluster: TLS, credentials, proxies, and when to leave it alone."""
+"""HTTP to a cluster's API server: TLS, credentials, proxies and back-off."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.kubeconfig.types import Cluster
 
 ANSWER_SECONDS: Final = 32.0
-"""client-go's for discovery; a page of 500 pods from afar wants some of it."""
+"""client-go's timeout for discovery. A page of 500 pods from a distant server can take seconds."""
 CONNECT_SECONDS: Final = 15.0
-"""Clusters are far away, and a first packet that is lost costs a second, a second one three."""
+"""Clusters are far away: a lost first packet costs one second, a lost second packet three."""
 PING_SECONDS: Final = 20.0
-"""Proxies and balancers between cut off sessions in which nobody says anything, many after a
-minute. Nobody waits for the answers: one who does not read on does not see them either."""
+"""Proxies and load balancers close idle sessions, many after a minute. Pongs are not awaited,
+because a session whose output is not read does not receive them."""
 TRIES: Final = 5
 LONGEST_WAIT: Final = 10.0
-"""Of a server that wants to be left alone; who waits longer is told."""
+"""The longest accepted Retry-After. A longer one is reported as an error."""
 NO_UPGRADE: Final = (400, 405, 406, 426, 501, 502)
-"""How servers and proxies answer that know nothing of such WebSockets."""
+"""Status codes of servers and proxies that do not support these WebSockets."""
 UPGRADE_WORDS: Final = (
     "; exec and attach want Kubernetes 1.30 or newer, port-forward 1.31, and no proxy between that"
     " keeps WebSockets away"
@@ -40,7 +40,7 @@ UPGRADE_WORDS: Final = (
 
 
 class ClusterConnection(Connection):
-    """To one cluster. The session is made anew when the certificate one shows becomes another."""
+    """A connection to one cluster. The session is recreated when the client certificate changes."""
 
     peer = "the API server"
     answer_seconds = ANSWER_SECONDS
@@ -69,11 +69,11 @@ class ClusterConnection(Connection):
             tls: Any = True
             if self._session is None and self._cluster.is_secure:
                 tls = await asyncio.to_thread(tls_context, self._cluster, identity)
-            # Asked last: it may be closed meanwhile, and nobody would close another session.
+            # Check this last: `close` may run meanwhile, and would not close a new session.
             if self.closed:
                 raise AgentUnavailable("the client is closed")
             if self._session is None:
-                # The pool must not bound how many streams a screen may hold open.
+                # Do not limit the pool: a screen may hold any number of streams open.
                 connector = aiohttp.TCPConnector(ssl=tls, limit=0, socket_factory=_kept_alive)
                 self._session = aiohttp.ClientSession(
                     self._base_url,
@@ -138,7 +138,7 @@ class ClusterConnection(Connection):
                     self._prefix + path,
                     params=params,
                     protocols=protocols,
-                    # A kubelet answers 406 to who takes nothing but JSON.
+                    # A kubelet responds with 406 to clients that accept only JSON.
                     headers=(*identity.headers, ("Accept", "*/*")),
                     **self._options,
                 )
@@ -172,7 +172,7 @@ class ClusterConnection(Connection):
                 yield
                 pings.cancel()
         except ExceptionGroup as errors:
-            # The pings raise nothing: it is the session's own.
+            # The pings raise nothing, so this is the session's own exception.
             raise errors.exceptions[0] from errors
 
     async def _ping(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -192,7 +192,7 @@ async def _connect(
 
 
 def _wants_rest(error: ApiError) -> bool:
-    """client-go's rule: 429 or 5xx, and a Retry-After that one can wait for."""
+    """client-go's rule: retry on 429 or 5xx with an acceptable Retry-After."""
     busy = error.code == 429 or error.code >= 500
     return busy and error.retry_after is not None and error.retry_after <= LONGEST_WAIT
 
@@ -212,7 +212,7 @@ def _moved(request: Request, prefix: str) -> Request:
 
 
 def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
-    """A watch may be silent for minutes: the kernel finds out whether anybody is there."""
+    """Enable TCP keepalive: a watch may be idle for minutes, and the kernel detects a dead peer."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -223,7 +223,7 @@ def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
 
 
 def cluster_words(error: Exception, where: str) -> str:
-    """For a user: what failed on the way to ``where``, without addresses of objects and classes."""
+    """Describe a failed connection to ``where`` for users, without internal names."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
         return f"{where}: its certificate is not trusted: {reason}"

@@ -1,4 +1,4 @@
-"""What every server of Kubernetes' API has, an agent as well as a cluster."""
+"""The client of the standard Kubernetes API, common to agents and clusters."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
 
 
 class ApiClient:
-    """The part of `podtui.client.protocol.Client` that is Kubernetes' own. Belongs to one event
-    loop."""
+    """The part of `podtui.client.protocol.Client` in the standard Kubernetes API. Belongs to one
+    event loop."""
 
     page = 0
-    """Objects in each piece of a list, 0 for lists that come whole."""
+    """Objects per page of a list; 0 disables paging."""
     watch_seconds = 0
-    """How long a watch is to last, 0 for as long as the server likes."""
+    """The requested duration of a watch; 0 leaves it to the server."""
 
     def __init__(self, target: str, connection: Connection, clock: Clock | None = None) -> None:
         self._target = target
@@ -47,7 +47,7 @@ class ApiClient:
         self._clock = clock or SystemClock()
 
     async def ask(self, path: str, accept: str = "application/json") -> bytes:
-        """What is at a path, as it is. Raises `podtui.errors.AgentUnavailable` and
+        """Return the raw response of a path. Raises `podtui.errors.AgentUnavailable` and
         `podtui.errors.ApiError`."""
         return await self._connection.get(path, accept=accept)
 
@@ -80,7 +80,7 @@ class ApiClient:
         return read_by(path, lambda: where.decode(body))
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
-        """See `Client.logs`. A line longer than 1 MiB comes in pieces."""
+        """See `Client.logs`. A line longer than 1 MiB is split."""
         splitter = LineSplitter(MAX_LINE)
         async with self._connection.stream(
             "GET", pod_path(namespace, pod, "log"), _log_params(query)
@@ -103,7 +103,7 @@ class ApiClient:
         return await self._metrics(f"{_METRICS}/nodes", NodeMetrics)
 
     async def version(self) -> str:
-        """The other side's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
+        """The server's version in the Kubernetes format: ``v1.36.0+podtui-0.1.0``."""
         body = await self._connection.get("/version")
         return understood("/version", body, _Version).gitVersion
 
@@ -126,7 +126,7 @@ class ApiClient:
             pod_path(meta.namespace, meta.name), msgspec.json.encode(options)
         )
 
-    # --- talking with pods
+    # --- sessions with pods
 
     def exec(
         self, namespace: str, pod: str, query: ExecQuery
@@ -161,10 +161,10 @@ class ApiClient:
     async def close(self) -> None:
         await self._connection.close()
 
-    # --- where things are
+    # --- namespaces and paths
 
     async def _scope(self) -> str:
-        """The namespace to look into, empty for all."""
+        """Return the namespace for lists, empty for all."""
         return ""
 
     async def _collection(self, root: str, plural: str) -> str:
@@ -180,7 +180,7 @@ class ApiClient:
             body = await self._connection.get(path)
         except ApiError as error:
             if error.code in (403, 404, 503):
-                # There are none, or not for us.
+                # Metrics are not available, or this user may not read them.
                 return ()
             raise
         items = understood(path, body, ObjectList).items or ()

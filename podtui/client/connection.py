@@ -1,4 +1,4 @@
-"""HTTP to one agent or API server: requests, streams, and what their failures mean."""
+"""HTTP to one agent or API server: requests, streams and error translation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """``total`` and ``silence`` are seconds, for all of the answer and between its pieces."""
+    """``total`` and ``silence`` are timeouts in seconds, for the whole response and between
+    pieces."""
 
     method: str
     path: str
@@ -47,17 +48,18 @@ class Request:
 
 
 class Connection:
-    """A session that is opened with the first request, since that needs a running loop.
+    """An HTTP connection. The session opens with the first request, because it needs a running
+    loop.
 
-    ``headers`` go with every request (a token); ``connector`` makes what carries them.
+    ``headers`` are sent with every request (a token); ``connector`` creates the transport.
     """
 
     peer = "the agent"
-    """Who is at the other end, in words."""
+    """The name of the server in messages."""
     answer_seconds = ANSWER_SECONDS
-    """How long a whole answer may take that is no stream."""
+    """Timeout for the whole response of a request that is no stream."""
     connect_seconds = CONNECT_SECONDS
-    """How long it may take until there is a connection, with TLS."""
+    """Timeout for establishing a connection, including TLS."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Connection:
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, accept: str = ""
     ) -> bytes:
-        """Raises `AgentUnavailable` and `podtui.errors.ApiError`, as all here do."""
+        """Raises `AgentUnavailable` and `podtui.errors.ApiError`, like all methods here."""
         async with self.stream(
             "GET", path, params, accept=accept, total=self.answer_seconds
         ) as response:
@@ -113,7 +115,8 @@ class Connection:
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """An answer to read within ``total`` seconds, never silent for ``silence`` seconds."""
+        """Open a response with a total timeout, and a timeout of ``silence`` seconds between
+        pieces."""
         headers = {"Content-Type": content_type} if body is not None else {}
         if accept:
             headers["Accept"] = accept
@@ -133,7 +136,8 @@ class Connection:
             raise AgentUnavailable(self._words(error)) from error
 
     async def _answer(self, stack: AsyncExitStack, request: Request) -> aiohttp.ClientResponse:
-        """An answer that lives as long as ``stack``. Raises `ApiError` for one that refuses."""
+        """Return a response that stays open as long as ``stack``. Raises `ApiError` on an error
+        status."""
         return await self._send(stack, self._open(), request)
 
     async def _send(
@@ -169,13 +173,13 @@ class Connection:
     async def socket(
         self, path: str, params: Sequence[tuple[str, str]], *protocols: str
     ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket of one of the protocols, the first wanted most, open while the block lasts;
-        its errors stay as they are."""
+        """Open a WebSocket with one of the protocols, in order of preference, for the duration of
+        the block. Errors of the block are not translated."""
         try:
             async with asyncio.timeout(_UPGRADE_SECONDS):
                 socket = await self._upgrade(path, params, protocols)
         except aiohttp.WSServerHandshakeError as error:
-            # The library throws the answer away: ask again for the words in it.
+            # The library discards the error response, so request it again for its message.
             await self._refused(path, params)
             raise ApiError(error.status, "BadRequest", f"no WebSocket: {error.message}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -187,7 +191,7 @@ class Connection:
             await socket.close()
 
     def _kept(self, socket: aiohttp.ClientWebSocketResponse) -> AbstractAsyncContextManager[None]:
-        """What a WebSocket needs in order not to be cut off while nothing is said."""
+        """Keep a WebSocket from being closed while it is idle. A subclass may send pings."""
         return nullcontext()
 
     async def _upgrade(
@@ -200,7 +204,7 @@ class Connection:
             return
 
     async def close(self) -> None:
-        """Idempotent; what is under way ends with `AgentUnavailable`."""
+        """Close the session. Idempotent; running requests end with `AgentUnavailable`."""
         self.closed = True
         if self._session is not None:
             await self._session.close()
@@ -222,7 +226,7 @@ class Connection:
 
 
 def agent_words(error: Exception) -> str:
-    """For a user: aiohttp's own texts carry addresses and class names."""
+    """Describe an error for users: aiohttp's messages contain addresses and class names."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
         return "no agent is running"

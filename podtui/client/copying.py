@@ -1,8 +1,8 @@
-"""Files between this machine and containers.
+"""Copy files between this machine and containers.
 
-By ``tar`` in the container, which sees its mounts as its processes do. Where there is none, or the
-container does not run, by the agent's own endpoint, which has the engine do it; a cluster has no
-such thing.
+This uses ``tar`` in the container, which sees the mounts like the container's processes do. Without
+``tar``, or if the container is stopped, the agent's file endpoint copies through the engine. A
+cluster has no such endpoint.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from podtui.errors import ApiError, PodtuiError
 
 _PIECE: Final = 256 * 1024
 _MISSING: Final = (126, 127)
-"""What a command ends with that is not there."""
+"""The exit codes of a missing command."""
 _MISSING_WORDS: Final = ("container not found", "executable file not found")
-"""What servers say of a container that does not run, and container runtimes of no such command."""
+"""Error texts of servers for a stopped container, and of container runtimes for a missing
+command."""
 _NO_END: Final = (
     "this server cannot tell a command that its input has ended, so nothing can be copied into a"
     " container: that wants Kubernetes 1.30 or newer"
@@ -37,8 +38,8 @@ _SILENT_SECONDS: Final = 120.0
 
 
 class Copying:
-    """For one container, empty for the only one of its pod. ``endpoint``: the server has one for
-    files."""
+    """Copies files of one container; an empty name selects the only container of the pod.
+    ``endpoint`` means that the server has a file endpoint."""
 
     def __init__(
         self,
@@ -86,15 +87,15 @@ class Copying:
                 await self._send(directory, spool)
         return copied
 
-    # --- by commands
+    # --- with commands
 
     async def _tar_out(self, path: str, name: str, spool: IO[bytes]) -> bool:
-        """False where there is no tar to be had."""
+        """Return False if tar is not available."""
         command = ("tar", "cf", "-", "-C", posixpath.dirname(path), "--", name)
         code, complaint, size = await self._run(command, None, spool)
         if code in _MISSING:
             return False
-        # One that changes while it is read is told by a status, too, and copied all the same.
+        # If a file changes while tar reads it, tar exits with 1 but the archive is complete.
         if code and not (code == 1 and size > 0 and "changed" in complaint):
             raise PodtuiError(complaint or f"tar ended with status {code}")
         return True
@@ -124,8 +125,8 @@ class Copying:
     async def _run(
         self, command: tuple[str, ...], given: IO[bytes] | None, taken: IO[bytes] | None
     ) -> tuple[int, str, int]:
-        """Exit code, what it complained of, and how many bytes came. A container that does not
-        run has no commands."""
+        """Return the exit code, the error output, and the number of bytes received. In a stopped
+        container, all commands count as missing."""
         query = ExecQuery(container=self._container, command=command, stdin=given is not None)
         complaint, size = b"", 0
         try:
@@ -149,7 +150,7 @@ class Copying:
             raise
         return code, complaint.decode(errors="replace").strip(), size
 
-    # --- by the agent's endpoint
+    # --- with the agent's endpoint
 
     def _need_endpoint(self) -> None:
         if not self._endpoint:
@@ -191,7 +192,7 @@ async def _feed(session: RemoteSession, given: IO[bytes] | None) -> None:
 
 @contextmanager
 def _plain_errors() -> Generator[None]:
-    """What a group of tasks failed with, without the group."""
+    """Raise the first exception of a task group without the group."""
     try:
         yield
     except ExceptionGroup as group:
@@ -200,7 +201,7 @@ def _plain_errors() -> Generator[None]:
 
 @contextmanager
 def _spooled() -> Generator[IO[bytes]]:
-    """A file for what is on its way. Raises `PodtuiError` where there is no place for one."""
+    """Open a temporary file for the data in transit. Raises `PodtuiError` if that fails."""
     try:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - only its opening is judged here
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Who one is to an API server: the headers that say so, and the certificate for TLS.
+"""The user's identity for an API server: HTTP headers and the TLS client certificate.
 
-As client-go has it: a token, a password or a certificate of the file goes before an exec plugin, a
-token file is read again now and then, and nothing of all that is sent where the server speaks no
+The rules are client-go's. A token, a password or a certificate in the kubeconfig takes precedence
+over an exec plugin. A token file is read again periodically. Credentials are never sent without
 TLS.
 """
 
@@ -21,13 +21,14 @@ from podtui.errors import PodtuiError
 from podtui.kubeconfig.types import Impersonation, Target
 
 TOKEN_SECONDS: Final = 60.0
-"""How old what was read of a token file may be."""
+"""The maximum age of a cached token file."""
 MAX_TOKEN: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """``number`` grows with each new one. ``certificate`` and ``key`` are PEM, empty for none."""
+    """``number`` increases with each new identity. ``certificate`` and ``key`` are PEM, empty for
+    none."""
 
     number: int
     headers: tuple[tuple[str, str], ...] = field(repr=False)
@@ -36,8 +37,9 @@ class Identity:
 
 
 class Credentials:
-    """Of one user to one cluster. ``interactive``: a plugin may ask on this terminal, until
-    `leave_terminal`. All here raise `podtui.errors.PodtuiError` with no secret in it."""
+    """The credentials of one user for one cluster. ``interactive`` means that a plugin may use this
+    terminal, until `leave_terminal`. All methods raise `podtui.errors.PodtuiError`, without secrets
+    in the message."""
 
     def __init__(self, target: Target, clock: Clock, *, interactive: bool = False) -> None:
         self._target = target
@@ -47,23 +49,23 @@ class Credentials:
         self._identity: Identity | None = None
         self._expires: datetime | None = None
         self._last_token = ""
-        """What the token file said last."""
+        """The last content of the token file."""
         self._read_at = 0.0
 
     def leave_terminal(self) -> None:
-        """The terminal is something else's from now on."""
+        """From now on, plugins may not use the terminal."""
         self._interactive = False
 
     async def identity(self) -> Identity:
-        """Who one is now."""
+        """Return the current identity."""
         async with self._lock:
             if self._identity is None or self._is_stale():
                 self._identity = await self._made()
             return self._identity
 
     async def renew(self, used: Identity) -> Identity | None:
-        """Who one is instead, after the server did not know ``used``; None where nothing can
-        change."""
+        """Return a new identity after the server has rejected ``used``; None if there is no
+        other."""
         async with self._lock:
             if self._identity is not None and self._identity.number > used.number:
                 return self._identity
@@ -124,7 +126,7 @@ class Credentials:
             if not text.strip():
                 raise PodtuiError(f"user {user.name!r}: {user.token_file} is empty")
         except PodtuiError:
-            # Whoever writes it anew may be at it: the one before may hold a little longer.
+            # The file may be incomplete while it is replaced; the last token may still be valid.
             text = self._last_token or user.token
             if not text:
                 raise
@@ -135,7 +137,7 @@ class Credentials:
 
 
 def impersonation_headers(who: Impersonation) -> tuple[tuple[str, str], ...]:
-    """As client-go writes them; none where nobody is to be impersonated."""
+    """Format the headers like client-go; empty without impersonation."""
     if not who.user:
         return ()
     found = [("Impersonate-User", _header(who.user))]
@@ -149,14 +151,14 @@ def impersonation_headers(who: Impersonation) -> tuple[tuple[str, str], ...]:
 
 
 def _header(text: str) -> str:
-    """Raises `PodtuiError` for what would be more than one header."""
+    """Raises `PodtuiError` for text with control characters, which could inject another header."""
     if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
         raise PodtuiError("a credential holds control characters: it is broken")
     return text
 
 
 def _pair(target: Target) -> tuple[bytes, bytes]:
-    """Client certificate and key, empty for none. Blocks."""
+    """Return client certificate and key, empty for none. Blocks."""
     user = target.user
     certificate, key = user.cert_data, user.key_data
     if not certificate and user.cert_file is not None:

@@ -1,8 +1,8 @@
-"""Exec plugins: commands that a kubeconfig names, which say who one is to its cluster.
+"""Exec plugins: commands of a kubeconfig that provide credentials for a cluster.
 
-The protocol is Kubernetes' ``client.authentication.k8s.io``, versions v1 and v1beta1: what is asked
-goes into ``KUBERNETES_EXEC_INFO``, what is answered is one ``ExecCredential`` on the standard
-output. There is no shell between.
+The protocol is Kubernetes' ``client.authentication.k8s.io``, versions v1 and v1beta1: the request
+is in ``KUBERNETES_EXEC_INFO``, the response is one ``ExecCredential`` on standard output. No shell
+is involved.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from podtui.kubeconfig.types import Cluster, ExecPlugin, Target
 
 PLUGIN_SECONDS: Final = 60.0
 TERMINAL_SECONDS: Final = 600.0
-"""For one that asks a person."""
+"""Timeout for a plugin that asks the user."""
 KILLED_SECONDS: Final = 5.0
 MAX_ANSWER: Final = 1024 * 1024
 _LONGEST_COMPLAINT: Final = 400
 
 
 class PluginError(PodtuiError):
-    """Raised where a plugin gives no credentials; the text holds nothing of its answer."""
+    """Raised if a plugin provides no credentials. The message contains nothing of its response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Certificate and key are PEM, both or none; ``expires`` None: not known to."""
+    """``certificate`` and ``key`` are PEM, both or none; ``expires`` is None if unknown."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = b""
@@ -59,9 +59,9 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 async def run_plugin(target: Target, *, interactive: bool) -> Credential:
-    """Run the user's plugin. ``interactive``: it may talk with the person at this terminal.
+    """Run the user's plugin. ``interactive`` means that it may use this terminal to ask the user.
 
-    Raises `PluginError`. It is killed where it takes longer than it may, or when this is cancelled.
+    The plugin is killed after a timeout, or when this call is cancelled. Raises `PluginError`.
     """
     plugin = target.user.exec
     assert plugin is not None
@@ -80,7 +80,7 @@ async def run_plugin(target: Target, *, interactive: bool) -> Credential:
 
 
 def exec_info(plugin: ExecPlugin, cluster: Cluster, interactive: bool) -> dict[str, Any]:
-    """What the plugin is told, as JSON has it."""
+    """Return the request to the plugin as a JSON object."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         told = {
@@ -112,7 +112,7 @@ def _environment(plugin: ExecPlugin, cluster: Cluster, talks: bool) -> dict[str,
 async def _run(
     plugin: ExecPlugin, environment: dict[str, str], talks: bool
 ) -> tuple[int, bytes, bytes]:
-    """(exit status, standard output, standard error unless the person saw that)."""
+    """Return (exit status, standard output, standard error unless it went to the terminal)."""
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
@@ -122,7 +122,7 @@ async def _run(
             stdin=None if talks else none,
             stdout=pipe,
             stderr=None if talks else pipe,
-            # What it starts goes with it; at a terminal it must stay in the foreground.
+            # Use a session to kill child processes too; at a terminal, stay in the foreground.
             start_new_session=not talks,
         )
     except (OSError, ValueError) as error:
@@ -136,7 +136,7 @@ async def _run(
             return await process.wait(), out.result(), err.result()
     except TimeoutError:
         if not talks:
-            # It may have ended, and left somebody who holds its output.
+            # It may have exited and left a child process that holds its output open.
             _kill_all(process)
         raise PluginError(f"{plugin.command} takes too long: it was killed") from None
     finally:
@@ -144,7 +144,7 @@ async def _run(
 
 
 async def _bounded(stream: asyncio.StreamReader | None) -> bytes:
-    """All of it, of which no more than `MAX_ANSWER` is kept."""
+    """Read to the end, but keep only slightly more than `MAX_ANSWER` bytes."""
     kept = b""
     while stream is not None and (piece := await stream.read(65536)):
         kept = (kept + piece)[: MAX_ANSWER + 1]
@@ -164,7 +164,7 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
 
 
 def _kill_all(process: asyncio.subprocess.Process) -> None:
-    """It and what it started; its group keeps its number for as long as one of them is there."""
+    """Kill the process group. Its id stays valid as long as any member exists."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -178,13 +178,13 @@ def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
 
 
 def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
-    """Raises `PluginError` for what is no credential."""
+    """Parse a plugin's response. Raises `PluginError` if it is no credential."""
     if len(answer) > MAX_ANSWER:
         raise PluginError(f"{plugin.command} answered with more than {MAX_ANSWER >> 20} MiB")
     try:
         found = decoded(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
-        # Without the cause, whose text may quote the answer.
+        # Drop the cause, because its message may quote the response.
         raise PluginError(f"{plugin.command} answered with no ExecCredential") from None
     if found.kind != "ExecCredential" or found.apiVersion != plugin.api_version:
         raise PluginError(

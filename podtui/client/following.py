@@ -1,9 +1,9 @@
-"""List, watch, and do it again: how a client keeps a picture of one kind of object.
+"""List and watch: keep track of all objects of one kind.
 
-A watch that ends in peace goes on from the last version seen. One whose version is too old begins
-again with a list. A connection that breaks is told once (`Lost`), then tried again ever less often,
-and the list that follows replaces all that was known. Long lists come in pages; a server that asks
-to be left alone for a time (``Retry-After``) is.
+A watch that ends regularly continues from the last version seen. If that version is too old, the
+client lists again. A broken connection is reported once (`Lost`) and then retried with back-off;
+the next list replaces all known objects. Long lists are read in pages. A server's ``Retry-After``
+is respected.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from podtui.errors import ApiError, PodtuiError
 FIRST_DELAY = 0.2
 LAST_DELAY = 5.0
 REFUSED_DELAY = 30.0
-"""After a refusal: what one may not see now one may hardly see a second later."""
+"""After a refusal, permissions rarely change within a second."""
 LONGEST_DELAY = 120.0
 STEADY_SECONDS = 1.0
-"""A watch that ends sooner and brought nothing is none: client-go's rule."""
+"""A shorter watch without any event counts as a failure, as in client-go."""
 MOST_PAGES = 10_000
 SILENCE_SECONDS = 150.0
-"""More than three of the server's bookmarks missing: the connection is dead."""
+"""More than three server bookmarks are missing: the connection is dead."""
 COALESCE_SECONDS = 0.04
-"""The least time between two reads of a watch: the first change is told at once, those that come
-close behind it are told together."""
+"""The minimum time between two reads of a watch. The first change is reported at once; changes
+shortly after it are reported together."""
 MAX_EVENT = 64 * 1024 * 1024
 
 _EVENTS = msgspec.json.Decoder(WatchEvent)
@@ -45,7 +45,7 @@ _Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Batch:
-    """What one read brought: each object once, by namespace, name and uid, latest change last."""
+    """The changes of one read: each object once, by namespace, name and uid, latest change last."""
 
     objects: dict[_Key, tuple[bool, Any]] = field(default_factory=dict[_Key, tuple[bool, Any]])
 
@@ -55,7 +55,7 @@ class _Batch:
         self.objects[key] = (removed, item)
 
     def deltas(self) -> Iterable[Delta]:
-        """Removals first: a pod that was replaced is gone before its successor is there."""
+        """Yield removals first, so that a replaced pod disappears before its successor appears."""
         if gone := tuple([item for removed, item in self.objects.values() if removed]):
             yield Removed(gone)
         if here := tuple([item for removed, item in self.objects.values() if not removed]):
@@ -63,11 +63,11 @@ class _Batch:
 
 
 class Following:
-    """One `podtui.client.protocol.Client.follow`.
+    """One call of `podtui.client.protocol.Client.follow`.
 
-    ``namespace`` is asked for before each list. Lists come in pages of ``page`` objects, whole
-    for 0. ``watch_seconds`` is how long a watch is to last, 0 for one that lasts as long as the
-    server likes and whose bookmarks show that it is alive.
+    ``namespace`` is called before each list. Lists have pages of ``page`` objects; 0 disables
+    paging. ``watch_seconds`` is the requested duration of a watch. With 0, the server decides, and
+    its bookmarks show that the connection is alive.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Following:
         self._delay = FIRST_DELAY
 
     async def run(self) -> AsyncGenerator[Delta]:
-        """Endless until the connection is closed."""
+        """Yield deltas until the connection is closed."""
         lost = False
         while True:
             try:
@@ -125,7 +125,7 @@ class Following:
             except ApiError as error:
                 if error.code != 410 or "continue" not in params:
                     raise
-                # The pages outlived what the server keeps: all at once, then, as kubectl does.
+                # The continue token has expired. Like kubectl, list again without pages.
                 found, params = [], {}
                 continue
             listing = _LISTS.decode(body)
@@ -146,7 +146,7 @@ class Following:
         }
         silence = SILENCE_SECONDS
         if self._watch_seconds:
-            # API servers send no bookmarks for events, which have no cache there.
+            # API servers send no bookmarks for events, because they do not cache events.
             params["timeoutSeconds"] = str(self._watch_seconds)
             silence += self._watch_seconds
         splitter = LineSplitter(MAX_EVENT)
@@ -164,7 +164,7 @@ class Following:
                 self._delay = FIRST_DELAY
 
     def _take(self, line: bytes, batch: _Batch) -> None:
-        """Raises `ApiError` for an ERROR, and then what the batch held is in the list to come."""
+        """Raises `ApiError` for an ERROR event; the next list then covers the rest of the batch."""
         event = _EVENTS.decode(line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object)
@@ -180,13 +180,13 @@ class Following:
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether the server is there and does not give this kind: it is forbidden, or not known."""
+    """Return whether the server refuses this kind: it is forbidden or unknown."""
     return isinstance(error, ApiError) and error.code in (403, 404, 405)
 
 
 def wait_after(error: Exception, delay: float) -> float:
-    """Seconds until the next try, at least ``delay``."""
-    # For each 401 a plugin is run again, and some open a browser.
+    """Return the seconds until the next try, at least ``delay``."""
+    # On each 401 an exec plugin runs again, and some plugins open a browser.
     if is_refused(error) or (isinstance(error, ApiError) and error.code == 401):
         return REFUSED_DELAY
     asked = error.retry_after if isinstance(error, ApiError) else None

@@ -1,8 +1,8 @@
-"""Port-forward: a port on this machine's loopback that leads into a pod.
+"""Port-forward: a port on this machine's loopback address that leads to a pod.
 
-Each connection has a WebSocket of its own, with the two SPDY streams that the protocol asks for.
-So none waits for another, what one side does not read makes the other wait, and every connection
-finds the pod as it is by then.
+Each connection has a separate WebSocket with the two SPDY streams of the protocol. So no connection
+blocks another, each side is slowed down when the other does not read, and each connection uses the
+current state of the pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REST_SECONDS: Final = 0.5
 
 
 def listen(local_port: int) -> socket.socket:
-    """Raises `PodtuiError` where the port can't be had."""
+    """Return a listening socket. Raises `PodtuiError` if the port is not available."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,7 +44,7 @@ def listen(local_port: int) -> socket.socket:
 
 
 class Forward:
-    """`podtui.client.talking.PortForward`."""
+    """Implements `podtui.client.talking.PortForward`."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class Forward:
             self.close()
 
     async def _caller(self) -> socket.socket | None:
-        """The next one; None, after a rest, where none can be taken now: too many files are open,
-        and those of other connections will be closed."""
+        """Accept the next connection. If that fails, for example because too many files are open,
+        return None after a pause: other connections may close meanwhile."""
         try:
             return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
         except OSError as error:
@@ -96,7 +96,7 @@ class Forward:
             return None
 
     async def _serve(self, caller: socket.socket) -> None:
-        """One connection to its end. What goes wrong is kept in ``problem``."""
+        """Forward one connection until it ends. Errors are stored in ``problem``."""
         caller.setblocking(False)
         try:
             async with self._connection.socket(self._path, (), channels.PORT_FORWARD) as remote:
@@ -108,7 +108,7 @@ class Forward:
             caller.close()
 
     async def _carry(self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse) -> str:
-        """Until the pod's side ends; what went wrong, empty for nothing."""
+        """Forward until the pod closes its side. Returns the problem, empty for none."""
         spdy, problem = Spdy(), ""
         headers = {channels.PORT: str(self.remote_port), channels.REQUEST: "0"}
         try:
@@ -122,7 +122,7 @@ class Forward:
                 problem = await self._down(caller, remote, spdy)
                 upward.cancel()
         except* ConnectionError:
-            # One end has left, and closing both tells the other.
+            # One side disconnected, and closing both sides informs the other.
             problem = ""
         except* SpdyError as errors:
             problem = f"not a port-forward: {errors.exceptions[0]}"
@@ -137,7 +137,7 @@ class Forward:
             try:
                 await remote.send_bytes(spdy.data(_DATA, data, fin=not data))
             except ConnectionError:
-                # What it said before it left is still to be read.
+                # Keep reading: the output sent before the disconnect is still unread.
                 return
             if not data:
                 return

@@ -1,4 +1,4 @@
-"""Where each type of object is found in the API, and how it is decoded."""
+"""The API path and decoder of each object type."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Object = Pod | Node | Event | Manifest | Timeline
 
 
 class ObjectList(msgspec.Struct, frozen=True):
-    """A list of any kind."""
+    """A list of objects of any kind."""
 
     items: tuple[msgspec.Raw, ...] | None
     metadata: ListMeta = ListMeta()
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """One line of a watch; what ``object`` is depends on ``type``."""
+    """One line of a watch; the type of ``object`` depends on ``type``."""
 
     type: str
     object: msgspec.Raw
 
 
 class Versioned(msgspec.Struct, frozen=True):
-    """All that is read of a bookmark."""
+    """The part of a bookmark that is read."""
 
     metadata: ListMeta
 
@@ -47,8 +47,8 @@ class Kind:
     decoder: msgspec.json.Decoder[Any]
 
     def decode(self, item: msgspec.Raw | bytes) -> Any:
-        """An object without the records of who manages which field, which nobody here reads and
-        which are the larger part of many an object. Raises `msgspec.MsgspecError`."""
+        """Decode an object and drop its managedFields, which are unused here but often the larger
+        part of the object. Raises `msgspec.MsgspecError`."""
         found = decoded(item, self.decoder)
         meta = found.metadata
         if not meta.managedFields:

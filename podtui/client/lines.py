@@ -1,17 +1,17 @@
-"""Bytes as they arrive, cut into lines."""
+"""Split arriving bytes into lines."""
 
 from __future__ import annotations
 
 
 class LineSplitter:
-    """Lines without their line feeds. One longer than ``limit`` bytes comes in pieces of that."""
+    """Removes the line feeds. Splits a line longer than ``limit`` bytes into pieces."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._tail = b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are complete now."""
+        """Return the lines that are complete now."""
         lines = chunk.split(b"\n")
         lines[0] = self._tail + lines[0]
         if max(map(len, lines)) > self._limit:
@@ -20,7 +20,7 @@ class LineSplitter:
         return lines
 
     def finish(self) -> list[bytes]:
-        """What was left without a line feed."""
+        """Return the rest without a line feed."""
         rest, self._tail = self._tail, b""
         return [rest] if rest else []
 

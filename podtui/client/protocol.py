@@ -1,4 +1,4 @@
-"""What the screens ask of the API, so that they can be tested against a scripted client."""
+"""The client interface used by the screens, so that tests can use a scripted client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
 
 class Synced(Struct, frozen=True):
-    """The whole list, at the start and again after every reconnect: replaces what was known."""
+    """The complete list, at the start and after every reconnect. Replaces all known objects."""
 
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
 
@@ -38,8 +38,8 @@ class Removed(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """The agent does not answer; what was known is stale until the next `Synced`. ``refused``: it
-    answers, but does not give this kind to this user; the others are not touched by it."""
+    """The agent does not answer; known objects are stale until the next `Synced`. With ``refused``,
+    it answers but does not serve this kind to this user; other kinds are not affected."""
 
     reason: str
     refused: bool = False
@@ -49,8 +49,8 @@ Delta = Synced | Changed | Removed | Lost
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
-    """``since_seconds`` goes by the server's clock, ``since_time`` (RFC 3339) by the log's own; at
-    most one of them."""
+    """``since_seconds`` uses the server's clock, ``since_time`` (RFC 3339) the log's time stamps.
+    Set at most one of them."""
 
     container: str
     follow: bool = True
@@ -60,8 +60,8 @@ class LogQuery(Struct, frozen=True, kw_only=True):
     since_time: str = ""
     timestamps: bool = True
     gaps: bool = False
-    """Have our agent say where lines are missing, in lines that begin with `LOG_GAP`; other servers
-    do not know this. Only with ``timestamps``."""
+    """Let a podtui agent report missing lines, as lines that begin with `LOG_GAP`; other servers
+    ignore this. Requires ``timestamps``."""
 
 
 class Client(Talking, Protocol):
@@ -69,104 +69,104 @@ class Client(Talking, Protocol):
 
     @property
     def target(self) -> str:
-        """Where it speaks to, for the status line."""
+        """The server's address, for the status line."""
         ...
 
     @property
     def namespace(self) -> str | None:
-        """The one that is looked into, empty for all; None while that is not known."""
+        """The current namespace, empty for all; None while it is not yet known."""
         ...
 
     def follow(self, kind: type[T], namespace: str = "") -> AsyncIterator[Delta]:
-        """List, then watch; on loss one `Lost`, then reconnect with back-off, for ever."""
+        """List, then watch. On loss, yield one `Lost`, then reconnect with back-off, endlessly."""
         ...
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T: ...
 
     def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[list[bytes]]:
-        """Batches of lines without line feeds, each line as the API writes it (with
-        ``timestamps``: RFC 3339 nanoseconds, a space, the text). Ends when the log does."""
+        """Yield batches of lines without line feeds, each line as the API writes it (with
+        ``timestamps``: RFC 3339 nanoseconds, a space, the text). Ends at the end of the log."""
         ...
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
-        """Usage now; empty while the agent has none."""
+        """Return the current usage; empty while the agent has none."""
         ...
 
     async def node_metrics(self) -> NodeMetrics | None: ...
 
     async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
-        """Usage of each node; empty where nobody measures it."""
+        """Return the usage of each node; empty if it is not measured."""
         ...
 
     async def insight(
         self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
     ) -> PodInsight | None:
-        """How it started, how its probes stand, what it used. None: nothing new in all the time
-        that was waited. Raises `ApiError` 404 where there is no such pod."""
+        """Return the start, the probe states and the usage of a pod. None: nothing new arrived
+        within the wait time. Raises `ApiError` 404 if there is no such pod."""
         ...
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
-        """What the node used; None as for pods. Raises `ApiError` 404 where nobody tells."""
+        """Return the usage of the node; None as for pods. Raises `ApiError` 404 if unsupported."""
         ...
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
-        """Run a probe now, without its counting for anything. Raises `ApiError` 404 where there is
-        none, or its container does not run."""
+        """Run a probe now; the result has no effect. Raises `ApiError` 404 if there is no such
+        probe, or its container is not running."""
         ...
 
     async def version(self) -> str:
-        """The other side's version, as Kubernetes spells one: ``v1.36.0+podtui-0.1.0``."""
+        """The server's version in the Kubernetes format: ``v1.36.0+podtui-0.1.0``."""
         ...
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Have a rejected pod admitted afresh. Raises `ApiError` 404 where there is none."""
+        """Admit a rejected pod again. Raises `ApiError` 404 if there is no such pod."""
         ...
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
-        """Run a pod anew, or the one container that is named. Raises `ApiError` 404 where there is
-        none, 409 where it would not come back."""
+        """Restart a pod, or only the named container. Raises `ApiError` 404 if it does not exist,
+        409 if it would not start again."""
         ...
 
     async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
-        """Put an ephemeral container beside those of a pod. Raises `ApiError` 404 without the pod,
-        422 where it may not be."""
+        """Add an ephemeral container to a pod. Raises `ApiError` 404 if the pod does not exist, 422
+        if the container is not allowed."""
         ...
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
-        """What would happen if the file of the folder called ``name`` held ``text``, or were not
-        there. Raises `ApiError` 400 for a name that would not be read."""
+        """Return the effect of writing ``text`` to the manifest file ``name``, or of removing the
+        file (None). Raises `ApiError` 400 for a name that the manifest folder would ignore."""
         ...
 
     async def delete_pod(self, pod: Pod) -> None:
-        """Have an API server end a pod, this one and not one that followed it. Raises `ApiError`
-        404 without it, 409 for a successor, 403 and 405 where it may not be."""
+        """Delete exactly this pod through an API server, not a successor with the same name. Raises
+        `ApiError` 404 if it does not exist, 409 for a successor, 403 and 405 if not allowed."""
         ...
 
     async def what_if(self, manifest: bytes) -> WhatIf:
-        """Whether the node would take the pod of a manifest, YAML or JSON. Raises `ApiError` 422
-        where it makes none."""
+        """Return whether the node would admit the pod of a YAML or JSON manifest. Raises `ApiError`
+        422 if the manifest defines no pod."""
         ...
 
     async def images(self) -> tuple[NodeImage, ...]:
-        """All images that the engine has, the largest first. Raises `ApiError` 503 without one."""
+        """Return the engine's images, largest first. Raises `ApiError` 503 without an engine."""
         ...
 
     async def remove_image(self, image_id: str) -> None:
-        """Remove an image with all its names. Raises `ApiError`: 404 for an id that is none's, 409
-        with who uses it."""
+        """Remove an image with all its names. Raises `ApiError`: 404 for an unknown id, 409 with
+        the users of the image."""
         ...
 
     async def prune_images(self) -> PrunedImages:
-        """Remove all images that the agent pulled and nobody uses. Raises `ApiError`."""
+        """Remove all unused images that the agent pulled. Raises `ApiError`."""
         ...
 
     def pull_image(self, image: str) -> AsyncIterator[PullStep]:
-        """Pull an image, whether it is there or not; the last step has it. Closing the iterator
-        gives the pull up. Raises `ApiError` with the engine's text."""
+        """Pull an image, even if it exists; the last step contains it. Closing the iterator cancels
+        the pull. Raises `ApiError` with the engine's text."""
         ...
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
-        """What the agent asked of the engine, for all pods or for one, the oldest first."""
+        """Return the agent's engine calls, for all pods or for one, oldest first."""
         ...
 
     async def close(self) -> None: ...

@@ -1,5 +1,5 @@
-"""Which proxy leads to a server: the kubeconfig's, else the environment's, by Go's rules
-(``golang.org/x/net/http/httpproxy``), which are kubectl's."""
+"""Find the proxy for a server: the kubeconfig's, else the environment's, by Go's rules
+(``golang.org/x/net/http/httpproxy``), which kubectl uses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PORTS: Final = {"https": "443", "http": "80"}
 
 
 def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
-    """The URL of the proxy to a server's URL, empty for none. Raises `UsageError` for one that
-    podtui cannot use; it has no password in it."""
+    """Return the proxy URL for a server URL, empty for none. Raises `UsageError` for a proxy that
+    podtui cannot use; its message has no password."""
     if proxy_url:
         return proxy_url
     parts = urlsplit(server)
@@ -40,9 +40,9 @@ def _either(environ: Mapping[str, str], name: str) -> str:
 
 
 def is_direct(host: str, port: str, exceptions: str) -> bool:
-    """Whether a host is asked without a proxy. ``exceptions`` is what ``NO_PROXY`` holds: names
-    with all below them, ``.name`` for those below alone, addresses, ranges of addresses, each but
-    the last with a ``:port`` as one likes; ``*`` for all."""
+    """Return whether a host is accessed without a proxy. ``exceptions`` is the value of
+    ``NO_PROXY``: names including their subdomains, ``.name`` for subdomains only, addresses,
+    address ranges, or ``*`` for all. All but address ranges and ``*`` may have a ``:port``."""
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
@@ -84,7 +84,8 @@ def _is_within(address: _Address, entry: str) -> bool:
 
 
 def _parted(entry: str) -> tuple[str, str]:
-    """(host, port or nothing) of ``host``, ``host:port``, ``[v6]``, ``[v6]:port`` or ``v6``."""
+    """Split ``host``, ``host:port``, ``[v6]``, ``[v6]:port`` or ``v6`` into (host, port or
+    empty)."""
     if entry.startswith("["):
         host, _, rest = entry[1:].partition("]")
         return host, rest.removeprefix(":")

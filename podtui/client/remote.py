@@ -1,4 +1,4 @@
-"""Exec and attach: a process in a container at the other end of a WebSocket."""
+"""Exec and attach: sessions with container processes over a WebSocket."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, st
 
 
 class SocketSession:
-    """`podtui.client.talking.RemoteSession` over an open WebSocket."""
+    """A `podtui.client.talking.RemoteSession` over an open WebSocket."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, peer: str = "the agent") -> None:
         self._socket = socket
@@ -71,7 +71,7 @@ class SocketSession:
 
     async def output(self) -> AsyncGenerator[Output]:
         async for message in self._socket:
-            # A channel with nothing in it says that it is there.
+            # An empty message only announces its channel.
             if not isinstance(message.data, bytes) or len(message.data) < 2:
                 continue
             channel, data = message.data[0], message.data[1:]
@@ -108,12 +108,12 @@ class SocketSession:
         try:
             await self._socket.send_bytes(bytes([channel]) + data)
         except ConnectionError:
-            # It has ended; its output says how.
+            # The process has ended; its output has the reason.
             return
 
 
 def exit_code(status: Status) -> int:
-    """Raises `ApiError` for a failure that is not the command's."""
+    """Return a command's exit code. Raises `ApiError` if the failure is not the command's."""
     if status.status == "Success":
         return 0
     for cause in status.details.causes if status.details else ():

@@ -1,4 +1,4 @@
-"""One question to the agent, for programs that end after it: nothing heavy is imported."""
+"""Send a single request to the agent. For short-lived programs: imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class _UnixConnection(http.client.HTTPConnection):
 def get_json(
     socket_path: Path | str, path: str, timeout: float = 5.0, accept: str = "application/json"
 ) -> Any:
-    """The JSON at ``path`` of the agent behind a unix socket; ``timeout`` seconds for each wait.
+    """Return the JSON at ``path`` of the agent on a unix socket; ``timeout`` is in seconds for each
+    wait.
 
-    Raises `AgentUnavailable` when nobody answers, `ApiError` for a refusal.
+    Raises `AgentUnavailable` if no agent answers, `ApiError` for an error response.
     """
     body = get_bytes(socket_path, path, timeout, accept)
     try:
@@ -42,7 +43,7 @@ def get_json(
 def get_bytes(
     socket_path: Path | str, path: str, timeout: float = 5.0, accept: str = "*/*"
 ) -> bytes:
-    """What is at ``path``, as it is. Raises what `get_json` raises."""
+    """Return the raw response of ``path``. Raises the same errors as `get_json`."""
     connection = _UnixConnection(str(socket_path), timeout)
     try:
         connection.request("GET", path, headers={"Accept": accept})
@@ -60,12 +61,12 @@ def get_bytes(
 def refusal(
     code: int, reason: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> ApiError:
-    """The error for an answer that is none: the ``Status`` where there is one."""
+    """Convert an error response, with its ``Status`` if it has one."""
     wait = (headers or {}).get("Retry-After", "")
     after = float(wait) if wait.isascii() and wait.isdigit() else None
     try:
         status = json.loads(body)
-        # Kubernetes leaves the reason out where it has no word for it.
+        # Kubernetes omits the reason if it has no name for it.
         word = str(status.get("reason") or reason.replace(" ", ""))
         return ApiError(code, word, str(status["message"]), after)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Talking with pods, as the screens and commands ask for it."""
+"""The interface for sessions with pods, used by screens and commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Output = tuple[Literal["stdout", "stderr"], bytes]
 
 
 class ExecQuery(Struct, frozen=True, kw_only=True):
-    """``container`` empty means the only one. With ``tty`` there is one stream of output."""
+    """An empty ``container`` selects the only one. With ``tty``, stdout has all output."""
 
     container: str = ""
     command: tuple[str, ...]
@@ -22,7 +22,7 @@ class ExecQuery(Struct, frozen=True, kw_only=True):
 
 
 class AttachQuery(Struct, frozen=True, kw_only=True):
-    """``tty`` tells whether the container has a terminal; it is the container's to have."""
+    """``tty`` must match the container's own setting."""
 
     container: str = ""
     stdin: bool = False
@@ -30,40 +30,40 @@ class AttachQuery(Struct, frozen=True, kw_only=True):
 
 
 class RemoteSession(Protocol):
-    """A process in a container. Raises `podtui.errors.AgentUnavailable` when the agent goes.
+    """A process in a container. Raises `podtui.errors.AgentUnavailable` if the agent is lost.
 
-    What is not read makes the process wait, and writing waits while it does not read.
+    The process blocks while its output is not read, and writes block while it does not read.
     """
 
     def output(self) -> AsyncIterator[Output]:
-        """What it writes, as it comes, to the end. Asked for once."""
+        """Yield the output as it arrives, until the end. Call this only once."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Give it input; what comes after its end is dropped."""
+        """Send input. Input after the end is dropped."""
         ...
 
     @property
     def can_end_input(self) -> bool:
-        """False at servers before Kubernetes 1.30, which have no word for it."""
+        """False for servers before Kubernetes 1.30, whose protocol cannot close the input."""
         ...
 
     async def end_input(self) -> None:
-        """Let it read the end of its input, where that can be. Idempotent."""
+        """Close the input of the process, if possible. Idempotent."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None: ...
 
     def exit_code(self) -> int:
-        """How it ended, known after the end of its output; 0 for what was attached to. Raises
-        `podtui.errors.ApiError` where something broke that is no fault of the process."""
+        """Return the exit code, which is available after the output has ended; 0 for an attached
+        process. Raises `podtui.errors.ApiError` for a failure not caused by the process."""
         ...
 
 
 class PortForward(Protocol):
     """A port of this machine's loopback address that leads to a port of a pod.
 
-    Each connection is made to the pod as it is by then, so a forward outlives restarts.
+    Each connection uses the pod's state at that time, so a forward survives restarts.
     """
 
     @property
@@ -74,12 +74,12 @@ class PortForward(Protocol):
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         ...
 
     @property
     def accepted(self) -> int:
-        """How many there ever were."""
+        """The total number of connections."""
         ...
 
     @property
@@ -94,20 +94,20 @@ class PortForward(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why the newest connection failed; empty where it did not."""
+        """The error of the newest connection; empty if it succeeded."""
         ...
 
     async def run(self) -> None:
-        """Serve until cancelled. It listens from the moment it is made."""
+        """Serve until cancelled. The port listens from creation on."""
         ...
 
     def close(self) -> None:
-        """Stop listening. Idempotent; the end of `run` does it, too."""
+        """Stop listening. Idempotent; also done at the end of `run`."""
         ...
 
 
 class Copied(Struct, frozen=True, kw_only=True):
-    """``skipped`` are links, devices and the like, which are not copied to this machine."""
+    """``skipped`` counts links, devices and the like, which are not copied to this machine."""
 
     files: int
     bytes: int
@@ -120,32 +120,32 @@ class Talking(Protocol):
     def exec(
         self, namespace: str, pod: str, query: ExecQuery
     ) -> AbstractAsyncContextManager[RemoteSession]:
-        """Run a command; what still runs when the block ends is killed."""
+        """Run a command. If it still runs when the block ends, it is killed."""
         ...
 
     def attach(
         self, namespace: str, pod: str, query: AttachQuery
     ) -> AbstractAsyncContextManager[RemoteSession]:
-        """Talk with a container's own process, which goes on when the block ends."""
+        """Attach to a container's main process, which keeps running when the block ends."""
         ...
 
     async def port_forward(
         self, namespace: str, pod: str, port: int, *, local_port: int = 0
     ) -> PortForward:
-        """Listen on loopback, on any port for 0; nothing is served before ``run``. Raises
-        `podtui.errors.PodtuiError` where the port can't be had."""
+        """Listen on loopback, with any free port for 0; serving starts with ``run``. Raises
+        `podtui.errors.PodtuiError` if the port is not available."""
         ...
 
     async def copy_from(
         self, namespace: str, pod: str, container: str, path: str, destination: Path
     ) -> Copied:
-        """Copy a file or directory at an absolute path out of a container, into ``destination``
-        where that is a directory, else under that name. Raises `podtui.errors.PodtuiError`."""
+        """Copy a file or directory at an absolute path out of a container: into ``destination`` if
+        that is a directory, else to that name. Raises `podtui.errors.PodtuiError`."""
         ...
 
     async def copy_to(
         self, namespace: str, pod: str, container: str, source: Path, path: str
     ) -> Copied:
-        """Copy a file or directory into a container, into ``path`` where that is a directory
-        there, else under that name. Raises as `copy_from`."""
+        """Copy a file or directory into a container: into ``path`` if that is a directory there,
+        else to that name. Raises the same errors as `copy_from`."""
         ...

@@ -1,4 +1,4 @@
-"""TLS towards an API server, from what a kubeconfig says. Everything here blocks."""
+"""TLS for an API server, as configured in a kubeconfig. All functions block."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from podtui.kubeconfig.types import Cluster
 
 
 def tls_context(cluster: Cluster, identity: Identity) -> ssl.SSLContext:
-    """Trusts the cluster's authority alone where it names one, else the machine's. Raises
-    `PodtuiError` for certificates and keys that cannot be read."""
+    """Return a TLS context that trusts only the cluster's CA if it is set, else the system's CAs.
+    Raises `PodtuiError` for unreadable certificates and keys."""
     if cluster.insecure:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -20,12 +20,12 @@ def tls_context(cluster: Cluster, identity: Identity) -> ssl.SSLContext:
     elif cluster.ca_data or cluster.ca_file is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _trust(context, cluster)
-        # As Go: what is named is trusted, though it be no root itself.
+        # As in Go, trust the given certificates even if they are not roots.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     else:
         context = ssl.create_default_context()
-        # As kubectl does, accept certificates without the extensions that RFC 5280 wants: Python
-        # 3.13 and later refuse them by default.
+        # Like kubectl, accept certificates without the extensions that RFC 5280 requires: Python
+        # 3.13 and later reject them by default.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -38,10 +38,10 @@ def _trust(context: ssl.SSLContext, cluster: Cluster) -> None:
     where = cluster.ca_file or "certificate-authority-data"
     try:
         pem = cluster.ca_data or (cluster.ca_file.read_bytes() if cluster.ca_file else b"")
-        # What stands around the certificates may be in any language.
+        # The text around the certificates may have any encoding.
         context.load_verify_locations(cadata=pem.decode("ascii", errors="ignore"))
     except ssl.SSLError:
-        # Of several, one that is broken does not take the others away; of none it is said below.
+        # A malformed certificate among others is ignored. If none is left, the check below fails.
         pass
     except OSError as error:
         raise PodtuiError(f"cluster {cluster.name!r}: {where}: {error.strerror}") from error
@@ -50,7 +50,7 @@ def _trust(context: ssl.SSLContext, cluster: Cluster) -> None:
 
 
 def _present(context: ssl.SSLContext, identity: Identity) -> None:
-    """The library reads files alone: these are in memory, so that no key is written to a disk."""
+    """Use memory files: the library only reads files, and the key must not be written to a disk."""
     opened: list[int] = []
     try:
         for name, pem in (("certificate", identity.certificate), ("key", identity.key)):
@@ -58,7 +58,7 @@ def _present(context: ssl.SSLContext, identity: Identity) -> None:
             with open(opened[-1], "wb", closefd=False) as file:
                 file.write(pem)
         certificate, key = (f"/proc/self/fd/{descriptor}" for descriptor in opened)
-        # An empty password: with none it would ask for one on the terminal.
+        # With an empty password, the library does not prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else ""

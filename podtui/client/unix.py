@@ -1,4 +1,4 @@
-"""The client of an agent on this machine, through its socket."""
+"""The client of an agent on this machine, over its unix socket."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError
 
 REMOVAL_SECONDS: Final = 300.0
-"""For an answer that comes once files are deleted, which takes a disk its time."""
+"""For requests that delete files, which can take a disk long."""
 PULL_SILENCE: Final = 180.0
-"""Longer than an engine may stall before the agent gives its pull up."""
+"""Longer than the agent waits for a stalled engine before it cancels the pull."""
 _LONGEST_STEP: Final = 64 * 1024
 
 
 class UnixClient(ApiClient):
-    """`podtui.client.protocol.Client` over the agent's unix socket. Belongs to one event loop."""
+    """A `podtui.client.protocol.Client` over the agent's unix socket. Belongs to one event loop."""
 
     def __init__(self, socket_path: Path | str, *, clock: Clock | None = None) -> None:
-        # The pool must not bound how many streams a screen may hold open.
+        # Do not limit the pool: a screen may hold any number of streams open.
         connector = functools.partial(aiohttp.UnixConnector, str(socket_path), limit=0)
         connection = Connection("http://podtui", connector)
         super().__init__(f"unix:{socket_path}", connection, clock)
@@ -54,7 +54,7 @@ class UnixClient(ApiClient):
         return understood(path, body, NodeInsight) if body else None
 
     async def _waited(self, path: str, query: InsightQuery) -> bytes:
-        """Empty where there was nothing new."""
+        """Return the response; empty if there was nothing new."""
         params = {
             "part": query.part.value,
             "span": f"{query.span:g}",
@@ -71,7 +71,7 @@ class UnixClient(ApiClient):
         return understood(path, await self._connection.post(f"{path}?{query}"), ProbeRun)
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Have a rejected pod admitted afresh. Raises `ApiError` 404 where there is none."""
+        """See `Client.retry`."""
         await self._connection.post(f"{_pod_path(namespace, pod)}/retry")
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:

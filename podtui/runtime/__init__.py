@@ -1,5 +1,5 @@
-"""What runs. Owns the truth of sandboxes, containers and images; decides nothing.
+"""The container runtime: sandboxes, containers and images. Makes no decisions about pods.
 
-``protocol`` is the contract in CRI's verbs; ``docker`` drives an engine, ``memory`` simulates one,
-and one contract suite (``tests/contract``) holds both to the same behaviour.
+``protocol`` is the contract with the verbs of CRI. ``docker`` implements it on an engine,
+``memory`` simulates one. One contract suite (``tests/contract``) holds both to the same behaviour.
 """

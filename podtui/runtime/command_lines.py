@@ -1,7 +1,7 @@
-"""A runtime's verbs as docker command lines: what one would type for the same. Pure.
+"""Show runtime calls as equivalent docker command lines. Pure functions.
 
-The lines are for people who want to repeat by hand what was done; a driver may do it in other
-steps. Values of variables never appear in them, not even where a command has them written out.
+The lines let users repeat a call by hand; a driver may perform it in other steps. The values of
+environment variables never appear in them, even where a command was expanded with them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from podtui.runtime.protocol import (
 
 HIDDEN: Final = "***"
 SHORT: Final = 12
-"""Characters of an id."""
+"""Number of characters of a shortened id."""
 _SECRET_LENGTH: Final = 4
-"""Shorter values are too common to be told from ordinary text."""
+"""Shorter values are too common to be distinguished from ordinary text."""
 _LONGEST: Final = 4000
 
 
@@ -33,7 +33,7 @@ def short(engine_id: str) -> str:
 
 
 def line(words: Iterable[str]) -> str:
-    """Words as one line for a shell."""
+    """Quote words as one shell line."""
     text = shlex.join(words)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
@@ -189,7 +189,7 @@ def _security(config: ContainerConfig) -> Iterator[str]:
 
 
 def _masked(words: Iterable[str], env: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Words without the values that ``$(NAME)`` may have put into them."""
+    """Replace the values that ``$(NAME)`` may have inserted into the words."""
     values = sorted({v for _, v in env if len(v) >= _SECRET_LENGTH}, key=len, reverse=True)
     for word in words:
         for value in values:

@@ -1,4 +1,4 @@
-"""Every change that is asked of an engine, kept for a while as lines that people can repeat."""
+"""A journal of recent engine calls that change something, as lines that users can repeat."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Journal:
-    """A ring of calls. Equal ones in a row, of one pod, are one with a count."""
+    """A ring buffer of calls. Equal consecutive calls of one pod are merged and counted."""
 
     def __init__(self, clock: Clock, limit: int = CALLS) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Journal:
         self._serial = 0
 
     def calls(self, uid: str = "") -> tuple[EngineCall, ...]:
-        """All, or those of one pod, the oldest first."""
+        """Return all calls, or those of one pod, oldest first."""
         return tuple(call for call in self._calls if not uid or call.uid == uid)
 
     def add(self, call: EngineCall) -> None:
@@ -66,7 +66,7 @@ class Journal:
 
     @contextmanager
     def noted(self, verb: str, line: str, of: EngineCall | None = None) -> Generator[None]:
-        """Note what the block does once it is done, or has failed."""
+        """Record the call that the block makes when it succeeds or fails."""
         began, error = self._clock.monotonic(), ""
         try:
             yield
@@ -95,7 +95,7 @@ class Journal:
 
 
 def journaled(runtime: Runtime, journal: Journal) -> Runtime:
-    """The runtime, every change that is asked of it noted."""
+    """Wrap a runtime so that every changing call is recorded."""
     return cast("Runtime", _Journaled(runtime, journal))
 
 
@@ -107,13 +107,13 @@ def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCal
 
 
 class _Journaled:
-    """What is not here changes nothing and goes straight to the runtime."""
+    """Calls without a method here change nothing and go straight to the runtime."""
 
     def __init__(self, runtime: Runtime, journal: Journal) -> None:
         self._runtime = runtime
         self._journal = journal
         self._owners: dict[str, EngineCall] = {}
-        """Whose a sandbox or container is, by the engine's id."""
+        """The owner of each sandbox and container, by the engine's id."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runtime, name)
@@ -129,7 +129,7 @@ class _Journaled:
             if one.id not in known:
                 known[one.id] = _owner(one.pod_namespace, one.pod_name, one.pod_uid, one.name)
         if before:
-            # What was made while the engine was asked may not be on the list: it is not in before.
+            # Keep the owners added during the call (not in before): the list may not have them.
             listed = {one.id for one in (*snapshot.sandboxes, *snapshot.containers)}
             for gone in before - listed:
                 known.pop(gone, None)
@@ -252,7 +252,7 @@ class _Journaled:
     async def _opened(
         self, verb: str, line: str, engine_id: str, block: AbstractAsyncContextManager[T]
     ) -> AsyncGenerator[T]:
-        """The block, noted once it is open or could not be opened."""
+        """Enter a context manager, and record the call when it opened or failed to open."""
         async with AsyncExitStack() as stack:
             with self._noted(verb, line, engine_id):
                 opened = await stack.enter_async_context(block)

@@ -1,8 +1,9 @@
-"""The runtime contract: CRI's verbs on plain data.
+"""The runtime contract: the verbs of CRI on plain data.
 
-Times are aware UTC ``datetime``; sizes are bytes; durations are seconds. Calls raise subclasses of
-`podtui.errors.EngineError` and nothing of the engine's own. Every call can be cancelled; cancelling
-it leaves the engine in one of the states it could have had before or after the call.
+Times are aware UTC ``datetime``; sizes are bytes; durations are seconds. Calls raise only
+subclasses of `podtui.errors.EngineError`, never the engine's own exceptions. Every call can be
+cancelled. A cancelled call leaves the engine in a state that it could also have had before or after
+the call.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Final, Literal, Protocol
 
 from podtui.runtime.sessions import Duplex, Session
 
-# --- what the engine is
+# --- engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What connect found. ``lacking`` names what the engine can't do, in words for a user."""
+    """The engine that `Runtime.connect` found. ``lacking`` lists missing features, in words for
+    users."""
 
     name: str
     """``docker``, ``podman`` or ``memory``: the scheme of container ids (``docker://ID``)."""
@@ -35,7 +37,7 @@ class EngineInfo:
     cgroup_driver: str
     rootless: bool
     local: bool
-    """Whether this machine's files and processes are the engine's."""
+    """The engine shares this machine's files and processes."""
     cpus: int
     memory: int
     root_dir: str
@@ -44,31 +46,31 @@ class EngineInfo:
     supports_cpu_quota: bool = True
     supports_lower_oom_score: bool = True
     routable_pods: bool = True
-    """Whether this process can dial pod IPs at all; `SandboxStatus.routable` says it of one."""
+    """This process can dial pod IPs in general. See `SandboxStatus.routable` for one pod."""
     local_host_network: bool = True
-    """Whether the engine's host network is this machine's: rootless Docker has one of its own."""
+    """The engine's host network is this machine's. Rootless Docker has a separate one."""
     counts_usage: bool = True
-    """Whether it can say what each container uses."""
+    """The engine reports the resource usage of each container."""
     supports_resize: bool = True
-    """Whether the limits of a running container can be changed."""
+    """The limits of a running container can be changed."""
     keeps_stdin: bool = True
-    """Whether a container's stdin stays open when a client detaches (without ``stdin_once``)."""
+    """A container's stdin stays open after a client detaches (without ``stdin_once``)."""
     reports_oom: bool = True
-    """Whether it says of a container that ran out of memory that it did."""
+    """The engine reports when a container was OOM-killed."""
     apparmor: bool = False
-    """Whether the engine's host enforces AppArmor profiles."""
+    """The engine's host enforces AppArmor profiles."""
     user_namespaces: bool = False
-    """Whether a pod can have a user namespace of its own (``hostUsers: false``)."""
+    """A pod can have its own user namespace (``hostUsers: false``)."""
     recursive_read_only: bool = False
-    """Whether a read-only mount can cover what is mounted beneath it."""
+    """A read-only mount can also cover the mounts below it."""
     supplemental_groups_policy: bool = False
-    """Whether ``supplementalGroupsPolicy: Strict`` can be had."""
+    """The engine supports ``supplementalGroupsPolicy: Strict``."""
     lacking: tuple[str, ...] = ()
 
 
 LEAST_MEMORY: Final = 6 << 20
-"""The lowest memory limit that Docker accepts. Podman accepts lower ones, and the kernel then
-kills the container."""
+"""The lowest memory limit that Docker accepts. Podman accepts lower ones, but then the kernel kills
+the container."""
 
 
 # --- sandboxes
@@ -109,11 +111,12 @@ class VolumeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodVolume:
-    """A directory that lives as long as the pod (reference §10.2).
+    """A directory with the lifetime of the pod (reference §10.2).
 
-    ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default),
-    ``huge_pages`` a hugetlbfs of that page size in bytes. ``files`` are there before anything runs;
-    `Runtime.write_volume` replaces them, `Runtime.fill_volume` puts an image's files in.
+    ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default).
+    ``huge_pages`` makes it a hugetlbfs with that page size in bytes. ``files`` exist before any
+    container runs; `Runtime.write_volume` replaces them. `Runtime.fill_volume` copies an image's
+    files in.
     """
 
     name: str
@@ -128,7 +131,7 @@ class PodVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxConfig:
-    """One pod sandbox: the namespaces and volumes that a pod's containers share."""
+    """One pod sandbox: the namespaces and volumes that the containers of a pod share."""
 
     name: str
     namespace: str
@@ -142,13 +145,13 @@ class SandboxConfig:
     pid: NamespaceMode = NamespaceMode.CONTAINER
     ports: tuple[PortMapping, ...] = ()
     dns: DnsConfig | None = None
-    """None: the engine's own."""
+    """None: the engine's default."""
     extra_hosts: tuple[tuple[str, str], ...] = ()
     """(name, ip) pairs."""
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
     privileged: bool = False
     host_users: bool = True
-    """False asks for a user namespace of the pod's own."""
+    """False requests a separate user namespace for the pod."""
     volumes: tuple[PodVolume, ...] = ()
 
 
@@ -159,7 +162,7 @@ class SandboxState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRecord:
-    """A sandbox as ``list`` gives it: no inspect was made for it."""
+    """A sandbox as returned by `Runtime.list`, without an inspect call."""
 
     id: str
     name: str
@@ -174,7 +177,7 @@ class SandboxRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSandbox:
-    """A sandbox of another root directory; ``root_dir`` is empty where it is not known."""
+    """A sandbox of another root directory. ``root_dir`` is empty if it is unknown."""
 
     root_dir: str
     record: SandboxRecord
@@ -182,16 +185,17 @@ class ForeignSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStatus:
-    """A sandbox inspected. ``ips``: primary first; empty for host network or when not ready."""
+    """An inspected sandbox. ``ips`` has the primary IP first and is empty for host network or when
+    the sandbox is not ready."""
 
     record: SandboxRecord
     ips: tuple[str, ...]
     host_network: bool
     pid: int | None = None
     routable: bool = True
-    """Whether this machine's route to ``ips`` leads to the pod, not to a stranger."""
+    """The route of this machine to ``ips`` leads to the pod, not to another host."""
     enterable: bool = False
-    """Whether this process may open sockets in the pod's network (`Runtime.pod_socket`)."""
+    """This process may open sockets in the pod's network (`Runtime.pod_socket`)."""
 
 
 # --- containers
@@ -199,12 +203,14 @@ class SandboxStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mount of a container: exactly one of ``volume`` (a `PodVolume`'s name), ``host_path``."""
+    """One mount of a container, of either ``volume`` (the name of a `PodVolume`) or
+    ``host_path``."""
 
     container_path: str
     volume: str = ""
     sub_path: str = ""
-    """Relative, inside the volume or host path; created with the volume's mode when missing."""
+    """Relative path inside the volume or host path. If missing, it is created with the volume's
+    mode."""
     host_path: str = ""
     host_path_create: Literal["", "Directory", "File"] = ""
     read_only: bool = False
@@ -214,7 +220,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """cgroup values after the kubelet's formulas (reference §13.1); 0 means unset."""
+    """The cgroup values computed by the kubelet's formulas (reference §13.1); 0 means unset."""
 
     cpu_shares: int = 0
     cpu_quota: int = 0
@@ -226,7 +232,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityContext:
-    """``user`` is what the engine takes (``uid``, ``uid:gid``, a name), empty for the image's."""
+    """``user`` has the engine's format (``uid``, ``uid:gid`` or a name); empty uses the image's
+    user."""
 
     user: str = ""
     groups: tuple[int, ...] = ()
@@ -239,7 +246,7 @@ class SecurityContext:
     """``unconfined``, ``runtime/default`` or ``localhost/PATH``."""
     apparmor: str = ""
     selinux: tuple[str, ...] = ()
-    """The parts of a label that are given, such as ``type:spc_t``."""
+    """The given parts of an SELinux label, such as ``type:spc_t``."""
     unmasked_proc: bool = False
 
 
@@ -251,7 +258,7 @@ class ContainerConfig:
     attempt: int
     """The restart count."""
     image: str
-    """What the pod asks for; ``image_id`` is what to run."""
+    """The image reference of the pod spec; ``image_id`` is the image to run."""
     image_id: str
     pod_name: str
     pod_namespace: str
@@ -274,10 +281,11 @@ class ContainerConfig:
     stdin_once: bool = False
     tty: bool = False
     termination_message_path: str = ""
-    """Where in the container a fresh, empty, 0666 file is mounted; empty for none."""
+    """The path in the container where a new, empty file with mode 0666 is mounted; empty for
+    none."""
     hosts: bytes = b""
-    """What the pod's one hosts file is made to say, mounted at ``/etc/hosts`` and the container's
-    to write (reference §11.1); empty leaves the engine's own there."""
+    """The content of the pod's hosts file, mounted writable at ``/etc/hosts`` (reference §11.1).
+    The file is shared by all containers of the pod. Empty keeps the engine's own file."""
     stop_signal: str = ""
 
 
@@ -294,7 +302,7 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRecord:
-    """A container as ``list`` gives it."""
+    """A container as returned by `Runtime.list`."""
 
     id: str
     name: str
@@ -312,11 +320,12 @@ class ContainerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """A container inspected (reference App. C for ``reason``).
+    """An inspected container (see reference App. C for ``reason``).
 
-    Once exited, ``reason`` is ``Completed``, ``Error`` or ``OOMKilled``; for a container that never
-    ran it is `START_ERROR`, the exit code `START_EXIT_CODE` and ``started_at`` None. ``message`` is
-    the engine's text of a failed start, not the termination message.
+    For an exited container, ``reason`` is ``Completed``, ``Error`` or ``OOMKilled``. For a
+    container that failed to start, ``reason`` is `START_ERROR`, the exit code is `START_EXIT_CODE`
+    and ``started_at`` is None. ``message`` is the engine's text of a failed start, not the
+    termination message.
     """
 
     record: ContainerRecord
@@ -328,17 +337,19 @@ class ContainerStatus:
     message: str = ""
     pid: int | None = None
     resources: Resources | None = None
-    """What the engine holds it to now; None where it does not tell."""
+    """The limits that the engine enforces now; None if it does not report them."""
     user: tuple[int, int, tuple[int, ...]] | None = None
-    """Uid, gid and supplementary groups of its first process, where they are known for certain."""
+    """Uid, gid and supplementary groups of the first process; None if they are not certain."""
     log_path: str = ""
-    """The engine's own file of its log on the engine's host; empty where there is none."""
+    """Path of the engine's log file for this container on the engine's host; empty if there is
+    none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A container that was created or started: ``id`` may be new where the driver had to make it
-    again without something the engine can't do; ``warnings`` says what was lost."""
+    """The result of creating or starting a container. ``id`` is new if the driver had to create the
+    container again without a feature that the engine lacks; ``warnings`` describes the lost
+    features."""
 
     id: str
     warnings: tuple[str, ...] = ()
@@ -346,7 +357,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSnapshot:
-    """Everything that carries our root label, from one engine call."""
+    """All sandboxes and containers with our root label, from one engine call."""
 
     sandboxes: tuple[SandboxRecord, ...]
     containers: tuple[ContainerRecord, ...]
@@ -355,11 +366,11 @@ class RuntimeSnapshot:
 NO_USER_NAMESPACES: Final = (
     "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
 )
-"""What `Runtime.run_sandbox` answers where it can't give the pod one (reference §12)."""
+"""The error text of `Runtime.run_sandbox` if it can't create a user namespace (reference §12)."""
 
 
 class HostPathKind(StrEnum):
-    """What lies at a path of the engine's host, symlinks followed."""
+    """The kind of file at a path of the engine's host, after following symlinks."""
 
     MISSING = ""
     DIRECTORY = "Directory"
@@ -393,7 +404,8 @@ class RegistryAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullProgress:
-    """``current`` and ``total`` bytes over all layers known so far; ``status`` is the engine's."""
+    """``current`` and ``total`` are bytes over all layers known so far; ``status`` is the engine's
+    text."""
 
     status: str
     current: int = 0
@@ -407,12 +419,13 @@ class LogOptions:
     since: datetime | None = None
     until: datetime | None = None
     gaps: bool = False
-    """Find out where lines are missing (`LogLine.gap`), which costs the engine extra calls."""
+    """Detect missing lines (`LogLine.gap`), at the cost of extra engine calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line without its line feed; ``partial`` when the engine cut a longer one."""
+    """One line without its line feed. ``partial`` is true if the engine split a longer line
+    here."""
 
     timestamp: str
     """RFC 3339 with nanoseconds, as the engine wrote it."""
@@ -420,24 +433,24 @@ class LogLine:
     content: bytes
     partial: bool = False
     gap: str = field(default="", compare=False)
-    """A sentence for users about the lines that are missing right before this one; empty where
-    none are, or where the engine does not show it."""
+    """A sentence for users about lines missing right before this one. Empty if none are missing or
+    the engine does not reveal it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecResult:
     exit_code: int
     output: bytes
-    """stdout, then stderr, at most ``limit`` bytes together."""
+    """stdout, then stderr, at most ``limit`` bytes in total."""
     stderr: bytes = b""
-    """What came on stderr, at most ``limit`` bytes of it."""
+    """stderr alone, at most ``limit`` bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStats:
-    """Counters of one running container. ``cpu`` is cumulative nanoseconds; ``memory`` is the
-    working set (usage less inactive file cache) in bytes; ``read`` and ``written`` are bytes from
-    and to disks since the start, None where nobody counts them. A counter may go back."""
+    """Counters of one running container. ``cpu`` is cumulative nanoseconds. ``memory`` is the
+    working set (usage minus inactive file cache) in bytes. ``read`` and ``written`` are disk bytes
+    since the start, None if they are not counted. A counter may decrease."""
 
     id: str
     name: str
@@ -451,7 +464,7 @@ class ContainerStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceStats:
-    """Bytes and errors of one network interface since it was made."""
+    """Bytes and errors of one network interface since its creation."""
 
     name: str
     received: int
@@ -462,9 +475,9 @@ class InterfaceStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStats:
-    """What went over the network of one ready sandbox. ``interfaces`` leave out the loopback; None
-    where they cannot be told. With ``host_network`` there are none: the host's are not the
-    pod's."""
+    """Network traffic of one ready sandbox. ``interfaces`` excludes the loopback; None if the
+    counters are not available. With ``host_network`` there are none, because the host's interfaces
+    are not the pod's."""
 
     id: str
     pod_uid: str
@@ -475,37 +488,39 @@ class SandboxStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeEvent:
-    """Something happened to one of ours: a reason to look, never the truth itself."""
+    """A change of one of our sandboxes or containers. Only a trigger to relist, never the state
+    itself."""
 
     pod_uid: str
     action: str
-    """The engine's word: ``start``, ``die``, ``destroy``, ``oom`` …"""
+    """The engine's action name: ``start``, ``die``, ``destroy``, ``oom`` …"""
     id: str = ""
-    """Of the container or sandbox."""
+    """Id of the container or sandbox."""
 
 
 class Runtime(Protocol):
-    """A container engine that knows pods. One instance serves one root directory (its label)."""
+    """A container engine with pods. One instance serves one root directory (its label)."""
 
     async def connect(self) -> EngineInfo:
-        """Reach the engine and learn what it can do. Raises `EngineUnavailable`. May be repeated
-        after a loss; nothing is forgotten."""
+        """Connect to the engine and detect its features. May be called again after a connection
+        loss; no state is lost. Raises `EngineUnavailable`."""
         ...
 
     async def close(self) -> None:
-        """End streams and threads. Containers run on. Idempotent."""
+        """Close streams and threads. Containers keep running. Idempotent."""
         ...
 
     async def ping(self) -> None:
-        """Raises `EngineUnavailable` when the engine does not answer."""
+        """Raises `EngineUnavailable` if the engine does not answer."""
         ...
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
-        """All of ours, or one pod's, whatever their state. One engine call."""
+        """Return all our sandboxes and containers, or those of one pod, in any state. One engine
+        call."""
         ...
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
-        """The sandboxes of other root directories, whatever their state. One engine call."""
+        """Return the sandboxes of other root directories, in any state. One engine call."""
         ...
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus: ...
@@ -513,62 +528,64 @@ class Runtime(Protocol):
     async def container_status(self, container_id: str) -> ContainerStatus: ...
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:
-        """Create and start a sandbox with its volumes; on failure nothing of this attempt is left.
-        A volume that an earlier attempt of the same pod made is kept with its data."""
+        """Create and start a sandbox with its volumes. On failure, remove everything that this
+        attempt created. Volumes of an earlier attempt of the same pod keep their data."""
         ...
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        """Stop a sandbox and whatever still runs in it. Idempotent; a missing one is no error."""
+        """Stop a sandbox and the containers that still run in it. Idempotent; a missing one is no
+        error."""
         ...
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
-        """Remove a sandbox, its containers included. Idempotent. Volumes stay."""
+        """Remove a sandbox and its containers, but not its volumes. Idempotent."""
         ...
 
     async def remove_pod_data(self, pod_uid: str) -> None:
-        """Remove the pod's volumes, once its sandboxes are gone. Idempotent."""
+        """Remove the volumes of a pod whose sandboxes are gone. Idempotent."""
         ...
 
     async def pod_data(self) -> tuple[str, ...]:
-        """UIDs of all pods that have volumes, whether or not they have a sandbox."""
+        """Return the UIDs of all pods that have volumes, with or without a sandbox."""
         ...
 
     async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
-        """Make the projected files of a volume what ``volume.files`` says, while containers read
-        them: the new version's directory first, then ``..data`` turned to it in one step, then the
-        old version removed (reference §10.2). Nothing happens where they are the same already.
-        Raises `EngineNotFound` when sandbox or volume is gone."""
+        """Update the projected files of a volume to ``volume.files`` while containers may read
+        them: write the directory of the new version, switch ``..data`` to it atomically, then
+        remove the old version (reference §10.2). Do nothing if the files are already the same.
+        Raises `EngineNotFound` if the sandbox or volume is gone."""
         ...
 
     async def read_volume(
         self, sandbox_id: str, volume: str, path: str, limit: int
     ) -> bytes | None:
-        """At most the first ``limit`` bytes of a file in a volume; None where there is no regular
-        file. A path or symlink that leads out of the volume is no file."""
+        """Return at most the first ``limit`` bytes of a file in a volume; None if there is no
+        regular file. A path or symlink that leads out of the volume counts as no file."""
         ...
 
     async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
-        """Put an image's files into a volume that `run_sandbox` made empty (an image volume). Done
-        once: a volume that has been filled from this image is left alone, also by another instance
-        of this class. Raises `EngineNotFound` when image, sandbox or volume is gone."""
+        """Copy an image's files into a volume that `run_sandbox` created empty (an image volume). A
+        volume that was already filled from this image, also by another instance of this class, is
+        left unchanged. Raises `EngineNotFound` if the image, sandbox or volume is gone."""
         ...
 
     async def host_path(
         self, path: str, *, create: Literal["", "Directory", "File"] = ""
     ) -> HostPathKind:
-        """What lies at a path of the engine's host. A missing one is made first where ``create``
-        says so: directories 0755 with their parents, a file 0644 without (reference §10.2)."""
+        """Return the kind of file at a path of the engine's host. ``create`` first creates a
+        missing one: a directory with mode 0755 and its parents, or a file with mode 0644 without
+        its parents (reference §10.2)."""
         ...
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
-        """Hold a running container to other cpu and memory values (reference §13.6): 0 leaves one
-        as it is, -1 lifts it. Raises `EngineError` with the engine's text when it refuses;
-        `ContainerStatus.resources` tells what holds then."""
+        """Change the cpu and memory limits of a running container (reference §13.6): 0 keeps a
+        value, -1 removes the limit. `ContainerStatus.resources` reports the new values. Raises
+        `EngineError` with the engine's text if the engine refuses."""
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
-        """Raises `ContainerCreateError`, `SubPathError` when a mount leads out of its volume,
-        `EngineConflict` when the name is taken, `EngineNotFound` when sandbox or image is gone."""
+        """Raises `ContainerCreateError`, `SubPathError` if a mount leads out of its volume,
+        `EngineConflict` if the name is taken, `EngineNotFound` if the sandbox or image is gone."""
         ...
 
     async def start_container(self, container_id: str) -> Started:
@@ -576,20 +593,21 @@ class Runtime(Protocol):
         ...
 
     async def stop_container(self, container_id: str, grace: float) -> None:
-        """Stop signal, then SIGKILL after ``grace`` seconds. Returns when it is not running.
-        Idempotent; a missing one is no error."""
+        """Send the stop signal, then SIGKILL after ``grace`` seconds. Return when the container has
+        stopped. Idempotent; a missing one is no error."""
         ...
 
     async def remove_container(self, container_id: str) -> None:
-        """Kill if needed and remove. Idempotent."""
+        """Kill the container if it runs, and remove it. Idempotent."""
         ...
 
     async def termination_message(self, container_id: str, limit: int) -> bytes:
-        """The last ``limit`` bytes of the termination message file; empty where there is none."""
+        """Return the last ``limit`` bytes of the termination message file; empty if there is
+        none."""
         ...
 
     async def image_status(self, image: str) -> ImageRecord | None:
-        """By name or id; None when it is not on the machine."""
+        """Find an image by name or id; None if it is not on the machine."""
         ...
 
     async def pull_image(
@@ -609,65 +627,68 @@ class Runtime(Protocol):
     async def exec(
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
-        """Run to the end. Raises `ExecTimeout` after ``timeout`` seconds."""
+        """Run a command until it exits. Raises `ExecTimeout` after ``timeout`` seconds."""
         ...
 
     def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
     ) -> AbstractAsyncContextManager[Session]:
-        """Run a command and talk with it. What still runs when the block ends is killed, as far as
-        the engine's host can be reached from here. Raises `EngineNotFound`, `EngineConflict` where
-        the container does not run."""
+        """Run a command with an open session. If the command still runs when the block ends, kill
+        it, provided that the engine's host is reachable from here. Raises `EngineNotFound`,
+        `EngineConflict` if the container is not running."""
         ...
 
     def attach_session(
         self, container_id: str, *, stdin: bool = False
     ) -> AbstractAsyncContextManager[Session]:
-        """Talk with the container's own process, from now on; it goes on when the block ends. It
-        sees the end of input where it was made with ``stdin_once``. Raises as `exec_session`."""
+        """Attach to the container's main process. The output starts now; the process keeps running
+        when the block ends. It sees the end of input only if it was created with ``stdin_once``.
+        Raises the same errors as `exec_session`."""
         ...
 
     def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:
-        """Connect to a TCP port of a pod, at its own loopback address where that can be had, else
-        at the pod's. Raises `EngineNotFound`, and `EngineError` where nothing listens."""
+        """Connect to a TCP port of a pod, if possible at its loopback address, else at the pod IP.
+        Raises `EngineNotFound`, and `EngineError` if nothing listens."""
         ...
 
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
-        """Return a TCP socket in the pod's network, not yet connected, to dial the IP ``host`` from
-        there. Raises `EngineNotFound`, and `EngineError` where the network cannot be entered."""
+        """Return an unconnected TCP socket in the pod's network, to dial the IP ``host`` from
+        there. Raises `EngineNotFound`, and `EngineError` if the network cannot be entered."""
         ...
 
     def read_files(
         self, container_id: str, path: str
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A file, or a directory with what is below it, as a tar archive in pieces, whether or not
-        the container runs. Names begin with the path's last part. Raises `EngineNotFound`."""
+        """Read a file or a directory tree as a tar archive in pieces. The container need not run.
+        Member names begin with the last part of ``path``. Raises `EngineNotFound`."""
         ...
 
     async def write_files(
         self, container_id: str, directory: str, content: AsyncIterator[bytes]
     ) -> None:
-        """Unpack a tar archive into an existing directory, whether or not the container runs.
-        Raises `EngineNotFound` without the directory, `EngineError` where the engine refuses."""
+        """Unpack a tar archive into an existing directory. The container need not run. Raises
+        `EngineNotFound` if the directory is missing, `EngineError` if the engine refuses."""
         ...
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
-        """Lines oldest first; with ``follow`` until the container ends. Raises `EngineNotFound`."""
+        """Yield lines, oldest first; with ``follow``, until the container exits. Raises
+        `EngineNotFound`."""
         ...
 
     async def stats(self) -> tuple[ContainerStats, ...]:
-        """Counters of every running container of ours."""
+        """Return the counters of all our running containers."""
         ...
 
     async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
-        """Counters of the network of every ready sandbox of ours."""
+        """Return the network counters of all our ready sandboxes."""
         ...
 
     async def layer_sizes(self) -> Mapping[str, int]:
-        """Bytes that running containers of ours keep in their own writable layer, by id; without
-        those that the engine cannot measure. It walks through all their files: ask seldom."""
+        """Return the size in bytes of the writable layer of our running containers, by id.
+        Containers that the engine cannot measure are left out. The engine walks through all their
+        files, so call this rarely."""
         ...
 
     def events(self) -> AsyncIterator[RuntimeEvent]:
-        """Endless; raises `EngineUnavailable` when the connection ends."""
+        """Yield events endlessly. Raises `EngineUnavailable` when the connection is lost."""
         ...

@@ -1,4 +1,4 @@
-"""What stays open between a caller and a container: commands under way, and byte streams."""
+"""Open connections between a caller and a container: command sessions and byte streams."""
 
 from __future__ import annotations
 
@@ -6,50 +6,51 @@ from collections.abc import AsyncIterator
 from typing import Literal, Protocol
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
-"""A piece of what a process wrote; with a terminal everything is ``stdout``."""
+"""A piece of a process's output. With a terminal, everything is ``stdout``."""
 
 
 class Session(Protocol):
-    """A process that somebody talks with: a command run in a container, or the container's own.
+    """An interactive process: a command run in a container, or the container's main process.
 
-    Reading and writing go on side by side; each may be cancelled. What is not read makes the
-    process wait, and `write` waits while the process does not read.
+    Reads and writes may run concurrently, and each may be cancelled. A process blocks while its
+    output is not read; `write` blocks while the process does not read.
     """
 
     def output(self) -> AsyncIterator[Output]:
-        """What it writes, as it comes, to the end. Asked for once."""
+        """Yield the output as it arrives, until the end. Call this only once."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Give it input; what comes after it stopped reading is dropped."""
+        """Send input. Input that arrives after the process stopped reading is dropped."""
         ...
 
     async def end_input(self) -> None:
-        """Let it read the end of its input. Idempotent. Raises `EngineError` where the way to the
+        """Close the input of the process. Idempotent. Raises `EngineError` if the connection to the
         engine can't be closed in one direction (TLS)."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Change its terminal's size; nothing happens where it has none or has ended."""
+        """Resize the terminal. Does nothing without a terminal or after the end."""
         ...
 
     async def exit_code(self) -> int | None:
-        """How a command ended, asked after the end of its output; it may still have to end. None
-        for a container's own process, whose status tells."""
+        """Return the exit code of a command; call this after its output has ended, and it waits
+        until the command exits. None for a container's main process, whose status has the exit
+        code."""
         ...
 
 
 class Duplex(Protocol):
-    """A connection of bytes to a port in a pod. Raises `EngineError` when it breaks."""
+    """A byte connection to a port of a pod. Raises `EngineError` when it breaks."""
 
     async def read(self) -> bytes:
-        """The next bytes, empty at the end."""
+        """Return the next bytes; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Returns when there is room for more."""
+        """Write, and return when there is room for more."""
         ...
 
     async def end(self) -> None:
-        """Nothing more will be written. Idempotent."""
+        """Close the write direction. Idempotent."""
         ...

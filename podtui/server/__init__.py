@@ -1,4 +1,4 @@
-"""The Kubernetes API over the store, and the kubelet's own endpoints. Holds no state."""
+"""The Kubernetes API over the store, and the kubelet's own endpoints. Stateless."""
 
 from podtui.server.app import build_app
 from podtui.server.status import StatusError

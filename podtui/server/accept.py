@@ -1,4 +1,4 @@
-"""What a client will take: an object, a Table of it, or one of the discovery documents."""
+"""Content negotiation: plain objects, Tables and discovery documents."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SHAPES = frozenset(
 
 
 def negotiate(header: str, shape: str) -> MediaType:
-    """The first of the client's wishes that can be had as plain JSON or as ``shape``.
+    """Return the first accepted media type that can be served as plain JSON or as ``shape``.
 
-    Raises `StatusError` 406 where there is none.
+    Raises `StatusError` 406 if there is none.
     """
     for kind, parameters in _ranges(header):
         if kind not in _PLAIN:

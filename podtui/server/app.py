@@ -1,4 +1,4 @@
-"""The application: every route of the API, with nothing said about how it is reached."""
+"""The web application with all API routes, independent of the transport."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def build_app(
     extra_routes: Iterable[web.AbstractRouteDef] = (),
     middlewares: Iterable[Middleware] = (),
 ) -> web.Application:
-    """The API over ``records`` and ``kubelet``; ``version`` is podtui's own.
+    """Build the API over ``records`` and ``kubelet``; ``version`` is podtui's version.
 
-    ``middlewares`` run inside the one that turns errors into ``Status``: a transport that needs a
-    token checks it there and raises `podtui.server.status.StatusError` 401. Every stream ends when
-    the app shuts down. Run it with ``handler_cancellation`` so that a client that leaves a silent
-    watch is noticed before the next bookmark.
+    ``middlewares`` run inside the middleware that turns errors into ``Status``: a transport that
+    requires a token checks it there and raises `podtui.server.status.StatusError` 401. All streams
+    end when the app shuts down. Run the app with ``handler_cancellation``, so that a disconnected
+    client of an idle watch is detected before the next bookmark.
     """
     clock = clock or SystemClock()
     streams, sockets = Streams(), Sockets(clock)

@@ -1,6 +1,6 @@
-"""How clients learn what is served: ``/api``, ``/apis`` and the resource lists under them.
+"""API discovery: ``/api``, ``/apis`` and the resource lists below them.
 
-Both forms: the aggregated document that kubectl asks for since 1.26, and the plain lists.
+Serves both forms: the aggregated document, which kubectl requests since 1.26, and the plain lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podtui.server.resources import ALL, GROUPS, Resource
 from podtui.server.status import json_response
 
 KUBERNETES_MINOR = 36
-"""Of the API whose types we serve; kubectl picks its own behaviour by it."""
+"""The minor version of the served API types; kubectl adapts its behaviour to it."""
 
 _SHAPE = "APIGroupDiscoveryList"
 

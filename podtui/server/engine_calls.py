@@ -1,4 +1,4 @@
-"""The agent's journal of what it asked of the engine."""
+"""Serve the agent's journal of engine calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podtui.server.objects import encode
 from podtui.server.status import json_response
 
 Calls = Callable[[str], tuple[EngineCall, ...]]
-"""Given a pod's UID, empty for all; the oldest first."""
+"""Takes a pod's UID, or an empty string for all pods; returns the oldest call first."""
 
 
 class EngineCalls:
@@ -24,7 +24,7 @@ class EngineCalls:
         return [web.get(f"/apis/{GROUP_VERSION}/enginecalls", self.calls)]
 
     async def calls(self, request: web.Request) -> web.Response:
-        """Query parameter ``uid``: those of one pod."""
+        """Return the calls, with query parameter ``uid`` only those of one pod."""
         found = self._calls(request.query.get("uid", ""))
         answer = EngineCallList(metadata=ObjectMeta(), items=found)
         return json_response(encode(answer, GROUP_VERSION, "EngineCallList"))

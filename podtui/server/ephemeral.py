@@ -1,4 +1,4 @@
-"""The ``ephemeralcontainers`` subresource of pods, as ``kubectl debug`` uses it."""
+"""The ``ephemeralcontainers`` subresource of pods, as used by ``kubectl debug``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELD: Final = "ephemeralContainers"
 
 
 class EphemeralContainers:
-    """Nothing but the ephemeral containers is taken from what clients send."""
+    """Reads only the ephemeral containers of a request body; other fields are ignored."""
 
     def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
         self._records = records
@@ -126,7 +126,7 @@ def _decoded(items: list[Tree]) -> tuple[EphemeralContainer, ...]:
     for item in items:
         tree = cast("Tree", without_nulls(item))
         try:
-            # What defaults look into has its type by then.
+            # Convert first, because the defaults rely on correct field types.
             shaped: Tree = msgspec.to_builtins(msgspec.convert(tree, EphemeralContainer))
             container_defaults(shaped)
             containers.append(msgspec.convert(shaped, EphemeralContainer))

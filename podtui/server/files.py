@@ -1,4 +1,4 @@
-"""Files of containers as tar archives: for containers that have no ``tar`` or do not run."""
+"""Container files as tar archives, also for containers without ``tar`` and stopped ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIECE: Final = 64 * 1024
 
 
 class Files:
-    """``path`` is absolute; ``container`` may be left out where there is one."""
+    """``path`` is absolute; ``container`` is optional for pods with a single container."""
 
     def __init__(self, pods: PodSessions, sockets: Sockets) -> None:
         self._pods = pods

@@ -1,4 +1,4 @@
-"""The engine's images, which Kubernetes' API has no resource for."""
+"""The engine's images, for which the Kubernetes API has no resource."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PATH = f"/apis/{GROUP_VERSION}/images"
 
 
 class ImageKeeper(Protocol):
-    """All raise `EngineUnavailable` where no engine answers, and `EngineError`."""
+    """All methods raise `EngineUnavailable` if no engine answers, and `EngineError`."""
 
     async def list(self) -> NodeImageList: ...
 
     async def remove(self, image_id: str) -> None:
-        """Raises `LookupError` for an id that is none's, `EngineConflict` for an image in use,
-        both with a text for the user."""
+        """Raises `LookupError` for an unknown id and `EngineConflict` for an image in use, both
+        with a text for the user."""
         ...
 
     async def prune(self) -> PrunedImages: ...
@@ -36,8 +36,8 @@ class ImageKeeper(Protocol):
 
 class Images:
     """``GET …/images``; ``DELETE …/images/ID``; ``POST …/images/prune``; ``POST
-    …/images/pull?image=NAME``, which answers with a ``PullStep`` a line until it is over. A pull
-    belongs to its request: who leaves gives it up."""
+    …/images/pull?image=NAME``, which streams one ``PullStep`` per line until the pull ends. A pull
+    is cancelled when its client disconnects."""
 
     def __init__(self, images: ImageKeeper) -> None:
         self._images = images

@@ -1,4 +1,4 @@
-"""What the agent tells of one pod, and of the node, beyond their records (`podtui.api.insight`)."""
+"""Details of a pod or the node that are not in their records (`podtui.api.insight`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from podtui.server.status import StatusError, json_response
 
 _POD = f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}"
 _LONGEST = 7 * 86400.0
-"""Seconds of history that one may ask for."""
+"""The longest history span of a request, in seconds."""
 
 
 class PodInsights(Protocol):
-    """Those about pods raise `LookupError`, with a text for the user, where there is nothing to
-    tell; None is that nothing new came while it was waited for."""
+    """Methods about pods raise `LookupError`, with a text for the user, if there is no information.
+    None means that nothing new arrived within the wait time."""
 
     async def insight(
         self, namespace: str, name: str, query: InsightQuery
@@ -36,8 +36,9 @@ class PodInsights(Protocol):
 
 class Insight:
     """``GET …/pods/NAME/insight`` and ``GET …/nodeinsight``, both with ``span`` (seconds of
-    history) and, to be answered only once there is something new, ``seen`` and ``wait`` (seconds,
-    then 204); ``POST …/probe?container=NAME&probe=Readiness`` runs one now."""
+    history). For long polling, add ``seen`` and ``wait`` (seconds, then 204): the response is sent
+    once there is something new. ``POST …/probe?container=NAME&probe=Readiness`` runs a probe
+    now."""
 
     def __init__(self, insights: PodInsights) -> None:
         self._insights = insights

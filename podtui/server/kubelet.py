@@ -1,4 +1,4 @@
-"""The kubelet's own endpoints (reference §16), and the one command it takes over HTTP."""
+"""The kubelet's own endpoints (reference §16), and the retry and restart requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Kubelet:
         ]
 
     async def health(self, request: web.Request) -> web.Response:
-        """``ok``, or 500 with a line per check that says which failed and why."""
+        """Return ``ok``, or 500 with one line per check and the reason of the failed one."""
         check = request.match_info.get("check", "")
         if check and check not in CHECKS:
             raise web.HTTPNotFound
@@ -60,7 +60,7 @@ class Kubelet:
         return success()
 
     async def restart(self, request: web.Request) -> web.Response:
-        """Query parameter ``container``: that one alone."""
+        """Restart a pod, or with query parameter ``container`` only that container."""
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
         try:
             await self._kubelet.restart(namespace, pod, request.query.get("container", ""))

@@ -22,7 +22,7 @@ from podtui.store.protocol import Records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRequest:
-    """``limit`` is in bytes of what is written, None for no limit."""
+    """``limit`` is the maximum number of bytes in the response, None for no limit."""
 
     namespace: str
     pod: str
@@ -82,7 +82,8 @@ class Logs:
         return await self._streams.run(request, response, produce)
 
     async def refuse_delete(self, request: web.Request) -> web.StreamResponse:
-        """A static pod is deleted by deleting its manifest; say which file that is."""
+        """Refuse with the path of the manifest: a static pod is deleted by deleting its
+        manifest."""
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
         pod = await self._records.get("pods", namespace, name)
         if not isinstance(pod, Pod):
@@ -95,7 +96,7 @@ class Logs:
 
 
 def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
-    """Raises `StatusError` 400 or 422."""
+    """Parse the parameters of a log request. Raises `StatusError` 400 or 422."""
     match, query = request.match_info, request.query
     pod = match["pod"]
 
@@ -136,7 +137,7 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
 
 
 def _ago(clock: Clock, seconds: int) -> datetime | None:
-    """None for longer ago than there are dates: all of the log, then."""
+    """Return None if the time is before the earliest date, which means the whole log."""
     try:
         return clock.now() - timedelta(seconds=seconds)
     except OverflowError:
@@ -151,9 +152,9 @@ async def copy(
     limit: int | None,
     gaps: bool,
 ) -> None:
-    """Write lines out as they come. A line that the engine cut is put together again: the cut ends
-    with no line feed, and only the first piece carries the time. Gaps have lines of their own where
-    they were asked for."""
+    """Write log lines to the client as they arrive. The parts of a line split by the engine are
+    joined: a part ends without a line feed, and only the first part has the time stamp. Gaps are
+    written as separate lines if requested."""
     whole = True
     async for line in lines:
         if gaps and line.gap:

@@ -1,4 +1,4 @@
-"""Namespaces, which static pods only mention: ``default`` and whatever the pods are in."""
+"""Namespaces, derived from the pods' namespaces: static pods have no Namespace objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NamespaceChange:
 
 
 class NamespacesOfPods:
-    """A source of namespaces made of the records of pods."""
+    """A source of namespaces, computed from the pod records."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -55,8 +55,9 @@ class NamespacesOfPods:
         return self._changes(self._records.watch("pods", since=since))
 
     async def _changes(self, changes: AsyncIterator[ObjectChange]) -> AsyncIterator[ObjectChange]:
-        """What happened before this began is told again rather than missed: the counts are of now,
-        so a namespace that came or went since is announced whenever its pods' changes say so."""
+        """Yield namespace changes. Events from before this call may repeat, but none is missed: the
+        pod counts are current, so a namespace that appeared or disappeared since is reported with a
+        change of its pods."""
         listing = await self._records.list("pods")
         pods = Counter(pod.metadata.namespace for pod in listing.items)
         async for change in changes:

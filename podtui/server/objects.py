@@ -1,7 +1,7 @@
-"""What the server serves: where objects come from and how they are written.
+"""The sources of served objects, and their JSON encoding.
 
-The records are one source, figures from the kubelet another, and namespaces, which nobody records,
-are read off the pods.
+Sources are the records, metrics from the kubelet, and namespaces, which are derived from the pods
+because they have no records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from podtui.store.protocol import Records, Resource, WatchType
 
 
 class ApiObject(Protocol):
-    """A struct with an identity; never without metadata."""
+    """A Kubernetes API struct. It always has metadata."""
 
     @property
     def apiVersion(self) -> str: ...
@@ -31,7 +31,7 @@ class ApiObject(Protocol):
 
 
 class ObjectChange(Protocol):
-    """`podtui.store.protocol.Change`, of any kind of object."""
+    """A `podtui.store.protocol.Change` of any kind of object."""
 
     @property
     def type(self) -> WatchType: ...
@@ -45,7 +45,7 @@ class ObjectChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """A consistent list; ``resource_version`` None where there is no history to watch."""
+    """A consistent list. ``resource_version`` is None for sources without a history to watch."""
 
     items: Sequence[ApiObject]
     resource_version: int | None
@@ -57,12 +57,12 @@ class Source(Protocol):
     async def list(self, namespace: str) -> Objects: ...
 
     def watch(self, since: int) -> AsyncIterator[ObjectChange]:
-        """Of all namespaces. Raises `podtui.errors.StoreGone`."""
+        """Watch all namespaces. Raises `podtui.errors.StoreGone`."""
         ...
 
 
 class RecordedObjects:
-    """A resource of the records."""
+    """A resource from the records."""
 
     def __init__(self, records: Records, resource: Resource) -> None:
         self._records = records
@@ -80,7 +80,7 @@ class RecordedObjects:
 
 
 class LiveObjects:
-    """Figures asked of the kubelet at each request; they have no history."""
+    """Metrics read from the kubelet on each request, without a history."""
 
     def __init__(self, read: Callable[[], Awaitable[Sequence[ApiObject]]]) -> None:
         self._read = read
@@ -101,7 +101,7 @@ class LiveObjects:
 
 
 def encode(item: ApiObject, api_version: str, kind: str) -> bytes:
-    """JSON with ``apiVersion`` and ``kind``, which the types leave out where they are defaults."""
+    """Encode as JSON with ``apiVersion`` and ``kind``, which the types omit as default values."""
     body = msgspec.json.encode(item)
     default_version, default_kind = _identity_defaults(type(item))
     head = b"{"

@@ -1,4 +1,4 @@
-"""Patches of lists whose items have names, as strategic merge patches make them."""
+"""JSON merge patches, and strategic merge patches of lists with named items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIRECTIVES: Final = "$"
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """A value after a JSON merge patch (RFC 7386): null removes, lists are replaced."""
+    """Apply a JSON merge patch (RFC 7386): null removes a key, lists are replaced."""
     if not isinstance(patch, dict):
         return patch
     result: Tree = dict(cast("Tree", old)) if isinstance(old, dict) else {}
@@ -26,8 +26,8 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 def merged_by_name(old: list[Tree], patch: list[Tree]) -> list[Tree]:
-    """A list of named items after a strategic merge patch: items of the same name are merged, new
-    ones come last. Raises ValueError for an item without a name."""
+    """Apply a strategic merge patch to a list of named items: items with the same name are merged,
+    new ones are appended. Raises ValueError for an item without a name."""
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [merged({}, item) for item in patch if item.get(_DIRECTIVE) != "replace"]
     result = {str(item["name"]): item for item in old}

@@ -1,4 +1,4 @@
-"""What would happen if a file of the folder held this text, or were gone? Nothing is written."""
+"""Plan the effect of a changed or removed manifest file. Nothing is written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from podtui.server.objects import encode
 from podtui.server.status import bad_request, json_response
 
 Planner = Callable[[str, bytes | None], Awaitable[Plan]]
-"""Given a file's name, and its text or None for no file. Raises `ValueError` for a name that the
-folder would not read."""
+"""Takes a file's name, and its text or None for a removed file. Raises `ValueError` for a name that
+the manifest folder would ignore."""
 
 
 class Plans:
@@ -24,7 +24,7 @@ class Plans:
         return [web.post(f"/apis/{GROUP_VERSION}/manifests/{{name}}/plan", self.plan)]
 
     async def plan(self, request: web.Request) -> web.Response:
-        """The body is the text; with ``remove=true`` there is none, and the file would go."""
+        """The request body is the file's text; with ``remove=true`` the file is removed instead."""
         name = request.match_info["name"]
         text: bytes | None = None
         if request.query.get("remove") != "true":

@@ -1,4 +1,4 @@
-"""One pod as a row of the table that kubectl asks for."""
+"""The row of a pod in kubectl's table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE = "<none>"
 
 
 def pod_row(pod: Pod, now: datetime) -> list[str]:
-    """The cells: name, ready, status, restarts, age, ip, node, nominated node, gates."""
+    """Return the cells: name, ready, status, restarts, age, ip, node, nominated node, gates."""
     line = pod_line(pod)
     restarts = str(line.restarts)
     if line.restarts and line.last_restart is not None:

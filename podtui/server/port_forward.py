@@ -1,7 +1,7 @@
 """``portforward`` of pods: SPDY streams inside a WebSocket, two for each connection.
 
-kubectl opens an error stream and a data stream for every connection that it accepts, under one
-request id. What fails is told on the error stream; the data stream is the connection itself.
+For every accepted connection, kubectl opens an error stream and a data stream with the same request
+id. Errors are sent on the error stream; the data stream carries the connection's bytes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class PortForward:
 
 
 class Inflow:
-    """Bytes on their way to a pod. A full one makes the client's frames wait, a closed one takes
-    everything and keeps nothing."""
+    """A buffer of bytes for a pod. When it is full, the client's frames wait; when it is closed,
+    all data is discarded."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -95,7 +95,7 @@ class Inflow:
         self._room.set()
 
     async def get(self) -> bytes:
-        """The next bytes, empty at the end."""
+        """Return the next bytes; empty at the end."""
         while not self._pieces:
             if self._ended:
                 return b""
@@ -108,7 +108,7 @@ class Inflow:
 
 
 class Pair:
-    """The two streams of a connection, 0 for one that has not been opened yet."""
+    """The two stream ids of a connection; 0 for a stream that is not open yet."""
 
     def __init__(self, request: str, port: int) -> None:
         self.request = request
@@ -120,7 +120,7 @@ class Pair:
 
 
 class Forwarding:
-    """One client's connections to one pod."""
+    """The connections of one client to one pod."""
 
     def __init__(self, pods: PodSessions, pod: Pod, socket: Socket) -> None:
         self._pods = pods
@@ -131,7 +131,7 @@ class Forwarding:
         self._of_stream: dict[int, Pair] = {}
 
     async def run(self) -> None:
-        """To the client's end. Raises `SpdyError`."""
+        """Run until the client disconnects. Raises `SpdyError`."""
         async with asyncio.TaskGroup() as group, aclosing(self._socket.messages()) as messages:
             async for message in messages:
                 for frame in self._spdy.feed(message):
@@ -189,7 +189,7 @@ class Forwarding:
             self._forget(pair)
 
     async def _serve(self, pair: Pair) -> None:
-        """Carry one connection to its end, and tell what went wrong."""
+        """Forward one connection until it ends, and report errors to the client."""
         try:
             try:
                 async with self._pods.dial(self._pod, pair.port) as stream:
@@ -205,7 +205,7 @@ class Forwarding:
             self._forget(pair)
 
     async def _carry(self, pair: Pair, stream: Duplex) -> None:
-        """Until the pod's side ends; the client's may end before that."""
+        """Forward until the pod closes its side; the client may close its side earlier."""
         try:
             async with asyncio.TaskGroup() as group:
                 upward = group.create_task(_up(pair.inflow, stream))
@@ -231,6 +231,6 @@ async def _up(inflow: Inflow, stream: Duplex) -> None:
 
 
 def parse_port(text: str) -> int | None:
-    """None for what is no TCP port."""
+    """Return None for an invalid TCP port."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
     return number if 0 < number < 65536 else None

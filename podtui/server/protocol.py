@@ -1,4 +1,4 @@
-"""What the server asks of the kubelet beside the records: streams and live figures."""
+"""The kubelet's interface for the server, besides the records: streams and metrics."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from podtui.runtime.sessions import Duplex, Session
 
 
 class PodSessions(Protocol):
-    """Talking with pods. Everything raises `podtui.errors.SessionError`, whose ``code`` is the
+    """Sessions with pods. All methods raise `podtui.errors.SessionError`, whose ``code`` is the
     HTTP status, and `podtui.errors.EngineError`."""
 
     def find(self, namespace: str, pod: str) -> Pod:
-        """404 where there is no such pod."""
+        """404 if there is no such pod."""
         ...
 
     async def container(self, pod: Pod, name: str) -> str:
-        """The name of the container that is meant, which runs: empty means the only one."""
+        """Return the name of the requested container, which is running. Empty selects the only
+        one."""
         ...
 
     def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, stdin: bool, tty: bool
     ) -> AbstractAsyncContextManager[Session]:
-        """What still runs when the block ends is killed."""
+        """If the command still runs when the block ends, kill it."""
         ...
 
     def attach(
@@ -40,18 +41,18 @@ class PodSessions(Protocol):
     def read_files(
         self, pod: Pod, container: str, path: str
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A tar archive, of a container that need not run; 404 where there is no such path."""
+        """Read a tar archive; the container need not run. 404 if the path does not exist."""
         ...
 
     async def write_files(
         self, pod: Pod, container: str, directory: str, content: AsyncIterator[bytes]
     ) -> None:
-        """Unpack a tar archive; 404 where there is no such directory."""
+        """Unpack a tar archive. 404 if the directory does not exist."""
         ...
 
 
 class KubeletEndpoints(Protocol):
-    """The kubelet as its own HTTP endpoints see it."""
+    """The kubelet's interface for its own HTTP endpoints."""
 
     @property
     def sessions(self) -> PodSessions: ...
@@ -59,8 +60,9 @@ class KubeletEndpoints(Protocol):
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
     ) -> AsyncIterator[LogLine]:
-        """Raises `LogError` with the kubelet's texts; an empty container name means the only one
-        (more than one: the API server's 400, ``a container name must be specified …``)."""
+        """Raises `LogError` with the kubelet's texts. An empty container name selects the only
+        container; with several, the error is the API server's 400, ``a container name must be
+        specified …``."""
         ...
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]: ...
@@ -68,23 +70,23 @@ class KubeletEndpoints(Protocol):
     async def node_metrics(self) -> NodeMetrics | None: ...
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Admit a rejected pod afresh (departure 6). Raises `LookupError` where there is no such
-        pod, with a text for the user."""
+        """Admit a rejected pod again (departure 6). Raises `LookupError` if there is no such pod,
+        with a text for the user."""
         ...
 
     async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Run a pod anew, or the one container that is named. Raises `LookupError` where there is
-        no such pod or container and `podtui.errors.RestartRefused`, with texts for the user."""
+        """Restart a pod, or only the named container. Raises `LookupError` if there is no such pod
+        or container, and `podtui.errors.RestartRefused`, both with texts for the user."""
         ...
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:
-        """Give a pod these ephemeral containers and no other; the pod as it is then. Raises
-        `LookupError` where there is no such pod, with a text for the user, and
-        `podtui.errors.InvalidUpdate` where they may not be."""
+        """Replace the ephemeral containers of a pod, and return the updated pod. Raises
+        `LookupError` if there is no such pod, with a text for the user, and
+        `podtui.errors.InvalidUpdate` if the change is not allowed."""
         ...
 
     def healthy(self) -> tuple[bool, str]:
-        """``syncloop`` health and the reason where it fails."""
+        """Return the ``syncloop`` health, and the reason if it fails."""
         ...

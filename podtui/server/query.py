@@ -1,4 +1,4 @@
-"""The query string of a list or a watch, read once and checked."""
+"""Parse and validate the query string of a list or watch request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_la
 from podtui.server.status import bad_request, expired
 
 _MOST_DIGITS: Final = 19
-"""Of the numbers that Kubernetes has."""
+"""The maximum number of digits in Kubernetes numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """``resource_version`` None where the client does not mind; ``timeout`` is in seconds."""
+    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds."""
 
     resource: Resource
     namespace: str
@@ -61,7 +61,7 @@ def parse_query(request: web.Request, resource: Resource) -> Query:
         watch=flag(request, "watch"),
         bookmarks=flag(request, "allowWatchBookmarks"),
         initial_events=flag(request, "sendInitialEvents"),
-        # "0" means any version will do, which is what we do without one.
+        # "0" accepts any version, like a missing parameter.
         resource_version=whole_number(request, "resourceVersion") or None,
         match=match,
         timeout=float(timeout) if timeout else None,
@@ -80,7 +80,7 @@ def flag(request: web.Request, name: str) -> bool:
 
 
 def whole_number(request: web.Request, name: str) -> int | None:
-    """A number of at least 0, or None where it is not given."""
+    """Parse a number of at least 0; None if the parameter is missing."""
     value = request.query.get(name, "")
     if not value:
         return None

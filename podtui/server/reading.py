@@ -1,4 +1,4 @@
-"""Get, list and watch, the same for every resource."""
+"""The get, list and watch handlers, common to all resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.server.watching import Beginning, Watch
 
 
 class Reading:
-    """The handlers of one resource. ``bookmark_seconds`` is the pace of bookmarks in watches."""
+    """The handlers of one resource. ``bookmark_seconds`` is the interval of watch bookmarks."""
 
     def __init__(
         self,

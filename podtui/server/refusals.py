@@ -1,4 +1,4 @@
-"""What keeps a session from beginning, as a ``Status``."""
+"""Report the errors of opening a session as ``Status``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @contextmanager
 def refusals() -> Generator[None]:
-    """Turns the errors of `podtui.server.protocol.PodSessions` into `StatusError`."""
+    """Translate the errors of `podtui.server.protocol.PodSessions` into `StatusError`."""
     try:
         yield
     except SessionError as error:
@@ -32,7 +32,7 @@ def refusals() -> Generator[None]:
 
 @asynccontextmanager
 async def entered(opened: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
-    """What opening gives; its errors are refusals, those of the block stay as they are."""
+    """Enter a context manager. Only errors on entering are translated, not those of the block."""
     async with AsyncExitStack() as stack:
         with refusals():
             it = await stack.enter_async_context(opened)

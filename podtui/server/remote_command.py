@@ -1,4 +1,4 @@
-"""``exec`` and ``attach`` of pods over WebSockets, as kubectl asks for them (reference §16)."""
+"""``exec`` and ``attach`` of pods over WebSockets, as used by kubectl (reference §16)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _MOST: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The streams that a client wants."""
-
     stdin: bool
     stdout: bool
     stderr: bool
@@ -102,7 +100,7 @@ class RemoteCommand:
 
 
 async def _inward(socket: Socket, session: Session, wanted: Wanted) -> None:
-    """What the client sends, until it leaves."""
+    """Forward the client's messages until it disconnects."""
     async with aclosing(socket.messages()) as messages:
         async for message in messages:
             channel, data = message[0], message[1:]
@@ -116,7 +114,7 @@ async def _inward(socket: Socket, session: Session, wanted: Wanted) -> None:
 
 
 async def _outward(socket: Socket, session: Session, wanted: Wanted) -> None:
-    """What the process says, and then how it ended."""
+    """Forward the process's output, then its exit status."""
     async with closed_after(session.output()) as output:
         async for stream, data in output:
             if wanted.stdout if stream == "stdout" else wanted.stderr:
@@ -129,19 +127,20 @@ async def _tell(socket: Socket, status: Status) -> None:
 
 
 def parse_wanted(request: web.Request) -> Wanted:
-    """By the API's words or the kubelet's own. Raises `StatusError` 400."""
+    """Parse the requested streams, with the API's or the kubelet's parameter names. Raises
+    `StatusError` 400."""
     stdin = flag(request, "stdin") or flag(request, "input")
     stdout = flag(request, "stdout") or flag(request, "output")
     tty = flag(request, "tty")
     stderr = flag(request, "stderr") or flag(request, "error")
     if not (stdin or stdout or stderr):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
-    # A terminal has one stream for both.
+    # A terminal merges both streams into stdout.
     return Wanted(stdin=stdin, stdout=stdout, stderr=stderr and not tty, tty=tty)
 
 
 def parse_size(data: bytes) -> tuple[int, int] | None:
-    """Columns and rows; None where they make no terminal."""
+    """Return columns and rows; None if they are invalid."""
     try:
         size = msgspec.json.decode(data, type=_Size)
     except msgspec.DecodeError:
@@ -155,7 +154,7 @@ class _Size(msgspec.Struct):
 
 
 def outcome(exit_code: int | None) -> Status:
-    """How a command ended, as a ``Status``."""
+    """Return the ``Status`` of a command's exit code."""
     if not exit_code:
         return Status(status="Success")
     cause = StatusCause(reason=channels.EXIT_CODE, message=str(exit_code))
@@ -168,7 +167,7 @@ def outcome(exit_code: int | None) -> Status:
 
 
 def failure(message: str) -> Status:
-    """Something broke that is no fault of the command."""
+    """Return the ``Status`` of an internal error, not caused by the command."""
     return Status(
         status="Failure",
         message=f"Internal error occurred: {message}",

@@ -1,4 +1,4 @@
-"""Objects of one resource as bytes: JSON, Tables and bookmarks."""
+"""Encode the objects of one resource: JSON, Tables and bookmarks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Rendering:
         )
 
     def watched(self, query: Query, item: ApiObject, *, first: bool) -> bytes:
-        """An object as the watch's client wants it; the first Table carries the columns."""
+        """Encode an object in the watch's format. Only the first Table includes the column
+        definitions."""
         if not query.media.shape:
             return self.encode(item)
         return self.table(query, [item], item.metadata.resourceVersion, definitions=first)

@@ -1,4 +1,4 @@
-"""The resources that are served: their names, their fields for selectors, their columns."""
+"""The served resources: names, selectable fields and table columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDENTITY = ("metadata.name", "metadata.namespace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource of the API. ``fields`` are what field selectors may name."""
+    """One resource of the API. ``fields`` can be used in field selectors."""
 
     api_version: str
     plural: str
@@ -32,7 +32,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Their verbs."""
+    """The verbs by subresource."""
     watchable: bool = True
 
     @property
@@ -164,7 +164,7 @@ GROUPS = ("", GROUP, METRICS_GROUP)
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, Source]]:
-    """Every resource with where its objects come from."""
+    """Return every resource with the source of its objects."""
 
     async def node_metrics() -> Sequence[NodeMetrics]:
         metrics = await kubelet.node_metrics()
@@ -183,7 +183,7 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
 
 
 def reader(item: ApiObject) -> Callable[[str], str]:
-    """Reads an object's fields for a field selector, as text."""
+    """Return a function that reads an object's fields as text, for a field selector."""
 
     def read(path: str) -> str:
         if path == "source":

@@ -1,4 +1,4 @@
-"""Label and field selectors, parsed into predicates."""
+"""Parse label and field selectors into predicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podtui.server.status import bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 FieldTest = Callable[[Callable[[str], str]], bool]
-"""Given how to read a field, whether the object is selected."""
+"""Takes a function that reads a field, and returns whether the object is selected."""
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = rf"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?{_NAME}"
@@ -28,7 +28,7 @@ _REQUIREMENT = re.compile(
 
 
 def parse_labels(text: str) -> LabelTest:
-    """``a=b,c!=d,e in (f,g),h,!i``. Raises `StatusError` 400."""
+    """Parse a selector such as ``a=b,c!=d,e in (f,g),h,!i``. Raises `StatusError` 400."""
     tests: list[LabelTest] = []
     position = 0
     while position < len(text):
@@ -64,8 +64,8 @@ def _ordered(value: str | None, number: int, greater: bool) -> bool:
 
 
 def parse_fields(text: str, known: Collection[str]) -> FieldTest:
-    r"""``a=b,c!=d`` with ``\`` escaping ``\``, ``,`` and ``=``. Raises `StatusError` 400 for a
-    field that is not ``known``."""
+    r"""Parse ``a=b,c!=d``, where ``\`` escapes ``\``, ``,`` and ``=``. Raises `StatusError` 400 for
+    a field that is not ``known``."""
     terms: list[tuple[str, str, bool]] = []
     for term in re.findall(r"(?:\\.|[^,\\])+", text):
         match = re.fullmatch(r"([^=!\\]+)(!=|==|=)((?:\\.|[^=\\])*)", term.strip())

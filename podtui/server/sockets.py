@@ -1,4 +1,4 @@
-"""WebSockets that stay open: how many, how long in silence, and how they end with the server."""
+"""Long-lived WebSockets: their maximum number, idle timeout and shutdown with the server."""
 
 from __future__ import annotations
 
@@ -35,25 +35,26 @@ class Socket:
         return self.response.ws_protocol or ""
 
     async def messages(self) -> AsyncGenerator[bytes]:
-        """To the client's end."""
+        """Yield binary messages until the client disconnects."""
         async for message in self.response:
             self._last = self._clock.monotonic()
             if isinstance(message.data, bytes) and message.data:
                 yield message.data
 
     async def send(self, data: bytes) -> None:
-        """Returns when there is room for more. Raises ConnectionError when the client has left."""
+        """Return when there is room for more. Raises ConnectionError if the client has
+        disconnected."""
         self._last = self._clock.monotonic()
         await self.response.send_bytes(data)
 
     async def silent(self, seconds: float) -> None:
-        """Returns once nothing went either way for this long."""
+        """Return after no message was sent or received for this long."""
         while (left := self._last + seconds - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
 
 
 class Sockets:
-    """Every open one of a server."""
+    """All open WebSockets of a server."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -64,14 +65,15 @@ class Sockets:
         return self._open
 
     def close(self) -> None:
-        """End them all, and at once any that begins after this."""
+        """End all sockets, and immediately any that opens later."""
         self._closing.set()
 
     @asynccontextmanager
     async def accept(
         self, request: web.Request, protocols: Sequence[str]
     ) -> AsyncGenerator[Socket]:
-        """Speaks the client's first choice of ``protocols``, and says good-bye at the end."""
+        """Accept a WebSocket with the client's first supported protocol, and close it at the
+        end."""
         response = web.WebSocketResponse(
             protocols=protocols,
             timeout=_CLOSE_SECONDS,
@@ -87,7 +89,7 @@ class Sockets:
 
     @asynccontextmanager
     async def counted(self) -> AsyncGenerator[None]:
-        """Raises `StatusError` 429 where there are too many."""
+        """Count a session. Raises `StatusError` 429 if too many are open."""
         if self._open >= MOST_OPEN:
             message = f"{MOST_OPEN} sessions are open, which is the most there can be"
             raise StatusError(429, message, reason="TooManyRequests")
@@ -98,8 +100,9 @@ class Sockets:
             self._open -= 1
 
     async def run(self, socket: Socket, *jobs: Coroutine[Any, Any, None]) -> None:
-        """The jobs side by side until one of them ends, the socket is silent for too long or the
-        server stops. A client that left is no error; others come as an `ExceptionGroup`."""
+        """Run jobs concurrently until one of them ends, the socket is idle for too long or the
+        server stops. A client disconnect is no error; other errors are raised as an
+        `ExceptionGroup`."""
         ends = (socket.silent(IDLE_SECONDS), self._stopped())
         try:
             async with asyncio.TaskGroup() as group:
@@ -115,7 +118,7 @@ class Sockets:
 
 
 def chosen(request: web.Request, served: Sequence[str]) -> None:
-    """Raises `StatusError` 400 for a request that is no WebSocket of a protocol that is served."""
+    """Raises `StatusError` 400 if the request is no WebSocket with a supported protocol."""
     upgrade = request.headers.get("Upgrade", "").lower()
     if upgrade.startswith("spdy/"):
         raise bad_request(

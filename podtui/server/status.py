@@ -1,4 +1,4 @@
-"""Every refusal as a Kubernetes ``Status``, so that clients always have words to show."""
+"""Return every error as a Kubernetes ``Status``, so that clients always have a message to show."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REASONS = {
 
 
 class StatusError(Exception):
-    """Raised by handlers to answer with a ``Status``; its text is the message."""
+    """Raised by handlers to respond with a ``Status``; its text is the message."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class StatusError(Exception):
 def json_response(
     body: bytes, *, code: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """JSON without a charset: clients of aggregated discovery compare the type as it stands."""
+    """Return JSON without a charset: clients of aggregated discovery compare the exact type."""
     return web.Response(
         body=body, status=code, headers={"Content-Type": "application/json", **(headers or {})}
     )
@@ -101,7 +101,7 @@ def expired(message: str) -> StatusError:
 
 
 def too_large_version(asked: int, current: int) -> StatusError:
-    """For a list that must not be older than something that has not happened yet."""
+    """For a list request with a minimum resource version in the future."""
     message = f"Too large resource version: {asked}, current: {current}"
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retryAfterSeconds=1)
@@ -116,7 +116,7 @@ def invalid(kind: str, name: str, problem: str) -> StatusError:
 
 @web.middleware
 async def errors_as_status(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The outermost middleware: whatever goes wrong in a request ends here, as a ``Status``."""
+    """The outermost middleware, which turns all errors of a request into a ``Status``."""
     try:
         return await handler(request)
     except StatusError as error:

@@ -1,8 +1,8 @@
-"""Answers without an end: watches and followed logs.
+"""Endless responses: watches and followed logs.
 
-Producers add bytes to an `Outflow`, one task writes them: whatever has come while the last write
-was under way goes out as one chunk. A full outflow makes producers wait, a closed one ends the
-answer cleanly. The server's `Streams` own them all, so that shutting down waits for nobody.
+Producers add bytes to an `Outflow`, and one task writes them: all bytes that arrive during a write
+are sent as the next chunk. A full outflow blocks its producers, a closed one ends the response
+cleanly. The server's `Streams` owns all outflows, so that a shutdown does not wait for clients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Outflow:
-    """Bytes on their way to one client. At most about ``LIMIT`` wait."""
+    """A buffer of at most about ``LIMIT`` bytes for one client."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -36,7 +36,7 @@ class Outflow:
         return self._ended
 
     def add(self, data: bytes) -> bool:
-        """Take the bytes; whether there is room for more (else await `room` first)."""
+        """Add bytes. Returns whether there is room for more; otherwise await `room` first."""
         self._buffer += data
         self._changed.set()
         if len(self._buffer) < LIMIT:
@@ -48,7 +48,7 @@ class Outflow:
         await self._room.wait()
 
     def end(self) -> None:
-        """Write what is here and end the answer. Idempotent."""
+        """Write the buffered bytes and end the response. Idempotent."""
         self._ended = True
         self._changed.set()
 
@@ -67,7 +67,7 @@ class Outflow:
 
 @asynccontextmanager
 async def closed_after(items: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
-    """Close an iterator that can be closed, however its reader ends."""
+    """Close an async generator when its reader ends, also on errors."""
     try:
         yield items
     finally:
@@ -79,7 +79,7 @@ Producer = Callable[[Outflow], Awaitable[None]]
 
 
 class Streams:
-    """Every open stream of one server."""
+    """All open streams of one server."""
 
     def __init__(self) -> None:
         self._open: set[Outflow] = set()
@@ -90,14 +90,14 @@ class Streams:
         return len(self._open)
 
     def close(self) -> None:
-        """End them all, and at once any that begins after this."""
+        """End all streams, and immediately any that starts later."""
         self._closed = True
         self._closing.set()
         for outflow in self._open:
             outflow.end()
 
     async def unless_closed(self, answer: Awaitable[T]) -> T | None:
-        """An answer that may be long in coming; None where they are closed before it is there."""
+        """Await a long-running response; None if the server closes before it is ready."""
         found: list[T] = []
         async with asyncio.TaskGroup() as group:
 
@@ -117,9 +117,9 @@ class Streams:
         *producers: Producer,
         timeout: float | None = None,
     ) -> web.StreamResponse:
-        """Answer until a producer ends the outflow, ``timeout`` seconds pass, the client leaves or
-        the server closes. A producer that fails cuts the connection, so that the client can tell
-        a break from an end."""
+        """Send a response until a producer ends the outflow, ``timeout`` seconds pass, the client
+        disconnects or the server closes. If a producer fails, abort the connection, so that the
+        client can distinguish an error from a regular end."""
         outflow = Outflow()
         if self._closed:
             outflow.end()

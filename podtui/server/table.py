@@ -1,4 +1,4 @@
-"""``meta.k8s.io`` Tables: the columns kubectl shows, per resource."""
+"""``meta.k8s.io`` Tables: the columns shown by kubectl, per resource."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = Callable[[Any, datetime], list[Cell]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Column names and how to fill them; ``wide`` are shown with ``-o wide`` alone."""
+    """Column names and their values; ``wide`` columns are only shown with ``-o wide``."""
 
     names: tuple[str, ...]
     row: Row
@@ -52,7 +52,7 @@ def table(
     include: str = "Metadata",
     definitions: bool = True,
 ) -> bytes:
-    """A Table of objects and their JSON. ``include`` is the request's ``includeObject``."""
+    """Encode a Table of objects and their JSON. ``include`` is the request's ``includeObject``."""
     rows: list[dict[str, Any]] = []
     for item, encoded in objects:
         row: dict[str, Any] = {"cells": columns.row(item, now)}

@@ -1,4 +1,4 @@
-"""The server's end of a unix socket: made for its owner alone, in one step."""
+"""Serve on a unix socket that is created atomically and only accessible to its owner."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from aiohttp import web
 from podtui.errors import PodtuiError
 
 SHUTDOWN_SECONDS = 2.0
-"""How long requests under way may take to finish once the streams have been ended."""
+"""How long running requests may take to finish after the streams have ended."""
 _LONGEST_PATH = 107
 
 
 @asynccontextmanager
 async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[web.AppRunner]:
-    """Serve while the context lasts; gives the runner, for further sites of the same app.
+    """Serve while the context lasts; yields the runner, for further sites of the same app.
 
-    The socket is 0600 from its first moment, and a stale one is replaced. Raises `PodtuiError`
-    where another server listens, or where the path cannot hold a socket.
+    The socket has mode 0600 from the start, and a stale socket is replaced. Raises `PodtuiError` if
+    another server listens, or if the path is not usable for a socket.
     """
     path = Path(path)
     listener = await asyncio.to_thread(bind, path)
@@ -46,7 +46,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
 
 
 def bind(path: Path) -> socket.socket:
-    """A listening socket at ``path``. Blocks for as long as a connect to a stale one takes."""
+    """Return a listening socket at ``path``. Blocks while it tries to connect to a stale one."""
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise PodtuiError(
             f"cannot listen on {path}: a socket's path may have {_LONGEST_PATH} bytes; "
@@ -54,7 +54,7 @@ def bind(path: Path) -> socket.socket:
         )
     try:
         _refuse_taken(path)
-        # Bound where nobody else can reach it, then moved: no moment with a wider mode.
+        # Bind in a private directory, then rename, so that the mode is never wider.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as private:
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:

@@ -1,4 +1,4 @@
-"""One client's watch, from changes of the records to lines on the wire."""
+"""The watch of one client: encode record changes as lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from podtui.store.protocol import WatchType
 
 
 class Beginning(NamedTuple):
-    """How a watch starts: objects to announce, then the changes after ``version``."""
+    """The start of a watch: objects to send first, then the changes after ``version``."""
 
     initial: list[ApiObject]
     version: int
@@ -26,7 +26,7 @@ class Beginning(NamedTuple):
 
 
 class Watch:
-    """One client's watch: changes become lines, and what a selector hides or shows becomes
+    """The watch of one client. An object that stops or starts matching the selector is reported as
     a deletion or an addition."""
 
     def __init__(
@@ -69,11 +69,11 @@ class Watch:
                     await outflow.room()
 
     def _seen_as(self, change: ObjectChange) -> WatchType | None:
-        """What a change is to this client; None when it is none of its business."""
+        """Return the change type for this client; None if the change is not relevant."""
         if change.type is WatchType.BOOKMARK:
             return None
         now = change.type is not WatchType.DELETED and self._query.selects(change.object)
-        # Records that keep no previous state leave the selector to guess that it has not changed.
+        # Without a previous state, assume that the selector matched before as it does now.
         known = None if change.type is WatchType.ADDED else change.previous or change.object
         before = self._query.selects(known)
         if now:

@@ -1,7 +1,7 @@
-"""Would this node take that pod? Asked with a manifest, which is not kept.
+"""Answer whether this node would admit a pod, given its manifest. The manifest is not stored.
 
-Two forms of one answer: a dry run of creating a pod, as Kubernetes' clients ask for it, and a
-``WhatIf``, which tells more.
+There are two forms of the answer: a dry run of creating a pod, for Kubernetes clients, and a
+``WhatIf`` with more details.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from podtui.server.objects import encode
 from podtui.server.status import StatusError, bad_request, json_response
 
 ManifestReader = Callable[[bytes], ReadResult]
-"""Reads a manifest, YAML or JSON, as if it were a file of the folder. Called in a thread."""
+"""Reads a YAML or JSON manifest like a file of the manifest folder. Called in a thread."""
 Judge = Callable[[Pod], Awaitable[WhatIf]]
 
 
@@ -36,12 +36,13 @@ class WhatIfs:
         ]
 
     async def ask(self, request: web.Request) -> web.Response:
-        """The body is a manifest; 422 where it makes no pod."""
+        """The request body is a manifest. Responds with 422 if it defines no pod."""
         answer = await self._judge(await self._pod(request))
         return json_response(encode(answer, GROUP_VERSION, "WhatIf"))
 
     async def dry_run(self, request: web.Request) -> web.Response:
-        """201 with the pod as it would be; 403 with the kubelet's reason and message."""
+        """Respond with 201 and the resulting pod, or with 403 and the kubelet's reason and
+        message."""
         wish = request.query.getall("dryRun", [])
         if not wish:
             raise StatusError(
@@ -83,7 +84,7 @@ class WhatIfs:
 
 
 def causes(answer: WhatIf) -> Iterator[StatusCause]:
-    """What is in the way as causes of a ``Status``."""
+    """Return the obstacles as causes of a ``Status``."""
     for lack in answer.lacks:
         text = f"requested: {lack.requested}, used: {lack.used}, capacity: {lack.capacity}"
         yield StatusCause(reason="Insufficient", field=lack.resource, message=text)

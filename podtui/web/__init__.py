@@ -1,1 +1,1 @@
-"""The screen in a browser: a terminal in a page, and a podtui of its own behind each."""
+"""The screen in a browser: a terminal in a page, with a separate podtui process for each tab."""

@@ -1,10 +1,10 @@
-"""Who may use the page: decisions about hosts, origins, tokens and cookies, on plain values.
+"""Access control for the page: checks of hosts, origins, tokens and cookies, on plain values.
 
-A browser runs what other sites send it, and on a shared machine loopback is everybody's. So each
-request has to name us as its host (DNS rebinding), a WebSocket has to come from our own page (other
-sites may open one to us), and both need the cookie that the token was exchanged for. Cookies know
-hosts but no ports: ours is sent to one secret path only, so another server on this machine never
-gets it.
+A browser sends requests on behalf of other sites, and all users of a machine share its loopback
+addresses. So each request must name us as its host (against DNS rebinding), a WebSocket must come
+from our own page (other sites may open one to us), and both need the cookie that was issued for the
+token. Cookies are bound to hosts but not to ports: ours is only sent to one secret path, so another
+server on this machine never receives it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NAME: Final = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The secrets of one run of the server, each of 256 random bits; a restart makes others.
+    """The secrets of one run of the server, each with 256 random bits; a restart creates new ones.
 
-    ``token`` is in the link that is printed, ``cookie`` is what it is exchanged for, ``path`` is
-    the folder that everything lies under. None is derived from another.
+    ``token`` is in the printed link, ``cookie`` is issued in exchange for it, and ``path`` is the
+    URL folder of all resources. No secret is derived from another.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(SECRET_BYTES), repr=False)
@@ -46,12 +46,12 @@ class Access:
 
 
 def same(given: str, expected: str) -> bool:
-    """Whether two secrets are one, in a time that tells nothing of where they differ."""
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 
 
 def loopback_host(host: str) -> str:
-    """The address to listen on. Raises `UsageError` for one that others could reach."""
+    """Return the address to listen on. Raises `UsageError` if other machines could reach it."""
     if host == NAME:
         return LOOPBACK[0]
     try:
@@ -67,30 +67,30 @@ def loopback_host(host: str) -> str:
 
 
 def authority(host: str, port: int) -> str:
-    """``HOST:PORT`` as a link has it."""
+    """Format ``HOST:PORT`` for a link."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_our_host(given: str | None, port: int) -> bool:
-    """Whether a request's ``Host`` is this machine's loopback, under our port."""
+    """Return whether a request's ``Host`` is this machine's loopback address with our port."""
     return given in {authority(host, port) for host in (*LOOPBACK, NAME)}
 
 
 def is_our_origin(given: str | None, host: str) -> bool:
-    """Whether a WebSocket's ``Origin`` is our own page; ``host`` is its ``Host``, already checked.
+    """Return whether a WebSocket's ``Origin`` is our own page; ``host`` is its verified ``Host``.
 
-    A browser always sends one, so who sends none is no page of ours.
+    A browser always sends an ``Origin``, so a request without one is not from our page.
     """
     return given == f"http://{host}"
 
 
 def safety_headers(host: str) -> Mapping[str, str]:
-    """What each answer says; ``host`` is the ``Host`` that was asked for, already checked.
+    """Return the security headers of every response; ``host`` is the verified ``Host``.
 
-    Styles may be inline: the terminal's library writes the theme's colours into style elements.
-    Nothing from outside is ever put into the page as HTML.
+    Inline styles are allowed, because the terminal library writes the theme's colours into style
+    elements. No external data is ever inserted into the page as HTML.
     """
-    # 'self' is for sockets too, but older browsers want it in full; none can spell [::1] there.
+    # 'self' covers WebSockets, but older browsers need the URL, which cannot contain [::1].
     socket = "" if "[" in host else f" ws://{host}"
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self';"

@@ -1,7 +1,7 @@
-"""Becomes podtui on the terminal that is its standard input (run as ``-m podtui.web.child``).
+"""Run podtui on the terminal that is its standard input (started as ``-m podtui.web.child``).
 
-The parent made a session for us; only we can make the terminal its own, so that a hang-up, a resize
-and the keys that interrupt reach it.
+The parent started us in a new session, but only this process can make the terminal its controlling
+terminal, which is required to receive hang-up, resize and interrupt signals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``podtui web``: listens, prints the link, and stops without leaving anything behind."""
+"""``podtui web``: listen, print the link, and clean up on exit."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _BACKLOG: Final = 16
 
 
 class WebFailed(PodtuiError):
-    """Raised when the page cannot be served; the text says why and what to do."""
+    """Raised if the page cannot be served; the message has the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebOptions:
-    """``host`` is a loopback address, ``port`` 0 takes any free one, ``folder`` is the root
-    directory, ``arguments`` are those of the ``podtui`` that each tab runs."""
+    """``host`` is a loopback address; ``port`` 0 selects a free one. ``folder`` is the root
+    directory. ``arguments`` are those of each tab's ``podtui``."""
 
     host: str
     port: int
@@ -56,15 +56,15 @@ def run_web(options: WebOptions, say: Callable[[str], None]) -> None:
 
 
 def child_words(arguments: Sequence[str]) -> list[str]:
-    """The command line of one tab's program, which takes nothing for a module of Python's that lies
-    about in the working directory."""
+    """Return the command line of one tab's program. ``-P`` prevents imports from the working
+    directory."""
     return [sys.executable, "-P", "-m", "podtui.web.child", *arguments]
 
 
 async def serve(
     options: WebOptions, say: Callable[[str], None], environ: Mapping[str, str]
 ) -> None:
-    """The same on a loop that runs already. Raises `WebFailed`."""
+    """Like `run_web`, in a running event loop. Raises `WebFailed`."""
     access = Access()
     program = Program(
         child_words(options.arguments),
@@ -90,7 +90,7 @@ async def serve(
 
 
 async def _listen(runner: web.AppRunner, options: WebOptions) -> int:
-    """Returns the port. Raises `WebFailed`."""
+    """Start listening, and return the port. Raises `WebFailed`."""
     site = web.TCPSite(runner, options.host, options.port, backlog=_BACKLOG, reuse_port=False)
     try:
         await site.start()
@@ -107,7 +107,8 @@ async def _listen(runner: web.AppRunner, options: WebOptions) -> int:
 
 
 def listener(port: int) -> str:
-    """Who listens on a port of this machine, as far as we may know."""
+    """Describe the process that listens on a port of this machine, as far as visible to this
+    user."""
     try:
         for connection in psutil.net_connections("tcp"):
             address = cast("tuple[str, int]", connection.laddr)
@@ -124,7 +125,7 @@ def listener(port: int) -> str:
 
 @contextlib.contextmanager
 def _stopped() -> Generator[asyncio.Event]:
-    """An event that a signal sets, while the block runs."""
+    """Return an event that is set by a signal, for the duration of the block."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
@@ -138,7 +139,7 @@ def _stopped() -> Generator[asyncio.Event]:
 
 @contextlib.contextmanager
 def _kept(path: Path, text: str) -> Generator[None]:
-    """A file for its owner alone, for as long as the block runs. Raises `WebFailed`."""
+    """Keep a file readable only by its owner for the duration of the block. Raises `WebFailed`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
@@ -150,7 +151,7 @@ def _kept(path: Path, text: str) -> Generator[None]:
     try:
         yield
     finally:
-        # Another server of this root directory may have put its own there since.
+        # Another server with the same root directory may have replaced the file meanwhile.
         with contextlib.suppress(FileNotFoundError):
             if path.read_text() == text:
                 path.unlink()
@@ -159,9 +160,10 @@ def _kept(path: Path, text: str) -> Generator[None]:
 async def _open(
     kept: contextlib.ExitStack, path: Path, link: str, environ: Mapping[str, str]
 ) -> str:
-    """Open the user's browser; returns what is to be said.
+    """Open the user's browser, and return a message for the user.
 
-    By a file, not by the link: the words of a browser's command line are for all users to see.
+    The browser opens a file with a redirect: all users can see the arguments of a command line, so
+    they must not contain the link.
     """
     shows = any(environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if sys.platform == "linux" and not shows:

@@ -1,5 +1,4 @@
-"""The page and its WebSockets over HTTP. Everything is refused that `podtui.web.access` does not
-let in."""
+"""Serve the page and its WebSockets over HTTP. `podtui.web.access` must permit each request."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from podtui.web.session import Program, run_session
 from podtui.web.wire import LONGEST_MESSAGE, Refused, encode
 
 MOST_TABS: Final = 8
-"""Each is a process of its own, of some 100 MB."""
+"""Each tab is a separate process of about 100 MB."""
 HEARTBEAT_SECONDS: Final = 15.0
 CLOSE_SECONDS: Final = 2.0
 COOKIE: Final = "podtui"
@@ -34,8 +33,8 @@ _CLOSED: Final = (
     "Nothing to see without the link: open the one that 'podtui web' printed. It holds for as long"
     " as that runs; one from an earlier run does not."
 )
-# A link that another page or file led to comes without its cookie, which is for our pages alone:
-# this page asks once more by itself, and then it is ours that asks.
+# The browser does not send the cookie if another site or file led to the link, because it is
+# SameSite=Strict. This page reloads itself, and then the request comes from our own page.
 _AGAIN: Final = (
     '<!doctype html><meta charset="utf-8"><title>podtui</title>'
     '<meta http-equiv="refresh" content="0; url=./?again=1">'
@@ -43,7 +42,7 @@ _AGAIN: Final = (
 
 
 def page_files(folder: Path = STATIC) -> Mapping[str, tuple[bytes, str]]:
-    """The files of the page by their names, with their kinds; nothing else is ever served."""
+    """Return the page's files by name, with their content types. No other file is ever served."""
     return {
         path.name: (path.read_bytes(), _KINDS[path.suffix])
         for path in sorted(folder.rglob("*"))
@@ -52,9 +51,9 @@ def page_files(folder: Path = STATIC) -> Mapping[str, tuple[bytes, str]]:
 
 
 class PageServer:
-    """One page for everybody who has the token, and one program for each tab.
+    """Serves one page to everyone with the token, and runs one program for each tab.
 
-    ``port`` is what requests must name; set it once that is known.
+    ``port`` is the port required in requests; set it as soon as it is known.
     """
 
     def __init__(
@@ -83,10 +82,10 @@ class PageServer:
 
     @property
     def tabs(self) -> int:
-        """How many tabs there are now."""
+        """The number of open tabs."""
         return len(self._tabs)
 
-    # --- who is let in
+    # --- access control
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -101,13 +100,13 @@ class PageServer:
             return _refusal(_CLOSED if error.status == 404 else error.reason, error.status)
 
     def _is_in(self, request: web.Request) -> bool:
-        # Both are looked at, whatever the first says.
+        # Evaluate both, so that the response time does not depend on the first.
         path = self._access.is_path(request.match_info["path"])
         cookie = self._access.is_cookie(request.cookies.get(COOKIE, ""))
         return path and cookie
 
     async def _enter(self, request: web.Request) -> web.StreamResponse:
-        """The token becomes a cookie, and leaves the address bar."""
+        """Exchange the token for a cookie, and redirect to remove it from the address bar."""
         if not self._access.is_token(request.query.get("token", "")):
             return _refusal(_CLOSED)
         folder = f"/{self._access.path}/"
@@ -164,7 +163,7 @@ class PageServer:
         response.headers.update(safety_headers(known))
 
     async def _close(self, application: web.Application) -> None:
-        """End every tab's program; the tabs close by themselves then."""
+        """Stop every tab's program, which closes the tabs."""
         self._stop.set()
 
 

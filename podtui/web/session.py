@@ -1,4 +1,4 @@
-"""One tab: a WebSocket joined to a program on a terminal, until either end goes."""
+"""One tab: a WebSocket connected to a program on a terminal, until either side ends."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from podtui.web.wire import BadMessage, Ended, Refused, Size, Taken, decode, enc
 SIZE_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 30.0
 MOST_TYPED: Final = 16 * 1024 * 1024
-"""Bytes that wait for the program; nobody pastes more on purpose."""
+"""Limit of buffered input for the program, far beyond any intended paste."""
 LAST_SECONDS: Final = 1.0
-"""How long the program's last words are waited for where something else holds its terminal."""
+"""How long to wait for the program's last output if another process holds its terminal open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What each tab runs: words of a command line, no shell between."""
+    """The program of each tab: words of a command line, run without a shell."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
 
 
 async def run_session(socket: web.WebSocketResponse, program: Program, stop: asyncio.Event) -> None:
-    """Run ``program`` for the page at the other end until it ends, the page goes, the page says
-    what is not of the protocol, or ``stop`` is set; afterwards nothing of it is left."""
+    """Run ``program`` for the connected page until it exits, the page disconnects, the page
+    violates the protocol, or ``stop`` is set. No process is left afterwards."""
     try:
         async with asyncio.timeout(SIZE_SECONDS):
             first = await _message(socket)
@@ -60,7 +60,7 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
 async def _join(
     socket: web.WebSocketResponse, terminal: Terminal, window: Window, stop: asyncio.Event
 ) -> bool:
-    """Carry bytes both ways until something ends; True where it was the program."""
+    """Forward bytes in both directions until one side ends; True if the program ended."""
     async with asyncio.TaskGroup() as tasks:
         shows = tasks.create_task(_show(socket, terminal, window), name="web show")
         typed = Typed()
@@ -80,8 +80,8 @@ async def _join(
 
 
 async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Window) -> bool:
-    """What the program writes, to the page; True at the program's end, False where the page has
-    gone."""
+    """Send the program's output to the page. True at the program's end, False if the page has
+    disconnected."""
     while data := await terminal.read():
         try:
             async with asyncio.timeout(SEND_SECONDS):
@@ -96,7 +96,8 @@ async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Windo
 async def _take(
     socket: web.WebSocketResponse, terminal: Terminal, window: Window, typed: Typed
 ) -> None:
-    """What the page sends, until the page goes, says nonsense or types more than anybody does."""
+    """Handle the page's messages until it disconnects, violates the protocol or sends too much
+    input."""
     while (message := await _message(socket)) is not None:
         match message:
             case bytes():
@@ -110,14 +111,14 @@ async def _take(
 
 
 async def _type(typed: Typed, terminal: Terminal) -> None:
-    """What was typed, to the program, until that reads no more."""
+    """Write the input to the program until it stops reading."""
     with contextlib.suppress(TimeoutError, OSError):
         while True:
             await terminal.write(await typed.get())
 
 
 async def _message(socket: web.WebSocketResponse) -> bytes | Size | Taken | None:
-    """What the page says next; None where it has gone or breaks the protocol."""
+    """Return the next message of the page; None if it disconnected or violates the protocol."""
     message = await socket.receive()
     if message.type is WSMsgType.BINARY:
         return message.data
@@ -134,7 +135,7 @@ async def _say(socket: web.WebSocketResponse, message: Ended | Refused) -> None:
         async with asyncio.timeout(SEND_SECONDS):
             await socket.send_str(encode(message))
     except (ClientConnectionResetError, TimeoutError):
-        # Nobody is there to be told.
+        # The page has disconnected.
         return
 
 

@@ -1,7 +1,7 @@
-"""A program on a pseudo-terminal of its own, which ends with whoever looks at it.
+"""A program on its own pseudo-terminal, which ends when its viewer is gone.
 
-The kernel helps: when the last holder of the terminal's other end goes, however it goes, the
-program's session is hung up.
+The kernel ensures this: when the last process that holds our end of the terminal exits, for any
+reason, the program's session gets a hang-up.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _OTHERS: Final = ("TMUX", "TMUX_PANE", "STY", "LINES", "COLUMNS", "TERM_PROGRAM_
 
 
 def terminal_environment(environ: Mapping[str, str], *, readonly: bool) -> dict[str, str]:
-    """The environment of a program whose terminal is the page, not the one we were started in.
+    """Return the environment of a program whose terminal is the page, not ours.
 
-    With ``readonly`` the pager is less, and it may start no program.
+    With ``readonly``, the pager is less, without permission to start programs.
     """
     found = {key: value for key, value in environ.items() if key not in _OTHERS}
     found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": WEB_TERMINAL}
@@ -41,9 +41,9 @@ def terminal_environment(environ: Mapping[str, str], *, readonly: bool) -> dict[
 
 
 class Terminal:
-    """One program and the terminal it runs on; `start`, and at last `end`, whatever came between.
+    """One program and its terminal. Call `start` first and always call `end`.
 
-    `read` and `write` may run at the same time, but each in one task only.
+    `read` and `write` may run concurrently, but each in only one task.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, descriptor: int) -> None:
@@ -54,7 +54,7 @@ class Terminal:
     async def start(
         cls, words: Sequence[str], *, columns: int, rows: int, environment: Mapping[str, str]
     ) -> Terminal:
-        """Start a program, without a shell, in a session of its own. Raises OSError."""
+        """Start a program in a new session, without a shell. Raises OSError."""
         ours, theirs = os.openpty()
         try:
             os.set_blocking(ours, False)
@@ -75,11 +75,11 @@ class Terminal:
         return self._process.pid
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the program its size in cells."""
+        """Set the terminal size in cells."""
         _resize(self._descriptor, columns, rows)
 
     async def read(self) -> bytes:
-        """What the program wrote next; nothing at its end."""
+        """Return the program's next output; empty at the end."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -87,14 +87,14 @@ class Terminal:
             except BlockingIOError:
                 await _ready(self._descriptor, loop.add_reader, loop.remove_reader)
             except OSError as error:
-                # Linux says so when nobody holds the other end any more.
+                # Linux returns EIO when no process holds the other end.
                 if error.errno == errno.EIO:
                     return b""
                 raise
 
     async def write(self, data: bytes) -> None:
-        """Type something. Raises TimeoutError for a program that reads nothing for a long time,
-        and OSError for one that has gone."""
+        """Write input. Raises TimeoutError if the program does not read for a long time, and
+        OSError if it has exited."""
         loop = asyncio.get_running_loop()
         rest = memoryview(data)
         async with asyncio.timeout(WRITE_SECONDS):
@@ -105,13 +105,13 @@ class Terminal:
                     await _ready(self._descriptor, loop.add_writer, loop.remove_writer)
 
     async def wait(self) -> int:
-        """The program's exit status, once it has ended."""
+        """Wait until the program exits, and return its exit status."""
         return await self._process.wait()
 
     async def end(self) -> int:
-        """Hang up, wait a little, then kill what is left of the session; returns the exit status.
+        """Hang up, wait briefly, then kill the rest of the session; returns the exit status.
 
-        Idempotent. Nobody may read or write any more.
+        Idempotent. Do not read or write afterwards.
         """
         running = self._process.returncode is None
         members = _session(self._process.pid) if running else set[psutil.Process]()
@@ -124,7 +124,7 @@ class Terminal:
         except TimeoutError:
             members |= _session(self._process.pid)
         for member in members:
-            # psutil signals none whose number has since been given to another.
+            # psutil does not signal a process whose id was reused.
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 member.kill()
         async with asyncio.timeout(KILL_SECONDS):
@@ -138,7 +138,7 @@ def _resize(descriptor: int, columns: int, rows: int) -> None:
 async def _ready(
     descriptor: int, add: Callable[..., None], remove: Callable[[int], object]
 ) -> None:
-    """Wait until the terminal has something, or takes something."""
+    """Wait until the terminal is readable or writable."""
     ready = asyncio.Event()
     add(descriptor, ready.set)
     try:
@@ -148,8 +148,8 @@ async def _ready(
 
 
 def _session(leader: int) -> set[psutil.Process]:
-    """The processes of a session whose leader has not been waited for yet: so its number is still
-    its own."""
+    """Return the processes of a session. Its leader must not have been reaped, so that its id
+    cannot have been reused."""
     found: set[psutil.Process] = set()
     for pid in psutil.pids():
         try:

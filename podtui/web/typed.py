@@ -1,7 +1,7 @@
-"""What was typed and the program has not taken yet.
+"""A buffer of input that the program has not yet read.
 
-Kept apart from the socket: behind a long paste come the words that let the program go on writing,
-and one that cannot write may not read either.
+It is separate from the socket: a long paste may be followed by messages that let the program
+continue to write, and a program that is blocked in a write may not read either.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections import deque
 
 
 class Typed:
-    """Pieces in their order, and how much they are."""
+    """A queue of input pieces with their total size."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
         self._some = asyncio.Event()
         self.waiting = 0
-        """Bytes that have been put and not been asked for."""
+        """Bytes that are still in the queue."""
 
     def put(self, data: bytes) -> None:
         self._pieces.append(data)
@@ -25,7 +25,7 @@ class Typed:
         self._some.set()
 
     async def get(self) -> bytes:
-        """The next piece, once there is one."""
+        """Wait for the next piece, and return it."""
         while not self._pieces:
             self._some.clear()
             await self._some.wait()

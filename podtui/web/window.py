@@ -1,4 +1,4 @@
-"""How far the program may be ahead of the page: a slow page makes it wait, not the memory grow."""
+"""Flow control for output: a slow page makes the program wait, instead of filling memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 WINDOW: Final = 64 * 1024
-"""Bytes that may be on their way. A full screen of colours is about 20 KiB, and what is on its way
-when a key is pressed is drawn before the answer."""
+"""The maximum number of bytes in transit. A full screen with colours has about 20 KiB, and all
+bytes in transit when a key is pressed are drawn before the response to the key."""
 
 
 class Window:
@@ -25,13 +25,13 @@ class Window:
         self._look()
 
     def taken(self, total: int) -> None:
-        """The page has drawn ``total`` bytes in all. What was never sent does not count."""
+        """Record that the page has drawn ``total`` bytes; limited to the number of bytes sent."""
         self._taken = max(self._taken, min(total, self._sent))
         self._look()
 
     async def room(self) -> None:
-        """Wait until more may be sent, for as long as the page is there: a tab in the background
-        may draw but once a minute."""
+        """Wait until more may be sent. There is no timeout, because a background tab may draw only
+        once a minute."""
         await self._room.wait()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""What the page and the server say to each other beside the bytes of the terminal."""
+"""The messages between the page and the server, besides the bytes of the terminal."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import msgspec
 from podtui.errors import PodtuiError
 
 LONGEST_MESSAGE: Final = 64 * 1024
-"""Bytes of one message from the page, which sends what is pasted in smaller pieces."""
+"""Maximum bytes of one message from the page, which splits pasted text."""
 Cells = Annotated[int, msgspec.Meta(ge=1, le=2000)]
 
 
 class BadMessage(PodtuiError):
-    """Raised for a message that is not of this protocol."""
+    """Raised for a message that violates the protocol."""
 
 
 class Size(msgspec.Struct, frozen=True, tag_field="kind", tag="size", forbid_unknown_fields=True):
-    """The page has room for this many cells."""
+    """The page's terminal size in cells."""
 
     columns: Cells
     rows: Cells
 
 
 class Taken(msgspec.Struct, frozen=True, tag_field="kind", tag="taken", forbid_unknown_fields=True):
-    """The page has drawn this many bytes since the session began."""
+    """The total number of bytes that the page has drawn in this session."""
 
     bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Ended(msgspec.Struct, frozen=True, tag_field="kind", tag="ended"):
-    """The program has ended; ``text`` is for the user."""
+    """The program has exited; ``text`` is for the user."""
 
     text: str
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="kind", tag="refused"):
-    """No program was started; ``text`` says why."""
+    """No program was started; ``text`` has the reason."""
 
     text: str
 
@@ -46,7 +46,7 @@ _decoder = msgspec.json.Decoder(Size | Taken)
 
 
 def decode(text: str) -> Size | Taken:
-    """A message of the page's. Raises `BadMessage`."""
+    """Decode a message from the page. Raises `BadMessage`."""
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:

@@ -1,7 +1,7 @@
 """The Docker driver: the `Runtime` protocol on a Docker-compatible engine.
 
-Everything goes through the engine's API; local files are read only as a fast path beside it.
-Decides nothing about pods. The only room that imports ``docker``.
+Everything goes through the engine's API; local files are only read as a fast path. The driver makes
+no decisions about pods. No other package imports ``docker``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The accounts of images, read once for each and kept."""
+"""The user accounts of images, read once for each image and cached."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _FILES: Final = ("etc/passwd", "etc/group")
 
 
 class ImageAccounts:
-    """What ``/etc/passwd`` and ``/etc/group`` of images say."""
+    """A cache of ``/etc/passwd`` and ``/etc/group`` of images."""
 
     def __init__(self, connection: Connection, carriers: Carriers) -> None:
         self._connection = connection
         self._carriers = carriers
         self._known: OrderedDict[str, Accounts | None] = OrderedDict()
-        """By image id, the longest known first."""
+        """By image id, oldest entry first."""
         self._reading = asyncio.Lock()
 
     async def user_of(self, found: Mapping[str, Any]) -> User | None:
-        """As whom an inspected container's first process runs; None where that is not certain.
+        """Return the user of an inspected container's first process; None if it is not certain.
         Raises `EngineUnavailable`."""
         spec = str(found["Config"].get("User") or "")
         accounts = None
@@ -57,17 +57,17 @@ class ImageAccounts:
             if near is not None:
                 return near
         try:
-            # Of one that has never run: what runs may have changed its own.
+            # Read from a new container, because a running one may have changed its files.
             async with self._carriers.carrier(image=image) as carrier:
                 files = [await read_head(link, carrier, f"/{name}", _LONGEST) for name in _FILES]
         except Refused:
-            # The image is gone.
+            # The image has been removed.
             return None
         return read_accounts(*(content or b"" for content in files))
 
 
 def local_accounts(driver: Mapping[str, Any]) -> Accounts | None:
-    """From the layers of a container's image, where they can be read here; else None."""
+    """Read the image layers of a container if they are on this machine; else return None."""
     told = str(mapping(driver, "Data").get("LowerDir") or "")
     if driver.get("Name") != "overlay2" or not told:
         return None
@@ -78,8 +78,8 @@ def local_accounts(driver: Mapping[str, Any]) -> Accounts | None:
 
 
 def _topmost(layers: list[str], name: str) -> bytes:
-    """A file of the first layer that has it, empty where none does. Raises OSError, also where a
-    layer hides it by a device, as overlays do."""
+    """Read a file from the first layer that has it; empty if none has it. Raises OSError, also if a
+    layer marks the file as deleted by a device node, as overlay file systems do."""
     for layer in layers:
         os.stat(layer)
         try:

@@ -1,4 +1,4 @@
-"""Files of containers and sandboxes, read and written through the engine's archive calls."""
+"""Read and write files of containers and sandboxes through the engine's archive API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _SILENT_SECONDS: Final = 60.0
 
 @asynccontextmanager
 async def archive_of(link: Link, container_id: str, path: str) -> AsyncGenerator[TarStream]:
-    """What is at a path, and below it; names begin with the path's last part. Raises `Refused`."""
+    """Read the tree at a path. Member names begin with the last part of the path. Raises
+    `Refused`."""
     async with link.wire.open(
         "GET",
         _path(container_id),
@@ -45,7 +46,7 @@ async def read_files(
             )
         found = read_stat(response.headers.get(STAT_HEADER))
         if path.endswith(("/", "/.")) and found and found.kind is HostPathKind.FILE:
-            # Podman gives the file.
+            # Podman returns the file here, unlike Docker.
             raise EngineNotFound(f"{path}: not a directory")
         yield pieces(response)
 
@@ -55,7 +56,7 @@ async def write_files(
 ) -> None:
     """See `podtui.runtime.protocol.Runtime.write_files`."""
     if link.is_podman:
-        # It makes a missing directory, and takes a file's own for one.
+        # Podman creates a missing directory, and accepts a file in place of one.
         with meant():
             found = await stat_path(link, container_id, directory)
         if found is None or found.kind is HostPathKind.FILE:
@@ -81,13 +82,13 @@ def _path(container_id: str) -> str:
 
 
 async def read_head(link: Link, container_id: str, path: str, limit: int) -> bytes | None:
-    """At most the first ``limit`` bytes of a regular file; None where there is none at that very
-    path, links not followed. Raises `Refused`."""
+    """Return at most the first ``limit`` bytes of a regular file; None if there is none at exactly
+    this path (links are not followed). Raises `Refused`."""
     return await _read(link, container_id, path, lambda archive, it: archive.head(it, limit))
 
 
 async def read_tail(link: Link, container_id: str, path: str, limit: int) -> bytes | None:
-    """At most the last ``limit`` bytes, otherwise as `read_head`."""
+    """Return at most the last ``limit`` bytes, otherwise like `read_head`."""
     return await _read(link, container_id, path, lambda archive, it: archive.tail(it, limit))
 
 

@@ -1,4 +1,4 @@
-"""Unary calls through the SDK: threads of our own, each with its own client.
+"""Unary calls through the SDK in separate threads, each with its own client.
 
 The SDK blocks, and its client is not safe to share between threads.
 """
@@ -23,7 +23,7 @@ _CLOSED: Final = "the connection was closed"
 
 
 class Calls:
-    """Runs functions of a client on worker threads. ``version`` is the API's."""
+    """Runs functions with a client on worker threads. ``version`` is the API version."""
 
     def __init__(self, endpoint: Endpoint, version: str) -> None:
         self._endpoint = endpoint
@@ -33,10 +33,10 @@ class Calls:
         self._clients: list[Client] = []
 
     async def run(self, call: Callable[[Client], T], *, timeout: float = CALL_SECONDS) -> T:
-        """The result of ``call``. ``timeout`` is for each answer of the engine.
+        """Return the result of ``call``. ``timeout`` applies to each response of the engine.
 
-        When cancelled while the engine works on it, waits for its answer first, so that nothing
-        happens behind the caller's back. Raises `Refused`, `EngineUnavailable`.
+        If cancelled while the engine processes the call, wait for the response first, so that
+        nothing changes after this method has returned. Raises `Refused`, `EngineUnavailable`.
         """
         try:
             future = self._pool.submit(self._call, call, timeout)
@@ -51,7 +51,7 @@ class Calls:
                 waiting.exception()
             raise
         if future.cancelled():
-            # `close` dropped it before it began. The caller's task is not cancelled.
+            # `close` dropped the call before it started. The caller's task is not cancelled.
             raise EngineUnavailable(f"{self._endpoint.url}: {_CLOSED}")
         return waiting.result()
 
@@ -70,7 +70,7 @@ class Calls:
         return client
 
     def close(self) -> None:
-        """Wait for the calls under way, then close every connection. Blocks."""
+        """Wait for running calls, then close every connection. Blocks."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         while self._clients:
             self._clients.pop().close()

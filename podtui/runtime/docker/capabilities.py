@@ -1,4 +1,4 @@
-"""What the engine is and can do, from its own ``/info`` and ``/version``."""
+"""Detect the engine's features from its ``/info`` and ``/version``."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def engine_name(version: Mapping[str, Any]) -> str:
 
 @understood("its abilities")
 def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
-    """Whether the engine's files and processes are this machine's: a socket alone may lead into a
-    virtual machine, or out of a container."""
+    """Return whether the engine shares this machine's files and processes. A socket is not enough,
+    because it may lead into a virtual machine, or out of a container."""
     return (
         endpoint.socket_path is not None
         and info.get("KernelVersion") == platform.release()
@@ -46,13 +46,13 @@ def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
 
 
 def secured(info: Mapping[str, Any], name: str) -> bool:
-    """Whether a security option of that name is on: engines write ``name`` or ``name=NAME,…``."""
+    """Return whether a security option is on: engines write ``name`` or ``name=NAME,…``."""
     options = (str(option).partition(",")[0] for option in info.get("SecurityOptions") or ())
     return any(option in (name, f"name={name}") for option in options)
 
 
 def is_rootless(info: Mapping[str, Any]) -> bool:
-    """Docker lists it among the security options; Podman has a field of its own."""
+    """Docker lists it as a security option; Podman has a separate field."""
     return secured(info, "rootless") or info.get("Rootless") is True
 
 
@@ -69,8 +69,8 @@ def abilities(
     version: tuple[int, ...] = (),
     controllers: Collection[str] | None = None,
 ) -> Abilities:
-    """``api`` is the version of the API that is spoken with it, ``version`` the engine's own;
-    ``controllers`` are the cgroup controllers that Podman may use, None where it does not say."""
+    """``api`` is the negotiated API version, ``version`` the engine's version. ``controllers`` are
+    the cgroup controllers available to Podman, None if it does not report them."""
     without_cgroups = is_rootless(info) and cgroup_version(info) == 1
     limits = {
         "memory": _flag(info, "MemoryLimit"),
@@ -112,8 +112,8 @@ def _flag(info: Mapping[str, Any], name: str) -> bool:
 def _podman_limits(
     declared: Mapping[str, bool], cgroup_version: int, controllers: Collection[str] | None
 ) -> dict[str, bool]:
-    """On cgroup v2 Podman reads its flags from the root cgroup, which has none of the files, and
-    says False for limits that it enforces: only the list of controllers counts there."""
+    """On cgroup v2 Podman reads its flags from the root cgroup, which lacks these files, and
+    reports False for limits that it enforces. Only the list of controllers is reliable there."""
     limits = dict.fromkeys(declared, True) if cgroup_version == 2 else dict(declared)
     if controllers is None:
         return limits

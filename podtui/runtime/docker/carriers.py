@@ -1,7 +1,7 @@
-"""Carriers: containers that are made and never started, to reach files through the engine's API.
+"""Carriers: containers that are created but never started, to access files over the engine's API.
 
-They bear our root label and a kind of their own, so that no list takes one for a pod's. What an
-agent that was killed left of them is cleared away at the next `connect`.
+They have our root label and their own kind label, so that no list takes them for pod containers.
+Carriers left behind by a killed agent are removed at the next `connect`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Carriers:
     async def carrier(
         self, *, image: str = "", mounts: Sequence[dict[str, Any]] = ()
     ) -> AsyncGenerator[str]:
-        """The name of one, as long as the block lasts. ``image`` is the sandbox image where none is
-        given; ``mounts`` are as the API takes them. Raises `Refused`."""
+        """Create a carrier for the duration of the block, and return its name. ``image`` defaults
+        to the sandbox image; ``mounts`` are in the API's format. Raises `Refused`."""
         link = self._connection.link
         name = f"podtui-carrier-{secrets.token_hex(8)}"
         payload: dict[str, Any] = {
             "Image": image or link.pause_id,
-            # Never run; but an image that names no command is refused without one.
+            # Never run, but required if the image has no command.
             "Cmd": ["/"],
             "Labels": self._labels,
             "NetworkDisabled": True,
@@ -59,7 +59,7 @@ class Carriers:
                 self._in_use.discard(name)
 
     async def clear(self) -> None:
-        """Remove those that nobody uses any more."""
+        """Remove carriers that are no longer in use."""
         link = self._connection.link
 
         def find(client: Client) -> list[str]:

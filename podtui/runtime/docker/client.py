@@ -1,4 +1,4 @@
-"""The SDK's low-level client as this driver uses it: the SDK itself is hardly typed."""
+"""Types for the parts of the SDK's low-level client used here: the SDK is mostly untyped."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Filters = Mapping[str, str | Sequence[str]]
 
 
 class Client(Protocol):
-    """Blocking; raises what `podtui.runtime.docker.errors.translated` translates."""
+    """Blocking. Raises the exceptions that `podtui.runtime.docker.errors.translated` translates."""
 
     timeout: float
-    """Seconds for each answer."""
+    """Timeout in seconds for each response."""
 
     def close(self) -> None: ...
     def containers(self, *, all: bool = False, filters: Filters) -> list[Json]: ...
@@ -48,7 +48,7 @@ class Client(Protocol):
 
 
 def new_client(endpoint: Endpoint, version: str) -> Client:
-    """A client with connections of its own; not to be shared between threads."""
+    """Return a client with its own connections. Do not share it between threads."""
     tls = endpoint.tls
     config = tls and TLSConfig(
         client_cert=(tls.certificate, tls.key), ca_cert=tls.ca, verify=tls.verify
@@ -57,14 +57,14 @@ def new_client(endpoint: Endpoint, version: str) -> Client:
     if tls is not None:
         client.mount("https://", _TlsAdapter(tls))
     if endpoint.socket_path is not None:
-        # No proxy or netrc of the environment applies to a socket; reading them takes a quarter of
-        # a call's CPU.
+        # Proxy and netrc settings do not apply to a socket, and reading them takes a quarter of a
+        # call's CPU time.
         client.trust_env = False
     return cast(Client, client)
 
 
 class _TlsAdapter(HTTPAdapter):
-    """Connects with the rules of `TlsFiles.context`, as podtui's other client of the engine."""
+    """Uses the TLS rules of `TlsFiles.context`, like podtui's other engine client."""
 
     def __init__(self, tls: TlsFiles) -> None:
         self._tls = tls
@@ -76,22 +76,22 @@ class _TlsAdapter(HTTPAdapter):
 
 @understood("labels")
 def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:
-    """The labels of a container, volume or configuration, which may be null."""
+    """Return the labels of a container, volume or configuration. The field may be null."""
     return cast(Mapping[str, str] | None, found.get("Labels")) or {}
 
 
 @understood("an object")
 def mapping(found: Mapping[str, Any], key: str) -> Json:
-    """An object inside an object, empty where it is missing or null."""
+    """Return a nested object; empty if it is missing or null."""
     return cast(Json | None, found.get(key)) or {}
 
 
 def label_filter(wanted: Mapping[str, str]) -> list[str]:
-    """As a ``label`` filter; to be seconded by `labelled`."""
+    """Format a ``label`` filter. Check the result with `labelled`."""
     return [f"{key}={value}" for key, value in wanted.items()]
 
 
 @understood("a list")
 def labelled(found: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
-    """Those with all the labels: Podman takes several labels of a filter for alternatives."""
+    """Keep entries with all the labels: Podman combines several label filters with OR."""
     return [entry for entry in found if wanted.items() <= labels_of(entry).items()]

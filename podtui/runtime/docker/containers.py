@@ -1,4 +1,4 @@
-"""App containers on the engine: made in a sandbox, started, looked at."""
+"""App containers on the engine: create, start, stop, inspect and resize."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _UPDATE_SECONDS = 30.0
 
 
 class Containers:
-    """``root`` is the value of our root label, ``root_dir`` the directory that it stands for."""
+    """``root`` is the value of our root label, ``root_dir`` the root directory's path."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class Containers:
         self._root_dir = root_dir
         self._logs = logs
         self._waiting: dict[str, tuple[str, Json]] = {}
-        """Created and not yet started, with what it takes to make them again."""
+        """Containers created but not started, with the name and payload to create them again."""
         self._failures: dict[str, str] = {}
-        """Why a container did not start: Podman does not keep that."""
+        """The reasons of failed starts: Podman does not store them."""
         self._terminations: dict[str, tuple[str, str]] = {}
-        """Container id → sandbox id and the termination file's path in the pod's volume."""
+        """Container id → sandbox id and the path of the termination file in the pod's volume."""
 
     async def status(self, container_id: str) -> ContainerStatus:
         found = await self._ownership.inspect(container_id)
@@ -172,7 +172,7 @@ class Containers:
         return Started(id=container_id, warnings=tuple(loss.words for loss in lost))
 
     async def _require_sandbox(self, payload: Json) -> None:
-        """Podman would start a stopped sandbox along with the container."""
+        """Check the sandbox first: Podman would start a stopped one together with the container."""
         sandbox_id = str(payload["Labels"][names.SANDBOX_ID])
         status = await self._sandboxes.status(sandbox_id)
         if status.record.state is not SandboxState.READY:
@@ -183,7 +183,7 @@ class Containers:
             await link.calls.run(lambda client: client.start(container_id), timeout=START_SECONDS)
 
     async def _make_again(self, link: Link, container_id: str, name: str, payload: Json) -> str:
-        """The id of the same container with another payload."""
+        """Recreate a container with another payload, and return its new id."""
         termination = self._terminations.get(container_id)
         await self.remove(container_id)
         try:
@@ -245,7 +245,7 @@ class Containers:
         with meant():
             return await read_termination(link, sandbox_id, store.mountpoint, path, limit)
 
-    # --- what a container needs before it is made
+    # --- preparations for a new container
 
     async def _source(
         self, link: Link, sandbox_id: str, store: SandboxStore, mount: Mount
@@ -296,7 +296,8 @@ class Containers:
     async def _termination_file(
         self, link: Link, sandbox_id: str, store: SandboxStore, config: ContainerConfig
     ) -> str:
-        """A fresh file's path in the pod's volume; empty when none is wanted or there is none."""
+        """Return the path of an unused file in the pod's volume; empty if none is requested or
+        possible."""
         if not config.termination_message_path or not store.mountpoint:
             return ""
         spare = store.take_spare()
@@ -307,7 +308,7 @@ class Containers:
         return path
 
     async def _seccomp_profile(self, config: ContainerConfig) -> str | None:
-        """The profile's content, which Docker takes; Podman takes its path."""
+        """Return the profile's content for Docker, or its path for Podman."""
         wanted = config.security.seccomp
         if not wanted.startswith("localhost/"):
             return None

@@ -1,10 +1,10 @@
-"""Ways to a TCP port of a pod, the best that there is first.
+"""Connect to a TCP port of a pod, with the best available method.
 
-From inside the pod's network namespace, as a kubelet's runtime does it: then what listens on the
-pod's loopback address alone is reached too. That takes an engine on this machine, and root or the
-user of a rootless engine. Else at the pod's IP, where this machine's route to it leads over the
-engine's bridge: any other owner of the address is a stranger. Else through ``nc`` in one of the
-pod's containers, which an engine in a virtual machine leaves as the only way.
+First, from inside the pod's network namespace, like a kubelet's runtime. This also reaches a
+process that listens only on the pod's loopback address. It requires an engine on this machine, and
+root or the user of a rootless engine. Second, at the pod's IP, if this machine's route to it leads
+over the engine's bridge; otherwise the address belongs to another host. Third, through ``nc`` in
+one of the pod's containers, which is the only way for an engine in a virtual machine.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _HELPER_SECONDS: Final = 10.0
 _ANSWER_LIMIT: Final = 64
 _NOT_FOUND: Final = (126, 127)
 _LOST_OUTPUT: Final = "Error: read unixpacket"
-"""What Podman writes in place of the last output of a command that ended with unread input."""
+"""Podman's message in place of the last output of a command that exited with unread input."""
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
-"""(sandbox id, pod UID) → ids of the containers that run in it."""
+"""(sandbox id, pod UID) → ids of its running containers."""
 
 
 class NamespaceSockets:
     """Opens sockets in the network namespaces of processes, through `netns_helper`.
 
-    The helper starts with the first socket and ends with this process. It cannot leave the user
-    namespace that it joined: after a restart of a rootless engine a new helper replaces it.
+    The helper starts with the first socket and exits with this process. It cannot leave the user
+    namespace that it joined; after a restart of a rootless engine, a new helper replaces it.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class NamespaceSockets:
         self._users: os.stat_result | None = None
 
     async def open(self, pid: int, family: int, ips: Sequence[str]) -> socket.socket:
-        """Return a TCP socket, not connected. Raises OSError."""
+        """Return an unconnected TCP socket. Raises OSError."""
         future = asyncio.get_running_loop().run_in_executor(
             self._thread, self._open, pid, family, ips
         )
@@ -69,7 +69,7 @@ class NamespaceSockets:
             raise
 
     async def close(self) -> None:
-        """End the helper. The next socket starts another one."""
+        """Stop the helper. The next socket starts a new one."""
         if self._helper is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
 
@@ -139,7 +139,7 @@ class Dialing:
         await self._namespaces.close()
 
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
-        """Return a socket in the pod's network, not connected. Raises `EngineError`."""
+        """Return an unconnected socket in the pod's network. Raises `EngineError`."""
         status = await self._ready(sandbox_id)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -178,14 +178,14 @@ class Dialing:
             yield channel
 
     async def _inside(self, status: SandboxStatus, port: int) -> socket.socket | None:
-        """None where this process may not enter the pod's network. Raises `EngineError`."""
+        """Return None if this process may not enter the pod's network. Raises `EngineError`."""
         loop = asyncio.get_running_loop()
         failures: list[Exception] = []
         for family, address in _LOOPBACKS:
             try:
                 sock = await self._open(status, family)
             except OSError:
-                # Not permitted, or a machine without IPv6.
+                # Not permitted, or the machine has no IPv6.
                 continue
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
@@ -219,7 +219,7 @@ class Dialing:
 
 
 class PortChannel:
-    """A socket whose failures are told in the engine's terms."""
+    """A socket whose errors are translated to `EngineError`."""
 
     def __init__(self, sock: socket.socket, port: int) -> None:
         self._channel = SocketChannel(sock)
@@ -241,7 +241,7 @@ class PortChannel:
         try:
             await self._channel.end()
         except OSError:
-            # It has been closed from the other side.
+            # The peer has already closed the connection.
             return
 
     async def close(self) -> None:
@@ -249,7 +249,7 @@ class PortChannel:
 
 
 class CommandChannel:
-    """A command that carries bytes between its standard streams and a port."""
+    """A command that forwards its standard streams to a port."""
 
     def __init__(self, session: Session, port: int) -> None:
         self._session = session
@@ -283,7 +283,7 @@ class CommandChannel:
 
 
 def _host(info: EngineInfo, status: SandboxStatus) -> str:
-    """The address of the pod that this machine can dial; empty where it would be a stranger's."""
+    """Return the pod address that this machine can dial; empty if it would reach another host."""
     if status.host_network:
         return _LOOPBACK if info.local_host_network else ""
     return status.ips[0] if info.routable_pods and status.routable and status.ips else ""

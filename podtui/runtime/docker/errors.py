@@ -1,4 +1,4 @@
-"""Where the engine's errors become podtui's, once."""
+"""Translate the engine's errors into podtui's, in one place."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUna
 
 _TAKEN = ("port is already allocated", "address already in use", "is already in use by")
 _WRONG_STATE = "container state improper"
-"""Podman's words where Docker answers with 409: an exec in, or an attach to, what does not run."""
+"""Podman's text where Docker answers 409: exec in or attach to a container that is not running."""
 _ENGINE_PREFIX = "Error response from daemon: "
 
 
 class Refused(EngineError):
-    """An answer of the engine other than success, before anybody knows what it means.
+    """An error response of the engine, before it is translated into a specific error.
 
-    ``status`` is the HTTP status, ``text`` the engine's word.
+    ``status`` is the HTTP status, ``text`` the engine's message.
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -29,7 +29,7 @@ class Refused(EngineError):
 
 
 def meaning(refused: Refused) -> EngineError:
-    """The error of the protocol that a refusal stands for."""
+    """Return the matching error of the runtime contract."""
     if any(hint in refused.text for hint in _TAKEN):
         return EngineConflict(refused.text)
     if refused.status == 404:
@@ -41,7 +41,7 @@ def meaning(refused: Refused) -> EngineError:
 
 @contextmanager
 def meant() -> Generator[None]:
-    """Turns `Refused` into what it stands for."""
+    """Translate a refused call into the matching `EngineError`."""
     try:
         yield
     except Refused as error:
@@ -50,9 +50,9 @@ def meant() -> Generator[None]:
 
 @contextmanager
 def translated(endpoint: str) -> Generator[None]:
-    """Turns what the SDK and the HTTP client raise into `Refused` or `EngineUnavailable`.
+    """Translate exceptions of the SDK and the HTTP client into `Refused` or `EngineUnavailable`.
 
-    ``endpoint`` is the engine's address, for the text.
+    ``endpoint`` is the engine's address, for the message.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def refusal(error: docker.errors.APIError) -> Refused:
 
 @contextmanager
 def understood(answer: str) -> Generator[None]:
-    """Turn what reading a malformed answer raises into `EngineError`."""
+    """Translate the exceptions of parsing a malformed response into `EngineError`."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:

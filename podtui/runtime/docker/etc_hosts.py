@@ -1,7 +1,7 @@
-"""The hosts file that a pod's containers share, in the pod's volume (reference §11.1).
+"""The hosts file shared by a pod's containers, stored in the pod's volume (reference §11.1).
 
-Written where it lies when that is on this machine and ours to write, else over the API, which puts
-a new file in its place: containers made before then keep theirs.
+The file is written in place if it is on this machine and writable. Otherwise the API replaces it by
+a new file, and existing containers keep the old one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def write_hosts(link: Link, sandbox_id: str, mountpoint: str, content: byt
 
 
 def write_here(mountpoint: str, content: bytes) -> bool:
-    """False where the engine's directory is out of reach."""
+    """Return False if the engine's directory is not accessible."""
     try:
         folder = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -36,7 +36,7 @@ def write_here(mountpoint: str, content: bytes) -> bool:
     try:
         file = os.open(HOSTS_FILE, _FLAGS, _MODE, dir_fd=folder)
         with os.fdopen(file, "wb") as stream:
-            # The container's root: another user here where the engine remaps users.
+            # The container's root user; with user remapping it is another user here.
             owner = os.fstat(folder)
             os.fchown(file, owner.st_uid, owner.st_gid)
             os.fchmod(file, _MODE)

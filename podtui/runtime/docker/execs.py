@@ -1,4 +1,4 @@
-"""The engine's execs: made, asked about, and ended where the API has no call for it."""
+"""The engine's exec objects: create, inspect, and kill (the API has no call to kill one)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _START_PAUSE: Final = 0.05
 async def create_exec(
     link: Link, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
 ) -> str:
-    """The id of an exec that has yet to be started. Raises `Refused`."""
+    """Create an exec without starting it, and return its id. Raises `Refused`."""
     body = {
         "AttachStdin": stdin,
         "AttachStdout": True,
@@ -34,14 +34,14 @@ async def create_exec(
 
 
 async def exec_exit(link: Link, exec_id: str) -> int | None:
-    """The exit code, None while there is none. Raises `Refused`."""
+    """Return the exit code; None while the command runs. Raises `Refused`."""
     found = await _state(link, exec_id)
     code = found.get("ExitCode")
     return None if found.get("Running") or code is None else int(code)
 
 
 async def kill_exec(link: Link, clock: Clock, container_id: str, exec_id: str) -> None:
-    """End a command that nobody wants any more. The API can't; on this machine a signal can."""
+    """Kill an abandoned command by a signal on this machine: the API has no call for it."""
     if not link.info.local:
         return
     try:
@@ -55,7 +55,7 @@ async def kill_exec(link: Link, clock: Clock, container_id: str, exec_id: str) -
                 return
             if found.get("ExitCode") is not None:
                 return
-            # The engine answers before it has started it.
+            # The engine returned before it started the process.
             await clock.sleep(_START_PAUSE)
     except (EngineError, OSError):
         return
@@ -66,9 +66,9 @@ async def _state(link: Link, exec_id: str) -> dict[str, Any]:
 
 
 def _kill_inside(pid: int, first: int) -> None:
-    """SIGKILL to a process, once it is sure to be of the container whose first process is given:
-    it has the same mount namespace. A rootless engine may have no cgroup to tell by. Raises
-    OSError."""
+    """Send SIGKILL to a process if it shares the mount namespace of the container's process
+    ``first``, which proves that it belongs to the container. A rootless engine may have no cgroup
+    to check. Raises OSError."""
     handle = os.pidfd_open(pid)
     try:
         if os.path.samestat(os.stat(f"/proc/{pid}/ns/mnt"), os.stat(f"/proc/{first}/ns/mnt")):

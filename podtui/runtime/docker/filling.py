@@ -1,8 +1,8 @@
-"""Image volumes on an engine without image mounts: the image's files, copied into the volume.
+"""Image volumes on an engine without image mounts: copy the image's files into the volume.
 
-They come out of a container that is made from the image and never started, piece by piece, and go
-into the sandbox's volume. The archive goes through as it is, owners, modes and all; only what is
-not the image's is left out of it.
+The files are exported from a container that was created from the image and never started, and
+streamed into the sandbox's volume. The archive keeps owners and modes; only members that the engine
+added to the container are left out.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _END: Final = bytes(2 * BLOCK)
 _STALLED_SECONDS: Final = 60.0
 _FILL_SECONDS: Final = 1800.0
 _DEVICES: Final = (tarfile.CHRTYPE, tarfile.BLKTYPE)
-# What engines put into a container's own layer before it has ever run, and the directories that
-# they may have made for it.
+# Files that engines add to a container's own layer before its first start. The engine may also have
+# created their parent directories.
 _PUT: Final = frozenset(
     """.dockerenv dev/console dev/pts dev/shm etc/hostname etc/hosts etc/mtab etc/resolv.conf proc
     sys""".split()
@@ -34,18 +34,19 @@ _PUT_BELOW: Final = frozenset({"dev", "etc"})
 
 @dataclass(slots=True)
 class ImageMembers:
-    """Tells which members of an exported container are the image's: `headers` of each in turn.
+    """Finds the members of an exported container that belong to the image. Call `headers` for each
+    member in order.
 
-    ``created`` is when the container was made, in whole seconds of Unix time: what an image has is
-    older.
+    ``created`` is the creation time of the container in whole seconds of Unix time. Files of the
+    image are older.
     """
 
     created: int
     _held: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """Directories that are the image's if something in them is."""
+    """Parent directories that belong to the image only if one of their other members does."""
 
     def headers(self, member: Member) -> bytes:
-        """What to pass on before the member's content; empty when it is left out."""
+        """Return the headers to forward before the member's content; empty to leave it out."""
         new = member.mtime >= self.created
         if member.type in _DEVICES or (new and member.name in _PUT):
             return b""
@@ -58,8 +59,8 @@ class ImageMembers:
 async def copy_image(
     link: Link, carriers: Carriers, image_id: str, sandbox_id: str, place: str
 ) -> None:
-    """Put an image's files into the directory ``place`` below `POD_DIRECTORY`, over what is there.
-    Raises `Refused`."""
+    """Copy an image's files over the directory ``place`` below `POD_DIRECTORY`. Raises
+    `Refused`."""
     async with carriers.carrier(image=image_id) as carrier:
         found = await link.calls.run(lambda client: client.inspect_container(carrier))
         made = instant(found.get("Created"))

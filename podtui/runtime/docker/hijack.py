@@ -1,10 +1,10 @@
-"""Connections to the engine that turn into plain byte streams: exec and attach.
+"""Engine connections that are upgraded to plain byte streams: exec and attach.
 
-Made by hand on sockets, where the rest of `podtui.runtime.docker` leaves HTTP to a library: the
-library gives up an upgraded connection through its insides only. And a stream object's two
-directions share one fate: when a process stops reading its input, writing fails, and with it what
-the process still had to say would be lost. On a plain socket each direction ends by itself, and
-nothing is buffered beyond what the kernel holds.
+They use raw sockets, whereas the rest of `podtui.runtime.docker` uses an HTTP library, for two
+reasons. The library exposes an upgraded connection only through private attributes. And a stream
+object fails in both directions at once: when a process stops reading its input, the write fails,
+and the remaining output of the process would be lost. On a plain socket each direction ends
+separately, and only the kernel buffers data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_HEAD: Final = 64 * 1024
 
 
 class Channel(Protocol):
-    """A `podtui.runtime.sessions.Duplex` that can be closed from anywhere. Raises OSError."""
+    """A `podtui.runtime.sessions.Duplex` that can be closed from any task. Raises OSError."""
 
     async def read(self) -> bytes: ...
 
@@ -36,14 +36,14 @@ class Channel(Protocol):
     async def end(self) -> None: ...
 
     def shut(self) -> None:
-        """Let readers see the end, and writers fail. Idempotent."""
+        """Make reads see the end and writes fail. Idempotent."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SocketChannel:
-    """Over a connected socket, which is its own from now on. ``first`` was read already."""
+    """Over a connected socket, which it now owns. ``first`` has bytes that were already read."""
 
     def __init__(self, sock: socket.socket, first: bytes = b"") -> None:
         sock.setblocking(False)
@@ -69,19 +69,19 @@ class SocketChannel:
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # The other side has gone already.
+            # The peer has already closed the connection.
             return
 
     async def close(self) -> None:
         self._socket.close()
 
     def put_back(self, data: bytes) -> None:
-        """Give bytes to be read again, before all others."""
+        """Return bytes to the front of the input."""
         self._first = data + self._first
 
 
 class TlsChannel:
-    """Over a stream with TLS, which can't be closed in one direction."""
+    """Over a TLS stream, which can't be closed in one direction."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -118,7 +118,8 @@ async def hijack(
     query: Mapping[str, str] | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Channel:
-    """POST, and the stream that the connection becomes. ``path`` has the API version before it.
+    """Send a POST request, and return the byte stream of the upgraded connection. ``path`` begins
+    with the API version.
 
     Raises `Refused`, OSError, TimeoutError.
     """
@@ -156,7 +157,7 @@ async def _connect(endpoint: Endpoint) -> SocketChannel | TlsChannel:
 
 
 async def connected(host: str, port: int) -> socket.socket:
-    """A socket connected to the first address that answers. Raises OSError."""
+    """Return a socket connected to the first address that accepts. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError(f"{host} has no address")
@@ -193,7 +194,7 @@ def _request(
 
 
 async def _upgraded(channel: SocketChannel | TlsChannel) -> None:
-    """Read the answer's head. Raises `Refused` where the connection stays HTTP."""
+    """Read the head of the response. Raises `Refused` if the connection was not upgraded."""
     got = b""
     while b"\r\n\r\n" not in got:
         piece = await channel.read()

@@ -1,7 +1,8 @@
-"""What lies at paths of the engine's host, which is not ours to look at or to write to.
+"""Check and create paths on the engine's host, without direct access to it.
 
-The host's root is bound into a carrier, and the engine asked about paths below it. Links are
-followed here: the engine would take an absolute one for a path of the carrier's. Reference §10.2.
+The host's root is mounted into a carrier, and paths below it are inspected through the engine.
+Links are followed here, because the engine would resolve an absolute link inside the carrier.
+Reference §10.2.
 """
 
 from __future__ import annotations
@@ -35,15 +36,13 @@ _KINDS: Final = {
 
 
 class HostFiles:
-    """Paths of the engine's host."""
-
     def __init__(self, connection: Connection, carriers: Carriers) -> None:
         self._connection = connection
         self._carriers = carriers
 
     async def kind(self, path: str, create: Literal["", "Directory", "File"] = "") -> HostPathKind:
-        """What lies there, made first where it is missing and ``create`` says so. Raises
-        `EngineError`, for a file whose directory is missing too."""
+        """Return the kind of file at the path, after creating a missing one as ``create`` says.
+        Raises `EngineError`, also if the parent directory of a missing file is missing."""
         link = self._connection.link
         if link.info.local:
             near = await asyncio.to_thread(local_kind, path)
@@ -59,7 +58,7 @@ class HostFiles:
         return HostPathKind(create)
 
     async def _far(self, link: Link, path: str) -> Found:
-        # A name that no link of the host's has in it: the engine gives targets as seen from inside.
+        # A random name that no link of the host contains: the engine reports targets from inside.
         top = f"/host-{secrets.token_hex(8)}"
         async with self._carriers.carrier(mounts=[_bind("/", top, read_only=True)]) as carrier:
             return await walk(looker(link, carrier, top), path)
@@ -67,7 +66,7 @@ class HostFiles:
     async def _make(
         self, link: Link, path: str, found: Found, create: Literal["Directory", "File"]
     ) -> None:
-        """What is missing of ``path`` below the deepest directory that is there."""
+        """Create the missing part of ``path`` below its deepest existing directory."""
         if create == "File" and len(found.missing) > 1:
             raise EngineError(f"open {path}: no such file or directory")
         names = [posixpath.join(*found.missing[: n + 1]) for n in range(len(found.missing))]
@@ -79,8 +78,8 @@ class HostFiles:
 
 
 def local_kind(path: str) -> HostPathKind | None:
-    """What this machine has there; None where that can't be told for certain: what is not seen
-    here may still lie in the engine's own view."""
+    """Return the kind of file on this machine; None if uncertain, because the engine may see paths
+    that are not visible here."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Names and labels: how pods are written on the engine's containers, and read back from them."""
+"""Map pods to the names and labels of engine containers, and back."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from podtui.runtime.protocol import (
     SandboxState,
 )
 
-# Ours, on containers: what the pod calls the image, where the termination message is.
+# On containers: the image reference of the pod spec, and the path of the termination message.
 IMAGE_LABEL: Final = "podtui.dev/image"
 TERMINATION_LABEL: Final = "podtui.dev/termination"
-# Ours, on sandboxes and volumes: JSON, volume name → where it is.
+# On sandboxes and volumes: JSON, volume name → location.
 PLACES_LABEL: Final = "podtui.dev/places"
-# Ours, on volumes: who made it, to tell a new one from one that was there.
+# On volumes: the attempt that created it, to distinguish a new volume from an existing one.
 NONCE_LABEL: Final = "podtui.dev/nonce"
-# Ours, where Podman's answers leave it out: a sandbox on the host's network (its lists have no
-# HostConfig), a container whose stdin ends with the first client (its inspections say false).
+# Information missing in Podman's responses: a host-network sandbox (lists have no HostConfig), and
+# a container whose stdin ends with the first client (inspections say false).
 NETWORK_LABEL: Final = "podtui.dev/network"
 STDIN_ONCE_LABEL: Final = "podtui.dev/stdin-once"
 
@@ -57,12 +57,12 @@ _UNFIT: Final = re.compile(r"[^a-zA-Z0-9.-]")
 
 
 def root_key(root: str) -> str:
-    """The value of the root label: short, the same for the same directory path."""
+    """Return the value of the root label: a short hash of the directory path."""
     return hashlib.sha256(root.encode()).hexdigest()[:12]
 
 
 def _fit(text: str) -> str:
-    """A part of a name that the engine takes; texts that differ stay different."""
+    """Make text valid as part of an engine name; different texts stay different."""
     cleaned = _UNFIT.sub("-", text)
     if cleaned == text:
         return text
@@ -80,7 +80,8 @@ def container_name(config: ContainerConfig) -> str:
 
 
 def volume_name(root: str, pod_uid: str, volume: str = "") -> str:
-    """Of a pod's volume, or of one of its tmpfs volumes. ``root`` is a `root_key`."""
+    """Return the name of a pod's volume, or of one of its tmpfs volumes. ``root`` is a
+    `root_key`."""
     return "-".join(["podtui", root, _fit(pod_uid), *([_fit(volume)] if volume else [])])
 
 
@@ -104,7 +105,7 @@ def sandbox_labels(config: SandboxConfig, root: str, places: Mapping[str, str]) 
 
 
 def on_host_network(entry: Mapping[str, Any]) -> bool:
-    """Whether a sandbox of a list, or of an inspection, shares the host's network."""
+    """Return whether a sandbox, listed or inspected, shares the host's network."""
     labels = labels_of(entry) or labels_of(mapping(entry, "Config"))
     told = mapping(entry, "HostConfig").get("NetworkMode")
     return "host" in (told, labels.get(NETWORK_LABEL))
@@ -113,7 +114,7 @@ def on_host_network(entry: Mapping[str, Any]) -> bool:
 def container_labels(
     config: ContainerConfig, root: str, sandbox_id: str, termination: str
 ) -> dict[str, str]:
-    """``termination`` is the termination file's path in the pod's volume, empty for none."""
+    """``termination`` is the path of the termination file in the pod's volume, empty for none."""
     labels = {
         **_with_annotations(config.labels, config.annotations),
         names.POD_NAME: config.pod_name,
@@ -137,13 +138,13 @@ def container_labels(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One of the engine's containers, from a list entry or an inspection alike."""
+    """An engine container, from a list entry or an inspection."""
 
     id: str
     name: str
     labels: Mapping[str, str]
     state: str
-    """The engine's word: ``created``, ``running``, ``paused``, ``exited`` …"""
+    """The engine's state name: ``created``, ``running``, ``paused``, ``exited`` …"""
     created_at: datetime
 
 
@@ -151,7 +152,7 @@ def seen_in_list(entry: Mapping[str, Any]) -> Seen:
     found: list[str] = entry.get("Names") or []
     return Seen(
         id=str(entry["Id"]),
-        # A container that others link to has more names, each with a slash inside.
+        # A container linked to by others has more names, each with an inner slash.
         name=next((n[1:] for n in found if n.count("/") == 1), ""),
         labels=entry.get("Labels") or {},
         state=str(entry.get("State", "")).lower(),
@@ -170,7 +171,7 @@ def seen_in_inspection(found: Mapping[str, Any]) -> Seen:
 
 
 def instant(text: object) -> datetime | None:
-    """A time as engines write it (nanoseconds, any zone); None for the zero time."""
+    """Parse an engine's time (nanoseconds, any zone); None for the zero time."""
     if not isinstance(text, str) or not text or text.startswith("0001-"):
         return None
     return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).astimezone(UTC)
@@ -182,7 +183,7 @@ def _attempt(name: str) -> int | None:
 
 
 def _split(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels and the annotations that the container was made with."""
+    """Return the original labels and annotations of the container."""
     plain: dict[str, str] = {}
     annotations: dict[str, str] = {}
     for key, value in labels.items():
@@ -194,7 +195,7 @@ def _split(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def sandbox_record(seen: Seen) -> SandboxRecord | None:
-    """None when it is not a sandbox of the form that we make."""
+    """Return None if it is not a sandbox in our format."""
     labels, attempt = seen.labels, _attempt(seen.name)
     uid = labels.get(names.POD_UID)
     if labels.get(names.DOCKER_TYPE) != names.DOCKER_TYPE_SANDBOX or attempt is None or not uid:
@@ -230,7 +231,7 @@ _STATES: Final = {
 
 
 def container_record(seen: Seen, state: ContainerState | None = None) -> ContainerRecord | None:
-    """None when it is not a container of the form that we make. ``state`` overrides the list's."""
+    """Return None if it is not a container in our format. ``state`` overrides the listed state."""
     labels, attempt = seen.labels, _attempt(seen.name)
     uid, name = labels.get(names.POD_UID), labels.get(names.CONTAINER_NAME)
     kind = labels.get(names.DOCKER_TYPE)
@@ -255,7 +256,7 @@ def container_record(seen: Seen, state: ContainerState | None = None) -> Contain
 
 @understood("the list of containers")
 def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
-    """What a list call found; entries that we did not write are left out."""
+    """Convert the result of a list call; foreign entries are left out."""
     sandboxes: list[SandboxRecord] = []
     containers: list[ContainerRecord] = []
     for entry in entries:
@@ -268,7 +269,7 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
 
 
 def foreign_sandboxes(entries: list[dict[str, Any]], root: str) -> tuple[ForeignSandbox, ...]:
-    """The sandboxes of a list call that carry another root label than ``root``."""
+    """Return the sandboxes of a list call whose root label differs from ``root``."""
     found: list[ForeignSandbox] = []
     for entry in entries:
         seen = seen_in_list(entry)

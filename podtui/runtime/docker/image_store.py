@@ -1,4 +1,4 @@
-"""Images on the engine: looked up, pulled, listed, removed."""
+"""Images on the engine: look up, pull, list and remove."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _INDEX: Final = "https://index.docker.io/v1/"
 
 
 class Images:
-    """The built-in sandbox image is none of them."""
+    """The engine's images, without the built-in sandbox image."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def status(self, image: str) -> ImageRecord | None:
-        # In full, because the engine takes a bare hexadecimal word for the start of an id.
+        # Use the full name, because the engine takes a bare hexadecimal name for an id prefix.
         name = image if is_id(image) else str(ImageName.parse(image))
         try:
             found: dict[str, Any] = await self._connection.link.calls.run(
@@ -54,7 +54,7 @@ class Images:
             return tuple(record for record in records if not _is_pause(record))
 
     async def remove(self, image_id: str) -> None:
-        """Every name of it, then the image. A missing one is no error."""
+        """Remove all tags, then the image. A missing image is no error."""
         link = self._connection.link
         record = await self.status(image_id)
         if record is None:
@@ -104,7 +104,7 @@ class Images:
         return record
 
     async def _auth_header(self, name: ImageName, auth: RegistryAuth | None) -> dict[str, str]:
-        """The registry's credentials: the given ones, else the user's own of ``docker login``."""
+        """Return the given credentials for the registry, else those of ``docker login``."""
         if auth is not None:
             found: dict[str, Any] | None = {
                 "username": auth.username,
@@ -125,7 +125,7 @@ def _of_docker_login(registry: str) -> dict[str, Any] | None:
         login: Any = docker.auth
         return login.load_config().resolve_authconfig(registry)
     except docker.errors.DockerException as error:
-        # Of a credential helper: the pull may work without.
+        # A credential helper failed. The pull may work without credentials.
         _log.warning("no credentials for %s: %s", registry, type(error).__name__)
         return None
 

@@ -1,4 +1,4 @@
-"""Image names, records and the progress of a pull: pure."""
+"""Image names, image records and pull progress. Pure functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_id(image: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImageName:
-    """A reference in full: ``busybox`` is docker.io, library/busybox, latest."""
+    """A fully qualified reference: ``busybox`` is docker.io, library/busybox, latest."""
 
     registry: str
     repository: str
@@ -32,7 +32,7 @@ class ImageName:
 
     @classmethod
     def parse(cls, image: str) -> ImageName:
-        """A digest wins over a tag, as engines have it."""
+        """Parse a reference. As in the engines, a digest takes precedence over a tag."""
         rest, _, digest = image.partition("@")
         first, slash, path = rest.partition("/")
         if slash and (first == "localhost" or "." in first or ":" in first):
@@ -49,7 +49,7 @@ class ImageName:
 
     @property
     def name(self) -> str:
-        """Without tag and digest, short for docker.io as the engine writes it."""
+        """The name without tag and digest, in the engine's short form for docker.io."""
         if self.registry != "docker.io":
             return f"{self.registry}/{self.repository}"
         return self.repository.removeprefix("library/")
@@ -60,7 +60,7 @@ class ImageName:
 
 @understood("an image")
 def image_record(found: Mapping[str, Any]) -> ImageRecord:
-    """From an inspection, or from a list entry (which knows no user)."""
+    """Convert an inspection or a list entry. A list entry has no user."""
     config: Mapping[str, Any] = found.get("Config") or found.get("ContainerConfig") or {}
     created: object = found.get("Created")
     return ImageRecord(
@@ -74,7 +74,7 @@ def image_record(found: Mapping[str, Any]) -> ImageRecord:
 
 
 def _moment(created: object) -> datetime | None:
-    """A list has seconds since 1970 where an inspection has a time in words."""
+    """Parse a creation time. Lists have seconds since 1970, inspections have a time string."""
     if isinstance(created, int):
         return datetime.fromtimestamp(created, UTC) if created > 0 else None
     return instant(created)
@@ -86,8 +86,8 @@ def _prefixed(identity: str) -> str:
 
 @understood("the progress of a pull")
 def pull_problem(message: Mapping[str, Any]) -> str:
-    """What the engine's stream says went wrong. A registry behind a gateway that answers for it is
-    called unavailable, in the word that a kubelet knows (reference §6.7)."""
+    """Return the error text in a pull stream. An error of a gateway in front of the registry gets
+    the prefix ``RegistryUnavailable``, which the kubelet knows (reference §6.7)."""
     text = str(message.get("error", ""))
     detail: Mapping[str, Any] = message.get("errorDetail") or {}
     return f"RegistryUnavailable: {text}" if detail.get("code") in _GATEWAY_ERRORS else text
@@ -95,7 +95,7 @@ def pull_problem(message: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Progress:
-    """Adds up what the engine says of each layer."""
+    """Sums the progress of all layers."""
 
     _current: dict[str, int] = field(default_factory=dict[str, int])
     _total: dict[str, int] = field(default_factory=dict[str, int])

@@ -1,4 +1,4 @@
-"""What an inspection says, as the protocol's statuses: pure (reference App. C, "state")."""
+"""Convert inspections to the protocol's statuses (reference App. C, "state"). Pure functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podtui.runtime.protocol import (
     SandboxStatus,
 )
 
-# What Docker writes where containerd's CRI writes "failed to create containerd task: ".
+# Docker writes this in place of "failed to create containerd task: " of containerd's CRI.
 _TASK: Final = re.compile(
     "(?:failed to create task for container: )?(?=failed to create shim task: |OCI runtime create)"
 )
@@ -39,7 +39,7 @@ _ALIVE = ("running", "paused", "restarting", "stopping")
 
 @understood("an inspected sandbox")
 def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
-    """Raises `EngineNotFound` when it is not a sandbox of ours."""
+    """Raises `EngineNotFound` if it is not one of our sandboxes."""
     record = sandbox_record(seen_in_inspection(found))
     if record is None:
         raise EngineNotFound(f"{found['Id'][:12]} is not a sandbox")
@@ -58,7 +58,8 @@ def _addresses(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _gateways(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Each address, the primary one first, with the gateway of its network (empty for none)."""
+    """Return each address with the gateway of its network (empty for none), primary address
+    first."""
     networks: list[Mapping[str, Any]] = list(mapping(settings, "Networks").values())
     found: dict[str, str] = {}
     for part in (*networks, settings):
@@ -69,11 +70,11 @@ def _gateways(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bool:
-    """Whether this machine sends packets for the pod's primary address over the engine's bridge.
+    """Return whether this machine reaches the pod's primary address over the engine's bridge.
 
-    ``source_of`` gives the own address that the kernel would send from, empty without a route. On
-    the engine's bridge that is the gateway of the pod's network; any other one means that the
-    address belongs to somebody else here.
+    ``source_of`` returns the local address that the kernel would send from, empty without a route.
+    On the engine's bridge this is the gateway of the pod's network. Any other source address means
+    that the address belongs to another host.
     """
     for address, gateway in _gateways(mapping(found, "NetworkSettings")).items():
         return bool(gateway) and source_of(address) == gateway
@@ -82,7 +83,7 @@ def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bo
 
 @understood("an inspected container")
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:
-    """Raises `EngineNotFound` when it is not a container of ours."""
+    """Raises `EngineNotFound` if it is not one of our containers."""
     seen = seen_in_inspection(found)
     state: Mapping[str, Any] = found["State"]
     started, finished = instant(state.get("StartedAt")), instant(state.get("FinishedAt"))
@@ -95,7 +96,7 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     elif started is not None:
         kind = ContainerState.EXITED
         if finished is not None:
-            # Of a process that ends at once the engine may note the end before the start.
+            # For a process that exits at once, the engine may record the exit before the start.
             started = min(started, finished)
         reason = "OOMKilled" if state.get("OOMKilled") else "Error" if code else "Completed"
     elif code:
@@ -136,13 +137,13 @@ def _resources(host: Mapping[str, Any]) -> Resources:
 
 
 def log_path(found: Mapping[str, Any]) -> str:
-    """The engine's own file of the log; empty where the driver is another."""
+    """Return the path of the engine's log file; empty for other log drivers."""
     driver = mapping(mapping(found, "HostConfig"), "LogConfig").get("Type")
     return str(found.get("LogPath") or "") if driver == "json-file" else ""
 
 
 def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
-    """A created container that is known to have failed to start."""
+    """Return the status of a created container whose start is known to have failed."""
     return replace(
         status,
         record=replace(status.record, state=ContainerState.EXITED),
@@ -154,14 +155,14 @@ def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
 
 
 def start_failure(text: str) -> str:
-    """Return the engine's text of a failed start in the words of containerd's CRI."""
+    """Rewrite the engine's text of a failed start to match containerd's CRI."""
     task = _TASK.match(text)
     return text if task is None else f"failed to create containerd task: {text[task.end() :]}"
 
 
 @understood("an inspected sandbox")
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
-    """The storage of a sandbox that another instance made."""
+    """Rebuild the storage of a sandbox that another instance created."""
     mountpoint = next(
         (
             str(mount["Source"])

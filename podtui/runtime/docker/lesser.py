@@ -1,8 +1,8 @@
-"""What an engine without full privileges refuses at a start, and the lesser thing to ask for.
+"""Fallbacks for requests that an engine without full privileges refuses at container start.
 
-An engine inside a container often lacks CAP_SYS_RESOURCE: it can't lower an OOM score, nor give all
-capabilities. That shows only when a container starts; then the container is made again without, and
-the loss is said once for each container.
+An engine inside a container often lacks CAP_SYS_RESOURCE. It can neither lower an OOM score nor
+grant all capabilities. This shows only when a container starts. The container is then created again
+without the feature, and each affected container gets a warning.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _UNAVAILABLE: Final = "SYS_RESOURCE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """``without`` gives the host configuration without it, None where it asks for no such thing.
+    """``without`` returns the host configuration without the feature, None if it is not requested.
 
-    ``hints`` are parts of the engine's words at a start that fails for it, none of them proof;
-    ``ability`` is the field of `Abilities` that it stands for.
+    ``hints`` are parts of the engine's message for a start that failed because of this; a match is
+    no proof. ``ability`` is the matching field of `Abilities`.
     """
 
     ability: str
@@ -39,7 +39,7 @@ def _without_all_capabilities(host: Json) -> Json | None:
     wanted = [str(name).removeprefix("CAP_") for name in host.get("CapAdd") or ()]
     dropped: list[str] = list(host.get("CapDrop") or ())
     if host.get("Privileged"):
-        # What privileged means, as far as it can be had one by one; device nodes can't.
+        # Approximate privileged by separate options; only the device nodes are missing.
         options = [o for o in host.get("SecurityOpt") or () if not o.startswith("seccomp=")]
         return {
             **host,
@@ -61,7 +61,7 @@ def _without_all_capabilities(host: Json) -> Json | None:
 LOW_OOM_SCORE: Final = Loss(
     ability="lower_oom_score",
     words="the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)",
-    # runc sets it before it can report an error of its own.
+    # runc sets the score before it can report an error of its own.
     hints=("oom_score_adj", "can't get final child's PID from pipe"),
     without=_without_low_oom_score,
 )
@@ -76,7 +76,8 @@ LOSSES: Final = (LOW_OOM_SCORE, ALL_CAPABILITIES)
 
 
 def remedy(text: str, host: Json) -> tuple[Loss, Json] | None:
-    """What to give up after a start that failed with ``text``, and what is left to ask for."""
+    """Return the feature to give up after a start that failed with ``text``, and the reduced host
+    configuration."""
     for loss in LOSSES:
         if any(hint in text for hint in loss.hints):
             lesser = loss.without(host)

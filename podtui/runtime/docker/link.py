@@ -1,4 +1,4 @@
-"""The connection to an engine: found, asked what it can do, kept, and replaced after a loss."""
+"""The connection to an engine: find it, detect its features, and reconnect after a loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from podtui.runtime.protocol import EngineInfo
 
 T = TypeVar("T")
 STARTS_AT_ONCE: Final = 4
-"""More only make each one slower: the engine is the bottleneck."""
+"""More parallel starts only slow each other down: the engine is the bottleneck."""
 _OLDEST_API: Final = (1, 40)
 _PING_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 15.0
@@ -45,7 +45,7 @@ _CONNECT_SECONDS: Final = 15.0
 
 @dataclass(slots=True)
 class Link:
-    """One engine, reached. ``info`` may lose an ability when a call shows that it is not there."""
+    """A connected engine. ``info`` loses a feature when a call shows that it is missing."""
 
     endpoint: Endpoint
     calls: Calls
@@ -53,7 +53,7 @@ class Link:
     info: EngineInfo
     able: Abilities
     pause_id: str = ""
-    """The id of the sandbox image: Podman files it under another name than it is asked for."""
+    """The id of the sandbox image: Podman stores it under a different name than requested."""
 
     @property
     def is_podman(self) -> bool:
@@ -61,12 +61,12 @@ class Link:
 
     @property
     def fills_volumes(self) -> bool:
-        """Whether a new volume gets what the image has at its mount point, modes and all, whatever
-        is uploaded before the start."""
+        """Return whether a new volume gets the image's files at its mount point, with their modes,
+        even if files are uploaded before the start."""
         return not self.is_podman
 
     def lose(self, loss: Loss) -> None:
-        """The engine has shown that it can't do this."""
+        """Record that the engine lacks a feature."""
         if getattr(self.able, loss.ability):
             self.able = replace(self.able, **{loss.ability: False})
             self.info = replace(
@@ -80,7 +80,7 @@ class Link:
         await in_thread(self.calls.close)
 
     async def ensure_pause(self) -> None:
-        """Load the sandbox image when it is missing. Raises `EngineError`."""
+        """Load the sandbox image if it is missing. Raises `EngineError`."""
         try:
             self.pause_id = await self.calls.run(_pause_id)
         except Refused as error:
@@ -92,10 +92,10 @@ class Link:
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Run a blocking call in a thread of its own: the default executor belongs to others.
+    """Run a blocking call in a separate thread, because other code uses the default executor.
 
-    When cancelled, returns at once and lets the call end by itself: waiting for it would block the
-    event loop."""
+    On cancellation, return at once and let the call finish: waiting would block the event loop.
+    """
     executor = ThreadPoolExecutor(1)
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, call)
@@ -108,7 +108,7 @@ def _pause_id(client: Client) -> str:
 
 
 def _import(client: Client, content: bytes) -> None:
-    # Podman overhears a tag that is given apart from the name.
+    # Podman ignores a tag that is passed separately from the name.
     answer = client.import_image_from_data(content, repository=PAUSE_IMAGE, changes=CHANGES)
     for line in answer.splitlines():
         if line.strip() and "error" in (said := json.loads(line)):
@@ -116,7 +116,7 @@ def _import(client: Client, content: bytes) -> None:
 
 
 class Connection:
-    """Holds the link. ``url`` None looks for an engine."""
+    """Owns the link. With ``url`` None, searches for an engine."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -124,7 +124,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self.ends = asyncio.Semaphore(STARTS_AT_ONCE)
-        """For sandboxes, whose networks the engine takes down one at a time."""
+        """Limits the removal of sandboxes: the engine takes their networks down one at a time."""
         self._lost: set[Loss] = set()
 
     @property
@@ -135,13 +135,13 @@ class Connection:
         return self._link
 
     def lose(self, loss: Loss) -> None:
-        """Remember, over a reconnection too, what the engine can't do."""
+        """Record that the engine lacks a feature, and keep the record over reconnections."""
         self._lost.add(loss)
         if self._link is not None:
             self._link.lose(loss)
 
     async def connect(self) -> EngineInfo:
-        """Raises `EngineUnavailable`. A link that still answers is kept."""
+        """Connect, or keep a link that still answers. Raises `EngineUnavailable`."""
         async with self._lock:
             old = self._link
             if old is not None and await _answers(old):
@@ -193,7 +193,7 @@ class Connection:
 
 
 async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """The engine's ``/version`` and ``/info``, and the API version to speak with it."""
+    """Return the engine's ``/version`` and ``/info``, and the API version to use."""
     wire = Wire(endpoint, ".".join(map(str, _OLDEST_API)))
     try:
         version: dict[str, Any] = await wire.send("GET", "/version", total=_CONNECT_SECONDS)
@@ -218,8 +218,9 @@ async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any]
 async def _controllers(
     endpoint: Endpoint, api: str, info: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
-    """The cgroup controllers that rootless Podman was given; None where it has all of them or does
-    not say. Only then is it asked: it looks its own packages up for the answer, which is slow."""
+    """Return the cgroup controllers delegated to rootless Podman; None if it has all or does not
+    report them. Only rootless Podman on cgroup v2 is asked, because the call is slow: it also looks
+    up Podman's package version."""
     if not is_rootless(info) or cgroup_version(info) == 1:
         return None
     wire = Wire(endpoint, api)
@@ -234,7 +235,7 @@ async def _controllers(
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of ``5.1.0-rc1``."""
+    """Return the leading numbers of a version such as ``5.1.0-rc1``."""
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0]))
 
 

@@ -1,4 +1,4 @@
-"""Files of the engine's on this machine, where others may have put links and devices."""
+"""Safely read files of the engine on this machine that containers may have replaced."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def open_below(folder: str, path: str) -> BinaryIO:
-    """A regular file below a folder. Follows no link and waits for no pipe; raises OSError for
-    those and for anything else."""
+    """Open a regular file below a folder. Does not follow links and does not block on pipes. Raises
+    OSError for these and any other kind of file."""
     directory = os.open(folder, _FLAGS | os.O_DIRECTORY)
     try:
         *parents, name = path.split("/")

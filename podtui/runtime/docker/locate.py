@@ -1,6 +1,6 @@
-"""Finding the engine: where one may answer, and why each place that does not, does not.
+"""Find the engine, and explain for each candidate why it does not answer.
 
-Blocking, and done without the SDK: each failure keeps its own reason.
+Blocking, and implemented without the SDK so that each failure keeps its own reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN_PORT: Final = 2375
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Paths of the PEM files for a TLS engine; without ``ca`` the system's roots hold."""
+    """Paths of the PEM files for a TLS engine; without ``ca``, the system's CAs are used."""
 
     ca: str | None
     certificate: str
@@ -33,10 +33,10 @@ class TlsFiles:
     verify: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """For connections to the engine. Raises OSError for files that cannot be read."""
+        """Return a TLS context for engine connections. Raises OSError if a file cannot be read."""
         context = ssl.create_default_context(cafile=self.ca)
-        # Certificates made as Docker's documentation shows lack extensions that RFC 5280 wants:
-        # Python 3.13 and later refuse them by default.
+        # Certificates created as in Docker's documentation lack extensions that RFC 5280 requires,
+        # so Python 3.13 and later reject them by default.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.load_cert_chain(self.certificate, self.key)
         if not self.verify:
@@ -47,7 +47,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where an engine may answer. ``source`` says in words who named it."""
+    """A possible address of an engine. ``source`` describes where the address comes from."""
 
     url: str
     source: str
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def http_url(self) -> str:
-        """The base for HTTP requests; for a unix socket the host is a mere name."""
+        """The base URL for HTTP requests. For a unix socket the host is only a placeholder."""
         if self.socket_path is not None:
             return "http://engine"
         parts = urlsplit(self.url)
@@ -72,7 +72,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A place where no engine answered, and what to know about it."""
+    """A candidate without an engine, and the problem found."""
 
     endpoint: Endpoint
     problem: str
@@ -80,13 +80,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class EngineSearch:
-    """``found`` is the first endpoint that answered; ``tried`` are those before it."""
+    """``found`` is the first endpoint that answered; ``tried`` are the candidates before it."""
 
     found: Endpoint | None
     tried: tuple[Tried, ...]
 
     def explain(self) -> str:
-        """What was tried and why each failed: one line each."""
+        """List the tried candidates with their problems, one per line."""
         if self.found is not None:
             return f"{self.found.url} ({self.found.source}) answers"
         lines = [f"  {t.endpoint.url} ({t.endpoint.source}): {t.problem}" for t in self.tried]
@@ -96,7 +96,7 @@ class EngineSearch:
 def find_engine(
     url: str | None = None, *, environ: Mapping[str, str] | None = None
 ) -> EngineSearch:
-    """Look for an engine, at ``url`` or (None) wherever one is usual. Blocks for seconds."""
+    """Search for an engine at ``url``, or at the usual locations (None). Blocks for seconds."""
     environ = os.environ if environ is None else environ
     tried: list[Tried] = []
     for endpoint in _candidates(url, environ):
@@ -112,7 +112,7 @@ def _candidates(url: str | None, environ: Mapping[str, str]) -> Iterator[Endpoin
         yield Endpoint(url=url, source="as asked", tls=_tls_of_environment(url, environ))
         return
     if host := environ.get("DOCKER_HOST"):
-        # Whoever names an engine does not want another one.
+        # An explicitly configured engine has no fallback.
         yield Endpoint(url=host, source="DOCKER_HOST", tls=_tls_of_environment(host, environ))
         return
     context = _context(environ)
@@ -158,7 +158,7 @@ def _config_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _context(environ: Mapping[str, str]) -> Endpoint | None:
-    """The endpoint of the chosen docker context; None for the default one or a broken file."""
+    """Return the endpoint of the current docker context; None for the default or a broken file."""
     folder = _config_folder(environ)
     name = environ.get("DOCKER_CONTEXT") or _read(folder / "config.json").get("currentContext")
     if not isinstance(name, str) or name in ("", "default"):
@@ -206,7 +206,7 @@ def _connection(endpoint: Endpoint) -> http.client.HTTPConnection:
 
 
 def _probe(endpoint: Endpoint) -> str:
-    """Empty when an engine answers, else why not and what to do."""
+    """Return an empty string if an engine answers, else the problem and its fix."""
     scheme = endpoint.url.partition("://")[0]
     if scheme == "ssh":
         return "ssh is not supported; forward the socket: ssh -L /tmp/e.sock:/var/run/docker.sock"

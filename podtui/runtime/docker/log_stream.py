@@ -1,7 +1,8 @@
-"""The engine's log stream as lines: pure, fed with pieces of any size.
+"""Parse the engine's log stream into lines. Pure, fed with pieces of any size.
 
-Without a terminal the stream is frames of an 8-byte head (stream, length) and one message each; a
-message that does not end a line is part of a longer one. With a terminal it is the bare text.
+Without a terminal the stream consists of frames: an 8-byte header (stream, length) and one message.
+A message without a line feed at the end is part of a longer line. With a terminal the stream is
+plain text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from podtui.runtime.protocol import LogLine
 
 HEAD: Final = 8
 LONGEST_MESSAGE: Final = 16 * 1024
-"""Where the engine's log driver cuts a line."""
+"""The length at which the engine's log driver splits a line."""
 _LONGEST_FRAME: Final = 16 * 1024 * 1024
 _STAMP: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.?\d*(?:Z|[+-]\d\d:\d\d) ")
 
@@ -23,7 +24,8 @@ Stream = Literal["stdout", "stderr"]
 
 
 class Frames:
-    """Cuts a multiplexed stream into (stream, payload). Raises `EngineError` on nonsense."""
+    """Splits a multiplexed stream into (stream, payload). Raises `EngineError` on malformed
+    data."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -60,7 +62,7 @@ class FramedLines:
 
 
 class TerminalLines:
-    """Log lines of a container with a terminal: all stdout, carriage returns dropped."""
+    """Log lines of a container with a terminal: all stdout, carriage returns removed."""
 
     def __init__(self) -> None:
         self._kept = b""
@@ -77,7 +79,8 @@ class TerminalLines:
 
 
 def _parts(text: bytes) -> Iterator[LogLine]:
-    """A terminal's line, cut where the driver cut it: there it has a time stamp inside."""
+    """Split a terminal line where the log driver split it: there is a time stamp inside the
+    text."""
     while True:
         stamp = _STAMP.match(text)
         cut = (stamp.end() if stamp else 0) + LONGEST_MESSAGE

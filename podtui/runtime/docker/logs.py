@@ -1,8 +1,8 @@
-"""A container's output as the engine keeps it (reference §16), followed over rotations.
+"""Read a container's log from the engine (reference §16), and follow it over rotations.
 
-An engine's own following can't be trusted where log files rotate: it repeats lines, leaves some
-out, or stops. So its stream only tells when to look, and what is new is read from the log itself:
-from the end of it back to the line that was the last one before.
+An engine's follow mode is unreliable when log files rotate: it repeats lines, drops lines, or
+stops. Its stream is therefore only a trigger. New lines are read from the log itself: from its end
+back to the last line that was already seen.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from podtui.runtime.protocol import HostPathKind, LogLine, LogOptions
 _LOG = logging.getLogger(__name__)
 _CALL_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 2.0
-"""How long to believe that there is nothing new, at first."""
+"""The initial poll interval without a trigger."""
 _LOOK_SECONDS_MOST: Final = 8.0
-"""And when there was nothing new each time: a look costs the engine and us."""
+"""The longest poll interval, after polls without new lines: each poll costs CPU time."""
 _GATHER_SECONDS: Final = 0.05
-"""How long to let lines come in before looking at them all."""
+"""How long to collect triggers before one read."""
 _CHUNK: Final = 64 * 1024
 _REMEMBERED: Final = 8
 _LEAST_TAIL: Final = 256
 _NEWEST: Final = 5000
-"""How many lines to look at first for those since a moment."""
+"""The number of newest lines to search first for a ``since`` time."""
 _QUIET_TAIL: Final = 2 * _REMEMBERED
-"""How many lines to look at first where nothing new is expected."""
+"""The number of newest lines to read first if no new lines are expected."""
 
 
 LOST: Final = (
@@ -60,8 +60,8 @@ LOST: Final = (
 class Rotation:
     """The log files that the engine keeps of an inspected container.
 
-    How often it rotated them is not recorded anywhere. Lines can only be gone when there are as
-    many files as it keeps, and they are gone for certain after one more rotation.
+    The number of rotations is not recorded anywhere. Lines can only be lost once the maximum number
+    of files exists, and they are certainly lost after one more rotation.
     """
 
     def __init__(self, found: dict[str, Any]) -> None:
@@ -72,8 +72,8 @@ class Rotation:
 
     @property
     def oldest(self) -> tuple[str, ...]:
-        """The names that the oldest file may have when there are as many as the engine keeps;
-        empty where it does not rotate, or where that leaves no trace."""
+        """The possible names of the oldest file when the maximum number of files exists. Empty if
+        the engine does not rotate, or if rotation leaves no trace."""
         if not self.path or not self._size or self._files < 2:
             return ()
         name = f"{self.path}.{self._files - 1}"
@@ -81,7 +81,7 @@ class Rotation:
 
     @property
     def older_lines(self) -> str:
-        """Says what may be missing before the oldest line."""
+        """A sentence about lines that may be missing before the oldest line."""
         size = Quantity.of(self._size, Format.BINARY_SI)
         return (
             f"Older lines may be gone: the engine keeps {self._files} files of {size}"
@@ -90,23 +90,23 @@ class Rotation:
 
 
 def _number(text: str) -> int:
-    """0 for what is not written as we write it."""
+    """Parse a number in our format; 0 for other formats."""
     return int(text) if text.isdecimal() else 0
 
 
 class _Hint(Enum):
-    """What the engine's stream tells of the log."""
+    """A trigger from the engine's follow stream."""
 
     NEWS = auto()
-    """There may be something new."""
+    """There may be new lines."""
     NOTHING = auto()
-    """It has told nothing in all the time."""
+    """The poll interval ended without a trigger."""
     END = auto()
-    """There will be no more."""
+    """The stream ended."""
 
 
 class Trail:
-    """The last lines of a log that were seen, to find the place again later."""
+    """The last lines seen of a log, to find the position again later."""
 
     def __init__(self) -> None:
         self._last: deque[LogLine] = deque(maxlen=_REMEMBERED)
@@ -119,20 +119,18 @@ class Trail:
         self._last.append(line)
 
     def ends_with(self, lines: deque[LogLine]) -> bool:
-        """Whether ``lines``, which are part of the log, end where this ends: by the lines of both,
-        as far back as both go."""
+        """Return whether ``lines``, a part of the log, ends at this position. Compares backwards as
+        many lines as both have."""
         pairs = zip(reversed(self._last), reversed(lines), strict=False)
         return bool(lines) and bool(self._last) and all(one == other for one, other in pairs)
 
     def before(self, line: LogLine) -> bool:
-        """Whether all of this is older than ``line``."""
-        # Time stamps of one log have the same length and zone: they compare as texts.
+        """Return whether all of the seen lines are older than ``line``."""
+        # Time stamps of one log have the same length and zone, so they compare as text.
         return bool(self._last) and self._last[-1].timestamp < line.timestamp
 
 
 class Logs:
-    """Logs of our containers."""
-
     def __init__(self, connection: Connection, ownership: Ownership, host_files: HostFiles) -> None:
         self._connection = connection
         self._ownership = ownership
@@ -162,14 +160,14 @@ class Logs:
                     full = False
 
     async def _full(self, rotation: Rotation, *, ask_engine: bool) -> bool:
-        """Whether there are as many files as the engine keeps."""
+        """Return whether the maximum number of log files exists."""
         oldest = rotation.oldest
         if oldest and self._connection.link.info.local:
             here = await asyncio.to_thread(lambda: [*map(os.path.exists, (rotation.path, *oldest))])
             if here[0]:
                 return any(here[1:])
         if not ask_engine:
-            # It takes a container of its own to see files on another host.
+            # Files on another host can only be inspected with a carrier container.
             return False
         try:
             for path in oldest:
@@ -192,12 +190,12 @@ class Logs:
                 if log.options.until is not None or not await self._runs(log.container_id):
                     return
         except Refused as error:
-            # Removed meanwhile: it has said its last.
+            # The container was removed meanwhile, so there are no more lines.
             if error.status != 404:
                 raise
 
     async def _runs(self, container_id: str) -> bool:
-        """The engine's stream may end before the container does."""
+        """Check the container, because the engine's stream may end before the container does."""
         try:
             found = await self._ownership.inspect(container_id)
         except EngineNotFound:
@@ -206,7 +204,7 @@ class Logs:
 
 
 class _Log:
-    """One container's log on the engine. Everything raises `Refused`."""
+    """One container's log on the engine. All methods raise `Refused`."""
 
     def __init__(
         self,
@@ -218,20 +216,21 @@ class _Log:
         rotated: bool = False,
     ) -> None:
         self._link = link
-        # Docker, at least up to 20.10, leaves out all rotated files when the oldest of them ends
-        # before ``since``.
+        # Docker, at least up to 20.10, skips all rotated files if the oldest of them ends before
+        # ``since``. In that case, filter here.
         self._since = options.since if rotated else None
         self._path = f"/containers/{container_id}/logs"
         self._terminal = terminal
         self.container_id = container_id
         self.options = options
         self.whole = True
-        """Whether no line that the engine keeps was left out as too old."""
+        """No line that the engine still has was skipped as too old."""
         self.counts = False
-        """Whether to count the lines of the tail first: fewer than asked for are all there are."""
+        """Count the lines of the tail first: fewer than requested means that the log has no
+        more."""
 
     def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
-        """Those that are there now, of what is asked for; the last ``tail`` of them."""
+        """Yield the existing lines that match the options, or the last ``tail`` of them."""
         if self.counts and tail is not None:
             return self._counted(tail)
         return self._read(tail) if self._since is None else self._not_before(self._since, tail)
@@ -245,7 +244,8 @@ class _Log:
             yield line
 
     async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLine]:
-        """Look for ``since`` in the newest lines first: reading a whole log can take seconds."""
+        """Search ``since`` in the newest lines first, because reading a whole log can take
+        seconds."""
         for looked in (_NEWEST, None) if tail is None else (tail,):
             async with aclosing(self._read(looked)) as lines:
                 first = await anext(lines, None)
@@ -276,7 +276,7 @@ class _Log:
                 yield line
 
     async def first(self, trail: Trail) -> AsyncGenerator[LogLine]:
-        """What is asked for of the lines that are there."""
+        """Yield the requested lines that already exist."""
         wanted = self.options.tail
         async with aclosing(self.lines(wanted or (_REMEMBERED if wanted == 0 else None))) as lines:
             async for line in lines:
@@ -285,7 +285,7 @@ class _Log:
                     yield line
 
     async def coming(self, trail: Trail) -> AsyncGenerator[LogLine]:
-        """Those after the trail's end, until the engine's stream of them ends."""
+        """Yield the lines after the trail, until the engine's follow stream ends."""
         query = self._query() | {"follow": "1", "tail": "0"}
         query.pop("since", None)
         tail, patience, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
@@ -299,15 +299,15 @@ class _Log:
                         yield line
                 if hint is _Hint.END:
                     return
-                # One that did not tell of them may tell no more: then it is for us to look.
+                # A stream that missed lines is unreliable, so poll at the short interval again.
                 believed = hint is _Hint.NOTHING and not count
                 patience = min(_LOOK_SECONDS_MOST, 2 * patience) if believed else _LOOK_SECONDS
                 hint = await _hinted(hints, patience)
                 tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
     async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLine]:
-        """Those after the trail's end, looked for in the last ``tail`` lines first. Where the
-        engine has thrown the end away already, all that it has."""
+        """Yield the lines after the trail. Search for its end in the last ``tail`` lines first,
+        then in more. If the engine has already deleted these lines, yield all that it has."""
         looked = None if trail.empty else tail
         while looked is not None:
             passed: deque[LogLine] = deque(maxlen=_REMEMBERED)
@@ -339,7 +339,7 @@ class _Log:
 
 
 async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
-    """Wait until there may be something new."""
+    """Wait for a trigger."""
     try:
         async with asyncio.timeout(patience):
             if not await hints.content.read(_CHUNK):
@@ -356,7 +356,7 @@ async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
 
 
 def is_before(line: LogLine, moment: datetime) -> bool:
-    """Whether an engine wrote the line earlier; False where its time cannot be read."""
+    """Return whether a line was written before a moment; False if its time is malformed."""
     text = _stamp(moment)
     if len(line.timestamp) == len(text) and line.timestamp.endswith("Z"):
         return line.timestamp < text
@@ -366,11 +366,11 @@ def is_before(line: LogLine, moment: datetime) -> bool:
 
 @lru_cache(maxsize=16)
 def _stamp(moment: datetime) -> str:
-    """As Docker writes it."""
+    """Format a time as Docker does."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
 
 
 def _seconds(when: datetime) -> str:
-    """Unix time with microseconds, exactly."""
+    """Return Unix time with exact microseconds."""
     whole = int(when.replace(microsecond=0).timestamp())
     return f"{whole}.{when.microsecond:06}"

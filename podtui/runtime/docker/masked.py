@@ -1,6 +1,6 @@
-"""What of ``/proc`` and ``/sys`` a container does not see (reference §12).
+"""Paths of ``/proc`` and ``/sys`` that are hidden from containers (reference §12).
 
-The kubelet's list, which is longer than that of older engines.
+This is the kubelet's list, which is longer than the list of older engines.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ _ALWAYS: Final = (
 
 
 def masked_paths(cpus: int) -> list[str]:
-    """For an engine with so many CPUs. Engines pass over a path that is not there."""
+    """Return the paths for an engine with that many CPUs. Engines ignore missing paths."""
     heat = (f"/sys/devices/system/cpu/cpu{number}/thermal_throttle" for number in range(cpus))
     return [*_ALWAYS, *heat]

@@ -1,4 +1,4 @@
-"""The mounts of containers, as the engine's API spells them: pure (reference §10.3)."""
+"""Translate container mounts into the engine's API format (reference §10.3). Pure functions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What a mount shows: an engine volume, or a path of the engine's host.
+    """The source of a mount: an engine volume, or a path on the engine's host.
 
-    ``must_exist`` tells that a missing path is an error and not to be made.
+    With ``must_exist``, a missing path is an error; otherwise the engine creates it.
     """
 
     volume: str = ""
@@ -26,7 +26,7 @@ class Source:
 
 
 def volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
-    """Of an engine volume that is there already."""
+    """Mount an existing engine volume."""
     return {
         "Type": "volume",
         "Source": name,
@@ -43,15 +43,15 @@ def add_mounts(
     files: Mapping[str, str],
     abilities: Abilities,
 ) -> None:
-    """Put a container's mounts into its host configuration.
+    """Add a container's mounts to its host configuration.
 
-    ``files`` has, by their place in the container, the engine's paths of files made for it.
+    ``files`` maps paths in the container to the engine's paths of the files created for it.
     """
     mounts: list[Json] = []
     binds: list[str] = []
     for mount in config.mounts:
         source = sources[mount]
-        # Only a bind of the newer form can say how far read-only goes.
+        # Only the newer API (Mounts) can limit how deep read-only applies.
         graded = mount.read_only and abilities.recursive_read_only
         if source.volume:
             mounts.append(
@@ -60,7 +60,7 @@ def add_mounts(
         elif graded or source.must_exist or ":" in source.path + mount.container_path:
             mounts.append(_bind(source, mount, graded=graded))
         else:
-            # Only this older form has every engine make what is missing.
+            # Only the older API (Binds) makes every engine create a missing path.
             options = ["ro"] if mount.read_only else ["rw"]
             if mount.propagation != "private":
                 options.append(mount.propagation)
@@ -85,7 +85,7 @@ def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
     }
     options: Json = {}
     if mount.propagation != "private":
-        # Private is the default; said aloud, the engine refuses it for paths under its own root.
+        # Private is the default. Set explicitly, the engine refuses paths below its own root.
         options["Propagation"] = mount.propagation
     if graded:
         recursive = mount.recursive_read_only
@@ -98,7 +98,7 @@ def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
 
 
 def host_path_source(mount: Mount) -> Source:
-    """Of a mount of the host's; a sub-path stays inside. Raises ValueError."""
+    """Return the source of a hostPath mount. Raises ValueError if the sub-path leaves it."""
     path = posixpath.normpath(mount.host_path)
     if mount.sub_path:
         sub = posixpath.normpath("/" + mount.sub_path)

@@ -1,12 +1,12 @@
-"""Opens sockets in the network namespaces of pods, in a process of its own.
+"""Open sockets in the network namespaces of pods, in a separate process.
 
-Run by `podtui.runtime.docker.dialing` as a script, without podtui's other modules. The user
-namespace of a rootless engine can be joined only by a process with a single thread, and not left
-again. Inside it, the user of the engine may enter the network namespaces of pods.
+`podtui.runtime.docker.dialing` runs this file as a script, without podtui's other modules. Only a
+single-threaded process can join the user namespace of a rootless engine, and it cannot leave it
+again. Inside it, the engine's user may enter the network namespaces of pods.
 
 Standard input is a socket pair (SOCK_SEQPACKET). A request is JSON: process id, address family and
-the IPs of the pod. The answer is ``0`` with the socket, or an errno. The end of input ends the
-process. Its argument is the id of a process in the user namespace to join.
+the pod's IPs. The response is ``0`` with the socket, or an errno. The process exits at the end of
+input. Its argument is the id of a process in the user namespace to join.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def join_user_namespace(pid: int) -> None:
 
 def open_socket(pid: int, family: int, ips: list[str]) -> socket.socket:
     """Return a TCP socket in the network namespace of a process. Raises OSError: ENXIO if the
-    namespace does not have these IPs, so that the process is not the pod's."""
+    namespace does not have these IPs, which means that the process does not belong to the pod."""
     join(f"/proc/{pid}/ns/net", CLONE_NEWNET)
     if not all(map(is_local, ips)):
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
@@ -65,7 +65,7 @@ def join(path: str, kind: int) -> None:
 
 
 def is_local(ip: str) -> bool:
-    """Whether an interface of the current network namespace has the IP."""
+    """Return whether an interface of the current network namespace has the IP."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:

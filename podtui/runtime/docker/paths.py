@@ -1,8 +1,8 @@
-"""Paths inside a container or sandbox, looked at through the engine: what is there, and sub-paths.
+"""Inspect paths in a container or sandbox through the engine: file kinds and sub-paths.
 
-A sub-path is resolved here, link by link, because the engine follows the links of a bind's source
-out of the volume. Between this look and the engine's mount a container that shares the volume could
-still swap a directory for a link: the API has no way to mount what was looked at.
+Sub-paths are resolved here, link by link, because the engine would follow links in a bind source
+out of the volume. Between this check and the engine's mount, a container that shares the volume
+could still replace a directory by a link: the API cannot mount an already resolved path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS: Final = {
     1 << 26: HostPathKind.BLOCK_DEVICE,
     1 << 26 | 1 << 21: HostPathKind.CHAR_DEVICE,
 }
-"""By the bits of Go's file mode that tell types."""
+"""By the type bits of Go's file mode."""
 _TYPE: Final = 1 << 31 | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 _MOST_LINKS: Final = 40
 _STAT_SECONDS: Final = 30.0
@@ -39,11 +39,11 @@ STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 @dataclass(frozen=True, slots=True)
 class PathStat:
     mode: int
-    """Permission bits alone."""
+    """Only the permission bits."""
     kind: HostPathKind | None
-    """None for a symlink, a named pipe and anything else without a word of its own."""
+    """None for a symlink, a named pipe and any other kind without an enum member."""
     target: str = ""
-    """Of a symlink, empty for anything else."""
+    """The target of a symlink, empty for other kinds."""
 
 
 def read_stat(header: str | None) -> PathStat | None:
@@ -57,7 +57,8 @@ def read_stat(header: str | None) -> PathStat | None:
 
 
 async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None:
-    """What is at ``path``, links not followed at its end; None for nothing. Raises `Refused`."""
+    """Inspect ``path`` without following a link at its end; None if it is missing. Raises
+    `Refused`."""
     try:
         async with link.wire.open(
             "HEAD",
@@ -73,17 +74,17 @@ async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None
 
 
 Look = Callable[[str], Awaitable[PathStat | None]]
-"""What is at an absolute path, links not followed at its end."""
+"""Inspects an absolute path without following a link at its end."""
 
 
 class Escapes(ValueError):
-    """A path leads out of the directory that it has to stay in."""
+    """A path leads out of its allowed directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a path leads: ``path`` has no links in it and is there, ``missing`` are the names below
-    it that are not. ``stat`` is of the whole, None where something is missing."""
+    """A resolved path: ``path`` exists and has no links, ``missing`` are the names below it that do
+    not exist. ``stat`` describes the complete path, None if a part is missing."""
 
     path: str
     stat: PathStat | None
@@ -91,11 +92,11 @@ class Found:
 
 
 async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
-    """Follow the links of a path from the root ``/`` on, as the kernel does.
+    """Resolve the links of a path from the root ``/``, as the kernel does.
 
-    Above the root there is the root. What is below something other than a directory is missing.
-    Raises `EngineError` for links without end; where ``confined``, `Escapes` for them and above the
-    root.
+    The parent of the root is the root. A path below a non-directory counts as missing. Raises
+    `EngineError` for too many links. With ``confined``, raises `Escapes` for those and for paths
+    above the root.
     """
     waiting = path.split("/")[::-1]
     done: list[str] = []
@@ -133,10 +134,11 @@ async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
 
 
 def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -> Look:
-    """Looks at paths below the directory ``top`` of a container, as seen from there.
+    """Return a function that inspects paths relative to the directory ``top`` of a container.
 
-    Engines may give a link's target as they resolved it, from the container's root: then what is
-    below ``top`` is told from there, and the rest as it is, or by `Escapes` where ``confined``.
+    Engines may report a link's target already resolved, from the container's root. A target below
+    ``top`` is then made relative to ``top``. Other targets are returned unchanged, or raise
+    `Escapes` if ``confined``.
     """
 
     async def look(path: str) -> PathStat | None:
@@ -155,9 +157,9 @@ def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -
 async def resolve(
     link: Link, container_id: str, base: str, sub_path: str
 ) -> tuple[str, tuple[Entry, ...]]:
-    """Where ``sub_path`` of the directory ``base`` leads: a path relative to ``base`` without
-    links, and the directories to make for it (relative to the root of the container's paths),
-    with the mode of ``base``. Raises `Escapes`, `Refused`."""
+    """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
+    without links, and the directories to create for it (relative to the root of the container's
+    paths), with the mode of ``base``. Raises `Escapes`, `Refused`."""
     look = looker(link, container_id, base, confined=True)
     found = await walk(look, sub_path, confined=True)
     if ".." in found.missing:

@@ -1,4 +1,4 @@
-"""What is asked of the engine for a sandbox and for a container: pure, as the API spells it.
+"""Build the engine's API payloads for sandboxes and containers. Pure functions.
 
 Reference §10.5 (command, args), §11 (network), §12 (security), §13.1 (resources), App. C.
 """
@@ -27,21 +27,22 @@ Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
 _DNS_OPTIONS: Final = ("Dns", "DnsSearch", "DnsOptions")
 _CPU_PERIOD: Final = 100_000
-"""Microseconds, as the kernel has it."""
+"""In microseconds; the kernel's default."""
 NO_MEMORY_LIMIT: Final = (1 << 63) - 4096
-"""What lifts a limit: the engine takes no -1, and this is the most that a kernel counts."""
+"""Removes a memory limit: the engine rejects -1, and this is the maximum of the kernel's
+counter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """How much the engine keeps of a container's output (reference §16): ``files`` of at most about
-    ``size`` bytes each, the one being written included."""
+    """The limits of a container's log (reference §16): at most ``files`` files of about ``size``
+    bytes each, including the current one."""
 
     size: int = 10 * 1024 * 1024
     files: int = 5
 
     def options(self) -> dict[str, str]:
-        """Of the log driver. It gzips all but the file being written."""
+        """Return the options of the log driver, which compresses all but the current file."""
         options = {"max-size": str(self.size), "max-file": str(self.files)}
         return options | {"compress": "true"} if self.files > 1 else options
 
@@ -57,12 +58,12 @@ def sandbox_payload(
     volume: str,
     memory: Mapping[str, str],
 ) -> Json:
-    """``memory`` maps a tmpfs volume's name to the engine's name of it.
+    """``memory`` maps a tmpfs volume's name to the name of its engine volume.
 
-    Of user namespaces nothing is asked: an engine that remaps users gives every container its
-    namespace, which is what its administrator decided, and ``host_users`` does not undo that (the
+    The payload has no user namespace settings. An engine that remaps users gives every container a
+    user namespace, as its administrator configured it. ``host_users`` does not override this: the
     files in volumes belong to the remapped users, and pods that share the host's namespaces are
-    refused with the engine's own words). Other engines have none to give.
+    refused with the engine's message. Other engines have no user namespaces.
     """
     host: Json = {
         "NetworkMode": "host" if config.network is NamespaceMode.NODE else "bridge",
@@ -75,12 +76,12 @@ def sandbox_payload(
             *(volume_mount(name, f"{POD_DIRECTORY}/volumes/{key}") for key, name in memory.items()),
         ],
     }
-    # ``config.privileged`` gives the pause program nothing: what it holds is the same either way.
+    # Ignore ``config.privileged``: it changes nothing for the pause program.
     if config.dns is not None:
         host["Dns"] = list(config.dns.servers)
-        # A lone dot: no search list, where an empty list would mean the engine's own.
+        # A single dot means no search list; an empty list would mean the engine's default.
         host["DnsSearch"] = list(config.dns.searches) or ["."]
-        # Likewise: an empty one says that there are none.
+        # Likewise, an empty option means no options.
         host["DnsOptions"] = list(config.dns.options) or [""]
     if config.extra_hosts:
         host["ExtraHosts"] = [f"{name}:{ip}" for name, ip in config.extra_hosts]
@@ -95,8 +96,7 @@ def sandbox_payload(
 
 
 def host_dns(host: Mapping[str, Any]) -> Json | None:
-    """The DNS options in a sandbox's host configuration; None if it is not on the host's
-    network."""
+    """Return the DNS options of a host-network sandbox; None for other sandboxes."""
     if host.get("NetworkMode") != "host":
         return None
     return {option: host[option] for option in _DNS_OPTIONS if host.get(option)}
@@ -134,14 +134,13 @@ def container_payload(
     logs: LogLimits,
     seccomp_profile: str | None,
 ) -> tuple[Json, tuple[str, ...]]:
-    """The payload, and what was left out because the engine can't do it, in words.
+    """Return the payload, and warnings for requested features that the engine lacks.
 
-    ``hostname`` is for engines where joining the sandbox's network does not bring it along;
-    ``host_dns`` is for engines that cannot join the network of a sandbox on the host's network:
-    the container is put there itself, with these DNS options;
-    ``termination`` is the engine's path of the termination file, ``hosts`` of the hosts file, empty
-    for none;
-    ``seccomp_profile`` the content of the profile that ``localhost/…`` names.
+    ``hostname`` is set for engines where joining the sandbox's network does not set it.
+    ``host_dns`` is set for engines that cannot join the network of a host-network sandbox: the
+    container then uses the host network directly, with these DNS options. ``termination`` is the
+    engine's path of the termination file, ``hosts`` that of the hosts file, both empty for none.
+    ``seccomp_profile`` is the content of the ``localhost/…`` profile.
     """
     warnings: list[str] = []
     joined = f"container:{sandbox_id}"
@@ -189,7 +188,7 @@ def container_payload(
 
 
 def update_payload(wanted: Resources, abilities: Abilities) -> Json:
-    """What to hold a container to from now on: 0 leaves a value as it is, -1 lifts it."""
+    """Return the new limits of a running container: 0 keeps a value, -1 removes the limit."""
     body: Json = {}
     if wanted.cpu_shares and abilities.cpu_shares:
         body["CpuShares"] = wanted.cpu_shares
@@ -205,7 +204,7 @@ def update_payload(wanted: Resources, abilities: Abilities) -> Json:
 
 
 def enforced(resources: Resources, abilities: Abilities) -> Resources:
-    """Without the limits that the engine records and does not enforce."""
+    """Clear the limits that the engine records but does not enforce."""
     return replace(
         resources,
         cpu_shares=resources.cpu_shares if abilities.cpu_shares else 0,

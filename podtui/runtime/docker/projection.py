@@ -1,7 +1,7 @@
-"""How the projected files of a volume are replaced under those who read them: pure.
+"""Plan how to replace the projected files of a volume while they are read. Pure functions.
 
-As the kubelet's own writer does it (reference §10.2): a directory with the new version, ``..data``
-turned to it in one step, then everything of the old version removed.
+This follows the kubelet's AtomicWriter (reference §10.2): write a directory with the new version,
+switch ``..data`` to it atomically, then remove all files of the old version.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _NEXT: Final = "..data_tmp"
 _LINK_MODE: Final = 0o777
 
 Listing = Mapping[str, str]
-"""Relative path of everything in a volume, directories too → a link's target, else empty."""
+"""Relative path of each file and directory in a volume → a link's target, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """``uploads`` first, then the rename of ``turn`` (from, to), which may be of a path to itself,
-    then ``gone`` are removed one after the other."""
+    """The steps in order: upload ``uploads``, rename ``turn`` (from, to), which may rename a path
+    to itself, then remove ``gone`` one after the other."""
 
     uploads: tuple[Entry, ...]
     turn: tuple[str, str]
@@ -32,7 +32,7 @@ class Update:
 
 
 def listing_of(files: Iterable[VolumeFile]) -> Listing:
-    """What a volume holds that was made with these files."""
+    """Return the listing of a volume that was created with these files."""
     found: dict[str, str] = {}
     for file in files:
         parent = posixpath.dirname(file.path)
@@ -46,8 +46,8 @@ def listing_of(files: Iterable[VolumeFile]) -> Listing:
 
 
 def plan(volume: PodVolume, base: str, there: Listing) -> Update | None:
-    """What to do so that the volume at ``base``, which holds ``there``, shows its files and no
-    others that were projected; None for nothing."""
+    """Plan the update of the volume at ``base`` with content ``there``, so that it has exactly its
+    projected files. Other files are kept. None if nothing has to change."""
     wanted = listing_of(volume.files)
     version = wanted[DATA]
     turned = there.get(DATA) == version

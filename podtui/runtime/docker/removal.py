@@ -1,4 +1,4 @@
-"""Stopping and removing a container of ours, and telling ours from others'."""
+"""Stop and remove our containers, and check their ownership."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from podtui.runtime.docker.errors import Refused, meaning, meant, understood
 from podtui.runtime.docker.link import Connection, Link
 
 _MARGIN: Final = 60.0
-"""Seconds that the engine has beyond the grace, to kill and to take the network down."""
+"""Extra seconds beyond the grace period for the engine to kill and to take the network down."""
 _REMOVE_SECONDS: Final = 60.0
 
 
 class Ownership:
-    """Which containers carry our root label. ``root`` is its value."""
+    """Tracks the containers with our root label. ``root`` is its value."""
 
     def __init__(self, connection: Connection, root: str) -> None:
         self._connection = connection
@@ -31,7 +31,7 @@ class Ownership:
         self._ours.discard(container_id)
 
     async def inspect(self, container_id: str) -> dict[str, Any]:
-        """The engine's description. Raises `EngineNotFound`, also for what is not ours."""
+        """Return the inspection. Raises `EngineNotFound`, also for containers that are not ours."""
         with meant():
             found: dict[str, Any] = await self._connection.link.calls.run(
                 lambda client: client.inspect_container(container_id)
@@ -43,13 +43,14 @@ class Ownership:
         return found
 
     async def check(self, container_id: str) -> None:
-        """Raises `EngineNotFound` for what is not ours, or is not known and not there."""
+        """Raises `EngineNotFound` if the container is not ours or does not exist."""
         if container_id not in self._ours:
             await self.inspect(container_id)
 
 
 async def stop_container(link: Link, container_id: str, grace: float) -> None:
-    """Its stop signal, SIGKILL after ``grace`` seconds; a missing one is no error."""
+    """Send the stop signal, and SIGKILL after ``grace`` seconds; a missing container is no
+    error."""
     path = f"/containers/{container_id}/stop"
     try:
         await link.wire.send(
@@ -61,7 +62,7 @@ async def stop_container(link: Link, container_id: str, grace: float) -> None:
 
 
 async def remove_container(link: Link, container_id: str) -> None:
-    """Kill and remove with the image's own volumes; a missing one is no error."""
+    """Kill and remove a container and its anonymous volumes; a missing one is no error."""
     try:
         await link.calls.run(
             lambda client: client.remove_container(container_id, force=True, v=True),
@@ -76,7 +77,7 @@ async def remove_container(link: Link, container_id: str) -> None:
 
 
 async def _removed(link: Link, container_id: str) -> None:
-    """Wait for a removal that somebody else began."""
+    """Wait for a removal that is already in progress."""
     path = f"/containers/{container_id}/wait"
     try:
         await link.wire.send("POST", path, query={"condition": "removed"}, total=_REMOVE_SECONDS)

@@ -1,4 +1,4 @@
-"""`DockerRuntime`: the `Runtime` protocol, put together from its parts."""
+"""`DockerRuntime`: the `Runtime` protocol, assembled from its parts."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class DockerRuntime:
-    """Pods on a Docker-compatible engine; see `podtui.runtime.protocol.Runtime` for the verbs.
+    """Pods on a Docker-compatible engine; see `podtui.runtime.protocol.Runtime` for the calls.
 
-    ``url`` is ``unix://PATH`` or ``tcp://HOST:PORT``; None looks where engines usually answer.
-    ``root`` is the root directory's path: containers of other roots are never seen nor touched.
-    ``log_limits`` is how much output the engine keeps for each container.
+    ``url`` is ``unix://PATH`` or ``tcp://HOST:PORT``; None searches the usual locations. ``root``
+    is the path of the root directory: containers of other roots are neither listed nor changed.
+    ``log_limits`` limits the log size of each container.
     """
 
     def __init__(
@@ -96,8 +96,8 @@ class DockerRuntime:
 
     @property
     def info(self) -> EngineInfo:
-        """What is known of the engine by now: it may have shown to lack something since
-        `connect`. Raises `EngineUnavailable` when not connected."""
+        """The current engine information. It may have lost features since `connect`. Raises
+        `EngineUnavailable` if not connected."""
         return self._connection.link.info
 
     # --- connection
@@ -218,7 +218,7 @@ class DockerRuntime:
     async def remove_image(self, image_id: str) -> None:
         await self._images.remove(image_id)
 
-    # --- looking inside
+    # --- exec, files, logs and stats
 
     async def exec(
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240

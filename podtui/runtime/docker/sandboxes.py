@@ -1,4 +1,4 @@
-"""Sandboxes and the storage of pods, on the engine."""
+"""Pod sandboxes and their storage on the engine."""
 
 from __future__ import annotations
 
@@ -68,13 +68,14 @@ class Sandboxes:
     ) -> None:
         self._connection = connection
         self._root = root
-        # A path may have bytes that no text has.
+        # A path may contain bytes that are not valid text.
         self._root_dir = os.fsencode(root_dir).decode(errors="replace")
         self._ownership = ownership
         self._stores: dict[str, SandboxStore] = {}
 
     async def store(self, sandbox_id: str) -> SandboxStore:
-        """What is known of a sandbox's storage. Raises `EngineNotFound`."""
+        """Return the storage of a sandbox, from the cache or the engine. Raises
+        `EngineNotFound`."""
         known = self._stores.get(sandbox_id)
         if known is None:
             found = await self._ownership.inspect(sandbox_id)
@@ -116,7 +117,7 @@ class Sandboxes:
         return started
 
     async def _foreign_owner(self, link: Link, name: str) -> str:
-        """Whose the sandbox of that name is, in words; empty where it is ours or not known."""
+        """Describe the owner of the sandbox with that name; empty if it is ours or unknown."""
 
         def find(client: Client) -> str:
             try:
@@ -189,7 +190,7 @@ class Sandboxes:
         places: Mapping[str, str],
         memory: PodVolume | None = None,
     ) -> dict[str, Any]:
-        """Make an engine volume, or find the one of that name."""
+        """Create an engine volume, or return the existing one with that name."""
         labels = {
             names.ROOT_LABEL: self._root,
             names.POD_UID: uid,
@@ -213,12 +214,12 @@ class Sandboxes:
         except Refused as error:
             if error.status != 404:
                 raise
-            # Somebody removed the sandbox image since we connected.
+            # The sandbox image was removed after we connected.
             await link.ensure_pause()
             return await link.calls.run(create)
 
     async def _fill_memory(self, link: Link, identity: str, layout: Layout) -> None:
-        """Files of tmpfs volumes: only a running sandbox keeps those mounted."""
+        """Upload the files of tmpfs volumes, which are only mounted while the sandbox runs."""
         entries = [
             entry
             for volume in layout.memory
@@ -228,7 +229,7 @@ class Sandboxes:
             await upload(link, identity, entries)
 
     async def _undo(self, link: Link, name: str, nonce: str, volumes: Iterable[str]) -> None:
-        """Remove what this attempt made, and nothing else."""
+        """Remove only the objects that this attempt created."""
 
         def undo(client: Client) -> None:
             try:
@@ -272,7 +273,7 @@ class Sandboxes:
         self._ownership.forget(sandbox_id)
 
     async def _remove_all(self, link: Link, containers: list[str]) -> None:
-        """Podman keeps a container whose processes another one joined until that one is gone."""
+        """Retry in rounds: Podman keeps a container while another one uses its PID namespace."""
         while containers:
             left: list[str] = []
             for identity in containers:
@@ -289,7 +290,7 @@ class Sandboxes:
             containers = left
 
     async def _inside(self, link: Link, sandbox_id: str, *, all: bool) -> list[str]:
-        """Ids of the containers in a sandbox, of the running ones or of all."""
+        """Return the ids of the running or of all containers in a sandbox."""
         wanted = {names.ROOT_LABEL: self._root, names.SANDBOX_ID: sandbox_id}
 
         def find(client: Client) -> list[str]:
@@ -327,10 +328,10 @@ class Sandboxes:
 
 
 def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
-    """Of the engine's local volume driver, for a tmpfs or a hugetlbfs."""
+    """Return the options of the engine's local volume driver for a tmpfs or a hugetlbfs."""
     options = [f"mode={volume.mode:o}", f"uid={volume.uid}", f"gid={volume.gid}"]
     if volume.size_limit is not None:
-        # Podman takes a size for a disk quota and keeps it from the tmpfs.
+        # Podman treats size as a disk quota and does not pass it to the tmpfs.
         blocks = f"nr_blocks={-(-volume.size_limit // _PAGE)}"
         options.append(blocks if podman else f"size={volume.size_limit}")
     if volume.huge_pages:
@@ -343,8 +344,8 @@ def page_options(volume: PodVolume, *, podman: bool) -> dict[str, str]:
 
 
 def is_enterable(pid: int) -> bool:
-    """Whether this process may use the namespaces of another one: as root, or as the user of a
-    rootless engine."""
+    """Return whether this process may enter the namespaces of another one: as root, or as the user
+    of a rootless engine."""
     try:
         os.stat(f"/proc/{pid}/ns/user")
     except OSError:
@@ -353,10 +354,10 @@ def is_enterable(pid: int) -> bool:
 
 
 def source_address(address: str) -> str:
-    """The address that this machine would send from to ``address``; empty without a route."""
+    """Return this machine's source address for ``address``; empty without a route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        # Connecting a datagram socket sends nothing: the kernel looks the route up.
+        # Connecting a datagram socket sends nothing; the kernel only looks up the route.
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
             sock.connect((address, 9))
             return str(sock.getsockname()[0])
@@ -365,7 +366,7 @@ def source_address(address: str) -> str:
 
 
 async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:
-    """Whether an earlier attempt filled the pod's volume completely. Raises `Refused`."""
+    """Return whether an earlier attempt filled the pod's volume completely. Raises `Refused`."""
     for path in signs_of_filling(layout, by_engine=link.fills_volumes):
         if await stat_path(link, container_id, f"{POD_DIRECTORY}/{path}") is None:
             return False
@@ -373,6 +374,6 @@ async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:
 
 
 async def upload(link: Link, container_id: str, entries: Iterable[Entry]) -> None:
-    """Put files into the pod's directory of a sandbox, started or not. Raises `Refused`."""
+    """Upload files to the pod's directory of a started or stopped sandbox. Raises `Refused`."""
     content = tar_of(entries)
     await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))

@@ -1,4 +1,4 @@
-"""Commands and containers that somebody talks with: exec and attach."""
+"""Interactive sessions with commands and containers: exec and attach."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class DockerSession:
-    """One hijacked connection. ``resize_path`` is the API's; ``code`` waits for the exit code.
+    """One hijacked connection. ``resize_path`` is the API's path; ``code`` waits for the exit code.
 
-    ``closes`` tells whether the end of input is the process's to see; otherwise nobody is told:
-    the engine would take it for a good-bye.
+    ``closes`` means that the process should see the end of its input. Otherwise the connection is
+    not half-closed, because the engine would treat that as a detach.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DockerSession:
             try:
                 return await self._channel.read()
             except ConnectionResetError:
-                # It ended with input that it had not read.
+                # The process exited with unread input.
                 return b""
 
     async def write(self, data: bytes) -> None:
@@ -78,7 +78,7 @@ class DockerSession:
         try:
             await self._channel.end()
         except OSError:
-            # It has ended already.
+            # The process has already exited.
             return
 
     async def resize(self, columns: int, rows: int) -> None:
@@ -95,8 +95,6 @@ class DockerSession:
 
 
 class Sessions:
-    """Opens them."""
-
     def __init__(self, connection: Connection, ownership: Ownership, clock: Clock) -> None:
         self._connection = connection
         self._ownership = ownership
@@ -149,7 +147,7 @@ class Sessions:
             yield DockerSession(link, channel, tty=tty, resize_path=resize, closes=closes)
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:
-        """The output may end long before the command does."""
+        """Poll, because the output may end long before the command exits."""
         pause = _FIRST_PAUSE
         with meant():
             while (found := await exec_exit(link, exec_id)) is None:

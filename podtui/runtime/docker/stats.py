@@ -1,4 +1,4 @@
-"""What containers and sandboxes use, of all of ours at once."""
+"""Usage of all our containers and sandboxes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Stats:
         self._files: tuple[EngineInfo, KernelFiles] | None = None
 
     async def containers(self) -> tuple[ContainerStats, ...]:
-        """None of any where the engine counts nothing. Raises `EngineError`, as all here do."""
+        """Return no stats if the engine does not count usage. Raises `EngineError`, like all
+        methods here."""
         link = self._connection.link
         if not link.able.usage:
             return ()
@@ -78,7 +79,7 @@ class Stats:
         )
 
     async def layers(self) -> Mapping[str, int]:
-        """One call for all of them: the engine walks through their files."""
+        """Get all sizes in one call, because the engine walks through the containers' files."""
         link = self._connection.link
         filters = _label_filters(self._root, names.DOCKER_TYPE_CONTAINER)
         query = {"size": "true", "filters": filters}
@@ -87,13 +88,13 @@ class Stats:
         except Refused as error:
             raise meaning(error) from error
         wanted = _labels(self._root, names.DOCKER_TYPE_CONTAINER)
-        # The engine leaves the size out, or says -1, where its storage cannot tell.
+        # The engine omits the size, or reports -1, if its storage driver cannot measure it.
         with understood("sizes"):
             sizes = {str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(told, wanted)}
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
     async def _running(self, link: Link, kind: str) -> dict[str, Json]:
-        """By id."""
+        """Return running containers of a kind, by id."""
         wanted = _labels(self._root, kind)
         labels = label_filter(wanted)
         with meant():
@@ -110,7 +111,7 @@ class Stats:
         read: Callable[[KernelFiles, str], T | None],
         understand: Callable[[Mapping[str, Any]], T | None],
     ) -> dict[str, T]:
-        """By id: from files where those are here, else asked for."""
+        """Return results by id: from local files if available, else from the API."""
         found: dict[str, T] = {}
         if link.info.local and wanted:
             found = await asyncio.to_thread(self._read_all, link.info, tuple(wanted), read)
@@ -134,7 +135,7 @@ class Stats:
     def _read_all(
         self, info: EngineInfo, ids: Sequence[str], read: Callable[[KernelFiles, str], T | None]
     ) -> dict[str, T]:
-        """In a thread."""
+        """Runs in a thread."""
         if self._files is None or self._files[0] != info:
             files = KernelFiles(info.cgroup_version, info.cgroup_driver, info.name)
             self._files = (info, files)
@@ -144,7 +145,7 @@ class Stats:
 
 
 async def _asked(link: Link, container_id: str) -> Mapping[str, Any] | None:
-    """None when it has ended meanwhile."""
+    """Return None if the container has stopped meanwhile."""
     path = f"/containers/{container_id}/stats"
     query = {"stream": "0", "one-shot": "1"}
     try:

@@ -1,10 +1,10 @@
-"""Where a pod's volumes lie in its engine volume, and the tar files that fill them.
+"""The layout of a pod's volumes in its engine volume, and the tar files that fill them.
 
-A pod has one engine volume, mounted in its sandbox at `POD_DIRECTORY`:
-``v/NN`` spare directories and ``t/NN`` spare termination files, from the image; ``volumes/NAME``
-directories that no spare fits; ``t/…`` further termination files; ``whole``, a mark, where the
-engine fills no volumes. A volume in memory is a tmpfs engine volume of its own, mounted at
-``volumes/NAME`` in the sandbox.
+A pod has one engine volume, mounted in its sandbox at `POD_DIRECTORY`. It contains ``v/NN``, spare
+directories, and ``t/NN``, spare termination files, both from the image; ``volumes/NAME``,
+directories for volumes that no spare fits; ``t/…``, further termination files; and ``whole``, a
+marker file, for engines that do not fill volumes. Each memory volume is a separate tmpfs engine
+volume, mounted at ``volumes/NAME`` in the sandbox.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from podtui.runtime.docker.pause import SPARE_DIRECTORIES, SPARE_FILES
 from podtui.runtime.protocol import PodVolume, VolumeFile
 
 DATA: Final = "..data"
-"""In a volume with projected files, the link to the directory with the version that holds."""
+"""The link to the directory with the current version of projected files."""
 MEMORY_PREFIX: Final = "memory:"
 WHOLE: Final = "whole"
-"""In a pod's volume that the engine does not fill: the last thing that is uploaded to a new one."""
+"""The marker file, uploaded last to a new pod volume that the engine does not fill."""
 _FOLDERS: Final = ("t", "v", "volumes")
-"""At the top of a pod's volume, in the order of their names."""
+"""The top-level directories of a pod's volume, sorted by name."""
 _SPARE_MODE: Final = 0o777
 _FOLDER_MODE: Final = 0o755
 _WHOLE_MODE: Final = 0o644
@@ -59,18 +59,18 @@ def tar_of(entries: Iterable[Entry]) -> bytes:
                 info.size = len(entry.content)
             tar.addfile(info, io.BytesIO(entry.content or b""))
         end = buffer.tell() + 2 * tarfile.BLOCKSIZE
-    # No padding to a whole record: Podman hangs up at the end mark and may fail on what follows.
+    # No padding to a full record: Podman hangs up at the end mark and may fail on further bytes.
     return buffer.getvalue()[:end]
 
 
 def entries_of(volume: PodVolume, base: str) -> Iterator[Entry]:
-    """A volume's own directory at ``base`` and its files, parents before children."""
+    """Yield the volume's directory at ``base`` and its files, parents before children."""
     yield Entry(base, volume.mode, volume.uid, volume.gid)
     yield from files_of(volume, base)
 
 
 def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
-    """Its files, in directories that hand their group on where the volume's own does."""
+    """Yield the volume's files; their directories inherit the set-group-ID bit of the volume."""
     folder = _FOLDER_MODE | volume.mode & stat.S_ISGID
     made = {""}
     for file in volume.files:
@@ -84,7 +84,7 @@ def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
             yield Entry(f"{base}/{directory}", folder, volume.uid, volume.gid)
         if file.path == DATA and file.target not in made:
             made.add(file.target)
-            # The version of no files at all is a directory too.
+            # A version without files is a directory too.
             yield Entry(f"{base}/{file.target}", folder, volume.uid, volume.gid)
         path = f"{base}/{file.path}"
         content = None if file.target else file.content
@@ -93,21 +93,21 @@ def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each volume is: ``places`` maps its name to a path in the pod's engine volume, or to
-    `MEMORY_PREFIX` and an engine volume's name."""
+    """The location of each volume: ``places`` maps its name to a path in the pod's engine volume,
+    or to `MEMORY_PREFIX` and the name of an engine volume."""
 
     places: Mapping[str, str]
     uploads: tuple[Entry, ...]
-    """What to make before the sandbox starts; empty when the image's spares do."""
+    """Entries to upload before the sandbox starts; empty if the image's spares suffice."""
     memory: tuple[PodVolume, ...]
 
 
 def signs_of_filling(layout: Layout, *, by_engine: bool) -> tuple[str, ...]:
-    """Paths that are in a pod's volume once it was filled completely.
+    """Return paths that exist in a pod's volume only if it was filled completely.
 
-    An engine copies the image's files one by one, Docker 20.10 in the order of their names. When
-    it is killed or its disk is full, it stops in the middle, and it copies nothing into a volume
-    that is not empty.
+    The engine copies the image's files one by one, Docker 20.10 in the order of their names. If it
+    is killed or its disk is full, it stops halfway. It never copies into a volume that is not
+    empty.
     """
     if not by_engine:
         return (WHOLE,)
@@ -118,7 +118,8 @@ def signs_of_filling(layout: Layout, *, by_engine: bool) -> tuple[str, ...]:
 
 
 def in_memory(volume: PodVolume) -> bool:
-    """Whether it is an engine volume of its own, of pages instead of a disk's blocks."""
+    """Return whether the volume is a separate engine volume backed by memory pages, not by a
+    disk."""
     return volume.memory or volume.huge_pages > 0
 
 
@@ -129,7 +130,7 @@ def _plain(volume: PodVolume) -> bool:
 
 
 def first_places(volumes: Iterable[PodVolume]) -> dict[str, str]:
-    """Which spare directory each plain volume of a new pod gets, as long as there are any."""
+    """Assign spare directories to the plain volumes of a new pod, as far as they suffice."""
     plain = [volume.name for volume in volumes if _plain(volume)]
     return dict(zip(plain, SPARE_DIRECTORIES, strict=False))
 
@@ -142,9 +143,12 @@ def lay_out(
     filled: bool,
     memory_volume: Mapping[str, str],
 ) -> Layout:
-    """``spares`` is what `first_places` gave when the pod was new, and is kept. ``fresh`` tells
-    that no container used the volume yet, ``filled`` that the image's spares will be in it;
-    ``memory_volume`` names the tmpfs volumes."""
+    """Compute the layout of a pod's volumes.
+
+    ``spares`` is the result of `first_places` for the new pod and never changes. ``fresh`` means
+    that no container has used the volume yet, ``filled`` that the engine copies the image's spares
+    into it. ``memory_volume`` has the names of the tmpfs engine volumes.
+    """
     places: dict[str, str] = {}
     uploads: list[Entry] = []
     if fresh and not filled:
@@ -160,7 +164,7 @@ def lay_out(
         if volume.name in spares and filled and _plain(volume):
             uploads += files_of(volume, place)
         elif volume.name in spares and not fresh and not volume.files:
-            # Made by an earlier attempt, and the containers' own since then.
+            # Created by an earlier attempt; the containers may have changed it since.
             continue
         else:
             uploads += entries_of(volume, place)
@@ -171,10 +175,10 @@ def lay_out(
 
 @dataclass(slots=True)
 class SandboxStore:
-    """What is known of a sandbox's storage: ``mountpoint`` is the engine's path of its volume.
+    """The storage of a sandbox. ``mountpoint`` is the engine's path of the pod's volume.
 
-    ``spare_files`` are the termination files that no container has got yet; only the instance that
-    made the sandbox knows that they are fresh.
+    ``spare_files`` are the termination files that no container uses yet. Only the instance that
+    created the sandbox knows that they are unused.
     """
 
     mountpoint: str
@@ -182,16 +186,16 @@ class SandboxStore:
     host_ipc: bool = False
     hostname: str = ""
     host_dns: Mapping[str, Any] | None = None
-    """The engine's DNS options of a sandbox on the host's network; None for other sandboxes."""
+    """The engine's DNS options of a host-network sandbox; None for other sandboxes."""
     spare_files: list[str] = field(default_factory=list[str])
     pause_version: str = ""
-    """Of the program in the sandbox."""
+    """The version of the pause program in the sandbox."""
     written: dict[str, tuple[VolumeFile, ...]] = field(
         default_factory=dict[str, tuple[VolumeFile, ...]]
     )
-    """What volumes hold, where it is known that they hold that and nothing else."""
+    """The files of volumes that are known to contain exactly these."""
     filled: dict[str, str] = field(default_factory=dict[str, str])
-    """Volumes that have been filled, and the image that they were filled from."""
+    """The filled image volumes, with the image that they were filled from."""
 
     def take_spare(self) -> str | None:
         return self.spare_files.pop(0) if self.spare_files else None
@@ -202,7 +206,7 @@ def new_spares() -> list[str]:
 
 
 def read_places(label: str | None) -> dict[str, str]:
-    """The places that a label tells; none when it is missing or broken."""
+    """Parse the places label; empty if it is missing or malformed."""
     try:
         found: object = json.loads(label or "{}")
     except ValueError:
@@ -213,7 +217,7 @@ def read_places(label: str | None) -> dict[str, str]:
 
 
 def inside(base: str, path: str) -> str:
-    """``base/path`` without ``..``. Raises ValueError when it would leave ``base``."""
+    """Return ``base/path`` without ``..``. Raises ValueError if it would leave ``base``."""
     joined = posixpath.normpath(posixpath.join(base, path))
     if joined != base and not joined.startswith(base.rstrip("/") + "/"):
         raise ValueError(f"{path} leads out of its volume")

@@ -1,4 +1,4 @@
-"""Tar archives as they come from the engine, read without holding more than a piece of them."""
+"""Read a tar archive as a stream from the engine, with only a piece of it in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZEROS: Final = bytes(BLOCK)
 
 
 class ByteStream(Protocol):
-    """What an HTTP answer's body is."""
+    """The body of an HTTP response."""
 
     async def readexactly(self, n: int) -> bytes:
         """Raises `asyncio.IncompleteReadError` at the end."""
@@ -26,15 +26,15 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One entry. ``header`` are the blocks that told of it, extended headers included."""
+    """One archive member. ``header`` has its header blocks, including extended headers."""
 
     name: str
-    """Relative, without a slash at either end."""
+    """Relative, without leading or trailing slashes."""
     type: bytes
-    """One of `tarfile`'s: ``REGTYPE``, ``DIRTYPE`` …"""
+    """A type constant of `tarfile`: ``REGTYPE``, ``DIRTYPE`` …"""
     link: str
     size: int
-    """Bytes of content, in the archive filled up to whole blocks."""
+    """Size of the content in bytes; the archive pads it to whole blocks."""
     mode: int
     mtime: int
     """Unix time, whole seconds."""
@@ -46,31 +46,31 @@ class Member:
 
 
 class TarStream:
-    """An archive being read. Every method raises `EngineError` where it is broken or cut off."""
+    """Reads an archive. Every method raises `EngineError` if it is malformed or truncated."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._left = 0
-        """Bytes of the last member's content that nobody took, in whole blocks."""
+        """Unread bytes of the current member's content, in whole blocks."""
 
     async def members(self) -> AsyncIterator[Member]:
-        """In their order; content that was not taken is passed over."""
+        """Yield the members in order; unread content is skipped."""
         while (member := await self._next()) is not None:
             yield member
 
     async def content(self) -> AsyncIterator[bytes]:
-        """The last member's content in pieces, filled up to whole blocks."""
+        """Yield the current member's content in pieces, padded to whole blocks."""
         while self._left:
             piece = await self._read(min(self._left, _CHUNK))
             self._left -= len(piece)
             yield piece
 
     async def head(self, member: Member, limit: int) -> bytes:
-        """At most the first bytes of the last member's content."""
+        """Return at most the first ``limit`` bytes of the current member's content."""
         return await self._take(min(member.size, limit))
 
     async def tail(self, member: Member, limit: int) -> bytes:
-        """At most the last bytes of the last member's content."""
+        """Return at most the last ``limit`` bytes of the current member's content."""
         await self._pass(max(0, member.size - limit))
         return await self._take(min(member.size, limit))
 
@@ -134,7 +134,7 @@ _EXTENSIONS: Final = (
 
 
 def _extension(kind: bytes, content: bytes) -> dict[str, str]:
-    """What an extended header says of the member after it, under PAX' keywords."""
+    """Parse an extended header for the next member, with PAX keywords."""
     if kind == tarfile.GNUTYPE_LONGNAME:
         return {"path": _text(content.rstrip(b"\0"))}
     if kind == tarfile.GNUTYPE_LONGLINK:

@@ -1,7 +1,7 @@
-"""Reading the end of a termination message file (reference §7.7).
+"""Read the end of a termination message file (reference §7.7).
 
-From the engine's own path where that is on this machine and readable, else over the API. The file
-is the container's to write: nothing about it is believed.
+It is read from the engine's own path if that is on this machine and readable, else over the API.
+The container can write the file, so nothing about it is trusted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNREACHABLE: Final = (errno.EACCES, errno.EPERM, errno.ENOENT)
 async def read_termination(
     link: Link, sandbox_id: str, mountpoint: str, path: str, limit: int
 ) -> bytes:
-    """The last ``limit`` bytes; empty where there is no file. Raises `Refused`."""
+    """Return the last ``limit`` bytes; empty if there is no file. Raises `Refused`."""
     if link.info.local and mountpoint:
         found = local_tail(mountpoint, path, limit)
         if found is not None:
@@ -30,11 +30,11 @@ async def read_termination(
 
 
 def local_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
-    """From the local file; None when it can't be had so. Follows no link, opens no device."""
+    """Read the local file; None if it is not accessible. Follows no link and opens no device."""
     try:
         with open_below(mountpoint, path) as file:
             size = os.fstat(file.fileno()).st_size
             return os.pread(file.fileno(), limit, max(0, size - limit))
     except OSError as error:
-        # What is there and is not as we made it is not worth another look.
+        # If the file was replaced by something else, the API would not help either.
         return None if error.errno in _UNREACHABLE else b""

@@ -1,7 +1,7 @@
-"""Counters of containers and sandboxes: from the API's answer, or from the kernel's files.
+"""Usage counters of containers and sandboxes, from the API or from the kernel's files.
 
-The files are the fast path for an engine on this machine; a container whose files are not where
-they are expected is asked for over the API.
+The files are the fast path for an engine on this machine. The API is used for containers whose
+files are not at the expected paths.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Disk = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes, ``disk`` None where
-    nobody counts it."""
+    """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes, ``disk`` None if it
+    is not counted."""
 
     cpu: int
     memory: int
@@ -43,7 +43,7 @@ class Usage:
 
 @understood("usage")
 def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
-    """From ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
+    """Parse ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
     cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
     memory: Mapping[str, Any] = mapping(stats, "memory_stats")
     detail: Mapping[str, Any] = mapping(memory, "stats")
@@ -57,7 +57,7 @@ def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
 
 
 def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
-    """cgroup v1 without an entry has used no disk or has none counted: nobody can tell."""
+    """Return None if unknown. With cgroup v1, no entries may mean no disk usage or no counting."""
     name = "io_service_bytes_recursive"
     entries = cast("list[dict[str, Any]]", told.get(name) or [])
     if name not in told or (cgroup_version == 1 and not entries):
@@ -72,7 +72,7 @@ def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
 
 @understood("usage")
 def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None:
-    """The interfaces of an answer; None where it tells of no network."""
+    """Return the interfaces in a stats response; None if it has no network data."""
     found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
     if found is None:
         return None
@@ -93,7 +93,7 @@ def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None
 
 
 def parse_net_dev(text: str) -> tuple[InterfaceStats, ...]:
-    """From ``/proc/PID/net/dev``. Raises ValueError, IndexError for what is none."""
+    """Parse ``/proc/PID/net/dev``. Raises ValueError, IndexError if it is malformed."""
     found: list[InterfaceStats] = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
@@ -112,7 +112,7 @@ def parse_net_dev(text: str) -> tuple[InterfaceStats, ...]:
 
 
 def parse_blkio(text: str) -> Disk | None:
-    """From a file of cgroup v1, ``MAJOR:MINOR Read BYTES`` a line; None where no disk is named."""
+    """Parse a cgroup v1 file with lines ``MAJOR:MINOR Read BYTES``; None if it lists no disk."""
     lines = [words for line in text.splitlines() if len(words := line.split()) == 3]
     return (_sum(lines, "Read"), _sum(lines, "Write")) if lines else None
 
@@ -122,14 +122,14 @@ def _sum(lines: Iterable[list[str]], word: str) -> int:
 
 
 def parse_io_stat(text: str) -> Disk:
-    """From ``io.stat`` of cgroup v2: ``MAJOR:MINOR rbytes=… wbytes=… …`` a line."""
+    """Parse ``io.stat`` of cgroup v2, with lines ``MAJOR:MINOR rbytes=… wbytes=… …``."""
     pairs = [word.partition("=") for line in text.splitlines() for word in line.split()[1:]]
     read = sum(int(value) for key, _, value in pairs if key == "rbytes")
     return read, sum(int(value) for key, _, value in pairs if key == "wbytes")
 
 
 class KernelFiles:
-    """Reads the counters of an engine's containers on this machine. Everything blocks for a
+    """Reads the counters of an engine's containers on this machine. Every call blocks for a
     fraction of a millisecond."""
 
     def __init__(
@@ -145,7 +145,7 @@ class KernelFiles:
         self._block_file = "" if version == 2 else self._counting_file()
 
     def usage(self, container_id: str) -> Usage | None:
-        """None where the files are not to be read."""
+        """Return None if the files are not readable."""
         for group in self._groups:
             name = group.format(id=container_id)
             try:
@@ -155,7 +155,7 @@ class KernelFiles:
         return None
 
     def interfaces(self, sandbox_id: str) -> tuple[InterfaceStats, ...] | None:
-        """Of the network that its first process is in; None where that is not to be read."""
+        """Return the interfaces of the first process's network; None if they are not readable."""
         for group in self._groups:
             name = group.format(id=sandbox_id)
             try:
@@ -173,7 +173,7 @@ class KernelFiles:
         try:
             disk: Disk | None = parse_io_stat(_read(f"{folder}/io.stat"))
         except OSError:
-            # Without this controller the processes know.
+            # Without the io controller, use the counters of the processes.
             disk = self._of_processes(group)
         return Usage(cpu, max(0, used - inactive), disk)
 
@@ -190,8 +190,8 @@ class KernelFiles:
         return Usage(cpu, max(0, used - inactive), disk)
 
     def _counting_file(self) -> str:
-        """Which file of cgroup v1 has disks counted; empty for none, as on kernels that count only
-        where there are limits."""
+        """Return the cgroup v1 file that counts disk usage; empty for none, as on kernels that
+        count only where limits are set."""
         for name in _BLOCK_FILES:
             try:
                 if parse_blkio(_read(f"{self._top}/blkio/{name}")) is not None:
@@ -201,14 +201,14 @@ class KernelFiles:
         return ""
 
     def _processes(self, group: str) -> list[str]:
-        """The ids of a group's processes as they are from here, the oldest first as a rule."""
+        """Return the process ids of a group as seen from here, usually the oldest first."""
         folder = "" if self._version == 2 else "/cpuacct"
         found = _read(f"{self._top}{folder}/{group}/cgroup.procs").split()
         return [pid for pid in found if pid != "0"]
 
     def _of_processes(self, group: str) -> Disk | None:
-        """What its processes caused, together with those that they outlived: a process takes over
-        the counters of the children that it buries."""
+        """Sum the disk usage of a group's processes. It includes exited children: a process
+        inherits the counters of the children that it waits for."""
         read = written = 0
         try:
             for pid in self._processes(group):
@@ -223,7 +223,7 @@ class KernelFiles:
         try:
             told = _read(f"{self._proc}/{pid}/io")
         except (FileNotFoundError, ProcessLookupError):
-            # It has ended since: whoever buries it has its counters.
+            # The process has exited; its parent has inherited the counters.
             return 0, 0
         table = dict(line.split(": ") for line in told.splitlines())
         return int(table["read_bytes"]), int(table["write_bytes"])

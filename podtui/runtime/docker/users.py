@@ -1,6 +1,7 @@
-"""As whom a container's first process runs: pure.
+"""Find the user of a container's first process. Pure functions.
 
-The engine resolves names against the image's ``/etc/passwd`` and ``/etc/group``; this follows it.
+The engine resolves names with the image's ``/etc/passwd`` and ``/etc/group``; this module does the
+same.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 User = tuple[int, int, tuple[int, ...]]
-"""Uid, gid, and supplementary groups, of which the gid is the first."""
+"""Uid, gid, and supplementary groups, beginning with the gid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """``users`` are (name, uid, gid), ``groups`` (name, gid, members), in the files' order."""
+    """``users`` are (name, uid, gid), ``groups`` are (name, gid, members), in the files' order."""
 
     users: tuple[tuple[str, int, int], ...] = ()
     groups: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
 
 
 def read_accounts(passwd: bytes, group: bytes) -> Accounts:
-    """From the two files; lines that make no sense are left out."""
+    """Parse the two files; malformed lines are skipped."""
     users = [
         (fields[0], int(fields[2]), int(fields[3]))
         for fields in _lines(passwd, 4)
@@ -36,14 +37,14 @@ def read_accounts(passwd: bytes, group: bytes) -> Accounts:
 
 
 def needs_accounts(spec: str) -> bool:
-    """Whether a ``User`` says less than ``uid:gid``."""
+    """Return whether a ``User`` is anything other than ``uid:gid``."""
     uid, _, gid = spec.partition(":")
     return not (uid.isdecimal() and gid.isdecimal())
 
 
 def process_user(spec: str, added: Iterable[str], accounts: Accounts | None) -> User | None:
-    """What the ``User`` of a container comes to, with the groups that are added to it. None where
-    it can't be told: it takes ``accounts`` that are not known, or has a name that they lack."""
+    """Resolve the ``User`` of a container, with its additional groups. None if it cannot be
+    resolved: it needs ``accounts`` that are unknown, or a name is not in them."""
     if accounts is None:
         if needs_accounts(spec):
             return None

@@ -1,4 +1,4 @@
-"""A pod's volumes while its containers run: projected files replaced, files of theirs read."""
+"""The volumes of a running pod: replace projected files, read files, fill image volumes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ _TURN_OUTPUT: Final = 1024
 _FOLDER_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _MARKS: Final = "images"
-"""The folder of files that tell which image a volume has been filled from, or was being."""
+"""The folder of marker files with the image that a volume is, or was being, filled from."""
 _FILLING: Final = "filling"
 _FILLED: Final = "filled"
 _LONGEST_MARK: Final = 256
 
 
 class Volumes:
-    """Files in the volumes of sandboxes."""
-
     def __init__(
         self,
         connection: Connection,
@@ -60,12 +58,12 @@ class Volumes:
         store.written[volume.name] = volume.files
 
     async def _listing(self, sandbox_id: str, place: str) -> Listing:
-        """What is in a volume, which may be a tmpfs. Raises `Refused`."""
+        """List the content of a volume, which may be a tmpfs. Raises `Refused`."""
         link = self._connection.link
         found: dict[str, str] = {}
         async with archive_of(link, sandbox_id, posixpath.join(POD_DIRECTORY, place)) as archive:
             async for member in archive.members():
-                # Below the volume's own name.
+                # Relative to the volume's own name.
                 found[member.name.partition("/")[2]] = member.link
         found.pop("", None)
         return found
@@ -116,18 +114,19 @@ class Volumes:
         store.filled[volume] = image_id
 
     async def _empty(self, sandbox_id: str, store: SandboxStore, place: str) -> None:
-        """Make a volume's directory anew. Raises `Refused`."""
+        """Remove and recreate a volume's directory. Raises `Refused`."""
         link = self._connection.link
         path = posixpath.join(POD_DIRECTORY, place)
         top = await stat_path(link, sandbox_id, path)
-        # A file that takes a directory's name removes it with all that is in it.
+        # Uploading a file over a directory removes the directory with its content.
         await self._carry_out(
             sandbox_id, store, Update((Entry(place, 0, content=b""),), (place, place), (place,))
         )
         await upload(link, sandbox_id, [Entry(place, top.mode if top else _FOLDER_MODE)])
 
     def _place(self, store: SandboxStore, volume: str) -> str:
-        """Where a volume is in its sandbox, below `POD_DIRECTORY`. Raises `EngineNotFound`."""
+        """Return the path of a volume in its sandbox, below `POD_DIRECTORY`. Raises
+        `EngineNotFound`."""
         place = store.places.get(volume)
         if place is None:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
@@ -135,6 +134,6 @@ class Volumes:
 
 
 def _mark(volume: str, text: str) -> list[Entry]:
-    """Beside the volumes, where no container sees it."""
+    """Return a marker file, stored outside the volumes so that no container sees it."""
     content = text.encode()
     return [Entry(_MARKS, _FOLDER_MODE), Entry(f"{_MARKS}/{volume}", _FILE_MODE, content=content)]

@@ -1,4 +1,4 @@
-"""Looking inside: commands in a container, and the engine's events."""
+"""Commands in containers, and the engine's events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXIT_CODE_TRIES: Final = 50
 _EXIT_CODE_PAUSE: Final = 0.02
 _EVENTS: Final = ("create", "start", "die", "oom", "destroy", "pause", "unpause")
 _OTHER_NAMES: Final = {"died": "die", "remove": "destroy"}
-"""Podman's own words, which its filter goes by."""
+"""Podman's own event names, which its filter requires."""
 
 
 class Watching:
@@ -60,7 +60,7 @@ class Watching:
             )
 
     async def _output(self, link: Link, exec_id: str, limit: int) -> tuple[bytes, bytes]:
-        """stdout and stderr to their ends, of which the first ``limit`` bytes are kept."""
+        """Read stdout and stderr to their ends, and keep the first ``limit`` bytes of each."""
         kept = {"stdout": bytearray(), "stderr": bytearray()}
         frames = Frames()
         path = f"/exec/{exec_id}/start"
@@ -71,7 +71,7 @@ class Watching:
         return bytes(kept["stdout"]), bytes(kept["stderr"])
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:
-        """The engine may end the stream a moment before it knows."""
+        """Poll, because the engine may end the stream shortly before it has the exit code."""
         for _ in range(_EXIT_CODE_TRIES):
             if (code := await exec_exit(link, exec_id)) is not None:
                 return code

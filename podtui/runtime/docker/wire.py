@@ -1,4 +1,4 @@
-"""The engine's HTTP API without the SDK: for answers that take long or come in pieces.
+"""The engine's HTTP API without the SDK, for long-running and streamed responses.
 
 A stream owns its connection and ends with the block that opened it.
 """
@@ -23,7 +23,7 @@ CONNECT_SECONDS: Final = 10.0
 
 
 class Wire:
-    """Requests to one engine. Must be made, used and closed in one event loop."""
+    """Requests to one engine. Create, use and close it in the same event loop."""
 
     def __init__(self, endpoint: Endpoint, version: str) -> None:
         self._url = endpoint.url
@@ -54,11 +54,11 @@ class Wire:
         total: float | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The answer's head, its body yet to be read inside the block.
+        """Send a request, and return the response; read its body inside the block.
 
-        The request's own body is either ``body``, as JSON, or ``content`` as it comes.
-        ``total`` and ``idle`` are seconds for the whole and between two pieces; None is endless.
-        Raises `Refused`, `EngineUnavailable`, from the block too.
+        The request body is either ``body``, sent as JSON, or the stream ``content``. ``total`` and
+        ``idle`` are timeouts in seconds for the whole request and between two pieces; None is no
+        timeout. Raises `Refused`, `EngineUnavailable`, also from the block.
         """
         timeout = aiohttp.ClientTimeout(
             total=total, sock_connect=CONNECT_SECONDS, sock_read=idle or total
@@ -94,7 +94,8 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         total: float,
     ) -> Any:
-        """The decoded JSON answer, None where it is empty. Raises as `open`."""
+        """Return the decoded JSON response; None if it is empty. Raises the same errors as
+        `open`."""
         async with self.open(method, path, query=query, body=body, total=total) as response:
             content = await response.read()
         with understood(path):
@@ -108,8 +109,8 @@ class Wire:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Channel]:
-        """POST, and the byte stream that the connection becomes. Raises `Refused`,
-        `EngineUnavailable`; the block's own errors are nobody else's."""
+        """Send a POST request, and return the byte stream of the upgraded connection. Raises
+        `Refused`, `EngineUnavailable`. Errors of the block are not translated."""
         with translated(self._url):
             path = f"/v{self._version}{path}"
             channel = await hijack(self._endpoint, path, query=query, body=body)
@@ -121,7 +122,7 @@ class Wire:
             await channel.close()
 
     async def close(self) -> None:
-        """End every stream, whose readers get an error or its end."""
+        """Close all streams. Their readers get an error or the end of the stream."""
         for response in list(self._open):
             response.close()
         for channel in list(self._hijacked):
@@ -130,13 +131,13 @@ class Wire:
 
 
 async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body as it comes."""
+    """Yield the body as it arrives."""
     while piece := await response.content.read(_CHUNK):
         yield piece
 
 
 async def objects(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
-    """The JSON objects of a body that has one a line (or none between them)."""
+    """Yield the JSON objects of a body, one per line."""
     kept = b""
     async for piece in pieces(response):
         *lines, kept = (kept + piece).split(b"\n")

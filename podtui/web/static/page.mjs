@@ -1,8 +1,9 @@
-// A terminal in the page, joined to one podtui by a WebSocket.
+// A terminal in the page, connected to one podtui process by a WebSocket.
 //
-// Page to server: binary, what was typed; text, {"kind": "size", columns, rows} and
-// {"kind": "taken", bytes}, how much has been drawn since the beginning.
-// Server to page: binary, what to draw; text, {"kind": "ended" | "refused", text}.
+// Page to server: binary messages are input; text messages are {"kind": "size", columns, rows} and
+// {"kind": "taken", bytes}, the number of bytes drawn since the start.
+// Server to page: binary messages are output; text messages are
+// {"kind": "ended" | "refused", text}.
 
 import { Terminal } from "./xterm.mjs";
 import { FitAddon } from "./addon-fit.mjs";
@@ -11,8 +12,8 @@ import { WebglAddon } from "./addon-webgl.mjs";
 
 const FONT = '"podtui mono"';
 const FONT_SIZE = 15;
-const TELL_EACH = 8 * 1024; // bytes drawn between two words about it
-const PIECE = 16 * 1024; // characters of one message; the server refuses long ones
+const TELL_EACH = 8 * 1024; // bytes drawn between two "taken" messages
+const PIECE = 16 * 1024; // characters per message; the server rejects longer ones
 const TITLE = document.title;
 
 const place = document.getElementById("terminal");
@@ -58,14 +59,14 @@ function type(data) {
   if (!open()) return;
   for (let at = 0; at < data.length; ) {
     let end = Math.min(at + PIECE, data.length);
-    // Both halves of one character go together.
+    // Do not split a surrogate pair.
     if (end < data.length && /[\uD800-\uDBFF]/.test(data[end - 1])) end -= 1;
     socket.send(encoder.encode(data.slice(at, end)));
     at = end;
   }
 }
 
-// Draws what one connection brings, and tells how far it is.
+// Draw the output of one connection, and acknowledge the bytes drawn.
 function painter() {
   let drawn = 0;
   let told = 0;
@@ -112,7 +113,7 @@ async function copy(text) {
   }
 }
 
-// What podtui copies: OSC 52. That the clipboard be read is not heeded.
+// Handle OSC 52: podtui may write the clipboard. Requests to read it are ignored.
 function onCopy(data) {
   const text = data.slice(data.indexOf(";") + 1);
   if (text === "?") return true;
@@ -124,7 +125,7 @@ function onCopy(data) {
   return true;
 }
 
-// Who looks elsewhere sees it at the tab.
+// Show notifications in the tab title while the tab is in the background.
 function call(text) {
   if (document.hidden) document.title = text ? `● ${text}` : `● ${TITLE}`;
 }
@@ -139,7 +140,7 @@ function onKey(event) {
   }
   if (mac || !event.ctrlKey || event.altKey) return true;
   const key = event.key.toLowerCase();
-  if (key === "v") return false; // the browser's own: it pastes
+  if (key === "v") return false; // leave it to the browser, which pastes
   if (key === "c" && terminal.hasSelection()) {
     copy(terminal.getSelection());
     terminal.clearSelection();
@@ -149,8 +150,8 @@ function onKey(event) {
   return true;
 }
 
-// Beyond the last whole cell the page has the colour of the screen's edge; lines of status have
-// colours of their own, so the middle is asked.
+// Paint the margin beyond the last whole cell in the colour of the screen's edge. Use the middle
+// row, because status lines have different colours.
 function paintMargin() {
   const line = terminal.buffer.active.getLine(Math.floor(terminal.rows / 2));
   const cell = line && line.getCell(terminal.cols - 1);
@@ -179,12 +180,12 @@ async function start() {
   } catch (error) {
     console.info("podtui: drawn without WebGL:", error.message);
   }
-  // The right button is podtui's; with shift held it is the browser's.
+  // Send right clicks to podtui, or with shift to the browser.
   place.addEventListener("contextmenu", (event) => {
     if (!event.shiftKey) event.preventDefault();
   });
   terminal.onData(type);
-  // Reports of the mouse may hold bytes that are no text.
+  // Mouse reports may contain bytes that are not text.
   terminal.onBinary((data) => {
     if (open()) socket.send(Uint8Array.from(data, (sign) => sign.charCodeAt(0) & 255));
   });

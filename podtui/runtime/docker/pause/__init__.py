@@ -1,11 +1,11 @@
 """The sandbox image: a static program of a few hundred bytes, and the files of a pod's volume.
 
-The program holds the pod's namespaces; run beside itself with arguments it renames and removes
-files, in one step each, which uploads can't (see its source).
+The program holds the pod's namespaces. Run a second time in the sandbox with arguments, it renames
+and removes files atomically, which uploads can't do (see its source).
 
-The engine copies what an image has at a volume's mount point into a new, empty volume. So the image
-carries spare directories and termination files, with the modes that pods need, and most pods need
-no upload (``docs/decisions/0003-sandbox-start-cost.md``).
+The engine copies an image's files at a volume's mount point into a new, empty volume. The image
+therefore contains spare directories and termination files with the modes that pods need, so that
+most pods need no upload (``docs/decisions/0003-sandbox-start-cost.md``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PAUSE_REPOSITORY: Final = "podtui/pause"
 PAUSE_VERSION: Final = "2"
 PAUSE_IMAGE: Final = f"{PAUSE_REPOSITORY}:{PAUSE_VERSION}"
 POD_DIRECTORY: Final = "/podtui"
-"""Where a pod's volume is mounted in its sandbox."""
+"""The mount point of a pod's volume in its sandbox."""
 SPARE_DIRECTORIES: Final = tuple(f"v/{number:02}" for number in range(16))
-"""Of mode 0777, root's: what an emptyDir without wishes is."""
+"""Mode 0777, owned by root: the default of an emptyDir."""
 SPARE_FILES: Final = tuple(f"t/{number:02}" for number in range(16))
-"""Empty, of mode 0666: what a termination message needs."""
+"""Empty, mode 0666, as required for termination messages."""
 PAUSE_PROGRAM: Final = "/pause"
 PAUSE_LABEL: Final = "podtui.dev/pause"
-"""Of the image, and so of every sandbox: the version of the program in it."""
+"""A label of the image, inherited by every sandbox: the version of its pause program."""
 CHANGES: Final = [f'ENTRYPOINT ["{PAUSE_PROGRAM}"]', f"LABEL {PAUSE_LABEL}={PAUSE_VERSION}"]
 
 _FOLDER = Path(__file__).parent
@@ -41,7 +41,7 @@ _ARCHITECTURES: Final = {
 
 
 def pause_program(architecture: str) -> bytes:
-    """The program for an engine's architecture. Raises `EngineError` where there is none."""
+    """Return the program for an engine's architecture. Raises `EngineError` if there is none."""
     known = _ARCHITECTURES.get(architecture)
     if known is None:
         raise EngineError(f"podtui has no pause program for {architecture} (amd64 and arm64 only)")
@@ -49,7 +49,7 @@ def pause_program(architecture: str) -> bytes:
 
 
 def pause_tar(architecture: str) -> bytes:
-    """The image's root file system, to be imported. Raises `EngineError`."""
+    """Return the image's root file system as a tar for import. Raises `EngineError`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
 

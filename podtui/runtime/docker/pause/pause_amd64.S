@@ -2,15 +2,15 @@
  * The process that holds a pod's namespaces, for Linux on amd64: no libc, no linker.
  *
  * It blocks SIGINT, SIGTERM and SIGCHLD, then waits for them one at a time (a blocked signal is
- * queued even for PID 1). SIGCHLD: reap every zombie there is. The others: exit with status 0.
+ * queued even for PID 1). SIGCHLD: reap all zombies. SIGINT and SIGTERM: exit with status 0.
  *
- * With arguments it is another program, to be run beside the first one:
+ * With arguments it is a different program, run in addition to the first one:
  *     pause OLD NEW [GONE ...]
- * It renames OLD to NEW, which replaces what NEW was in one step. Once that is done it removes each
- * GONE, a file, a link or an empty directory; one that is missing is no error. It exits with 0, or
- * with 1 when something could not be done.
+ * It renames OLD to NEW, which atomically replaces NEW. If that succeeds, it removes each GONE: a
+ * file, a link or an empty directory; a missing one is no error. It exits with 0, or with 1 if any
+ * step failed.
  *
- * The ELF header is written by hand, so that the file is the same whatever the tools' version.
+ * The ELF header is written by hand, so that the binary does not depend on the tools' version.
  */
         .set BASE, 0x400000
         .set SIGNALS, (1 << 1) | (1 << 14) | (1 << 16) /* bit N-1 of signals 2, 15, 17 */

@@ -1,6 +1,5 @@
 /*
- * The process that holds a pod's namespaces, for Linux on arm64. See pause_amd64.S, which does the
- * same.
+ * The process that holds a pod's namespaces, for Linux on arm64. See pause_amd64.S, its equivalent.
  */
         .set BASE, 0x400000
         .set SIGNALS, (1 << 1) | (1 << 14) | (1 << 16)
