@@ -1,4 +1,4 @@
-"""Which of a file's documents are read, and as what (departure 7)."""
+"""Selection of the documents of a file that are read, and as what kind (departure 7)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Contents:
 
 
 def sorted_out(documents: Iterable[Document]) -> Contents:
-    """The first Pod of a file, and all ConfigMaps and Secrets, those in Lists too.
+    """Select the first Pod of a file and all ConfigMaps and Secrets, including those in Lists.
 
-    A kubelet reads the first document alone. What else stands in the file does no harm here either:
-    it is remarked upon, unless nothing is left to be read but that.
+    A kubelet reads the first document alone. Other documents are harmless here too: they cause a
+    warning, or an error if the file contains nothing else.
     """
     contents = Contents()
     others: list[Document] = []
@@ -64,7 +64,7 @@ def sorted_out(documents: Iterable[Document]) -> Contents:
 
 
 def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
-    """The documents, with the items of Lists in place of those."""
+    """Yield the documents, with each List replaced by its items."""
     count = 0
     for document in documents:
         for item in _items(document):
@@ -104,7 +104,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _warnings(document: Document) -> Iterator[Problem]:
-    """What a document that is not read says of the text behind it."""
+    """Return the warnings of a skipped document about unread text that follows it."""
     return (p for p in document.problems if p.code == FURTHER_DOCUMENT)
 
 
