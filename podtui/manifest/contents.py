@@ -26,8 +26,8 @@ _OWN_FILE: Final = "put each pod into a file of its own"
 
 @dataclass(slots=True)
 class Contents:
-    """``pod`` is the document to read as the pod, if any; ``objects`` those of ConfigMaps and
-    Secrets; ``problems`` what is to be said of the rest."""
+    """``pod`` is the document to read as the pod, if any; ``objects`` are the ConfigMaps and
+    Secrets; ``problems`` are the findings about all other documents."""
 
     pod: Document | None = None
     objects: list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]] = field(

@@ -134,7 +134,7 @@ def _of_pod(reading: PodReading, document: Document) -> ReadResult:
 
 @dataclass(slots=True)
 class _Objects:
-    """The ConfigMaps and Secrets of one file, as they are read."""
+    """The ConfigMaps and Secrets of one file, collected while it is read."""
 
     found: list[FolderObject] = field(default_factory=list[FolderObject])
     places: dict[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])

@@ -53,7 +53,7 @@ _BATCH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One file read in a thread; without a result its content is what it was."""
+    """One file, read in a thread; ``result`` is None if its content is unchanged."""
 
     name: str
     stamp: Stamp | None
@@ -66,7 +66,8 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Unquiet:
-    """A file that is being written: its latest stamp, when that and the first one were seen."""
+    """A file that is being written: its latest stamp, and when the first and the latest were
+    seen."""
 
     stamp: Stamp
     first: float

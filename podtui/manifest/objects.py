@@ -29,7 +29,7 @@ _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The ConfigMaps and Secrets that a pod names, and those of them that it cannot do without."""
+    """The ConfigMaps and Secrets that a pod names, and the subset that it requires."""
 
     found: frozenset[ObjectKey]
     needed: frozenset[ObjectKey]

@@ -28,8 +28,8 @@ _FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
 
 @dataclass(frozen=True, slots=True)
 class PodReading:
-    """``pod`` is there where nothing but the ConfigMaps and Secrets that it refers to may be in its
-    way; ``needs`` are those of them that it cannot do without (departure 7)."""
+    """``pod`` is set if at most missing ConfigMaps and Secrets prevent its use; ``needs`` are those
+    that it requires (departure 7)."""
 
     problems: tuple[Problem, ...]
     pod: v1.Pod | None = None
@@ -90,7 +90,7 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
 def _with_references(
     pod: v1.Pod, problems: list[Problem], document: Document, *, strict: bool
 ) -> PodReading:
-    """The reading with the pod in it, as far as the problems and the static rules let it."""
+    """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     refused = validation_problems(validate_static(pod), document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)
     wanted = references(pod)

@@ -20,8 +20,8 @@ Places = Mapping[Path, Place]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The folder before and after the file called ``name`` is changed; ``old`` and ``new`` are the
-    places of the pod's fields in its two texts, keys rather than values."""
+    """The folder before and after a change of the file ``name``. ``old`` and ``new`` are the
+    positions of the pod's fields in both texts, of keys rather than values."""
 
     name: str
     before: Folder
@@ -32,7 +32,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``result`` is None for a file that is to go."""
+    """``result`` is None if the file is to be deleted."""
 
     result: ReadResult | None
     old: Places = field(default_factory=dict[Path, Place])
