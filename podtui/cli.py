@@ -57,7 +57,7 @@ COMMANDS: Final = (
     *web_cli.COMMANDS,
 )
 _MEANT: Final = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
-"""What the user may have meant by a word that is not a folder."""
+"""Corrections of a word that is not a folder: what the user may have meant."""
 _FLAGS: Final = {
     "root_dir": "rootDir",
     "static_pod_path": "staticPodPath",

@@ -205,7 +205,7 @@ def pods_path(target: Target, scope: str | None, ask: Ask) -> str:
 
 
 def status(namespace: argparse.Namespace) -> int:
-    """Print nodes and pods; resources that the user may not read are reported as errors."""
+    """Print nodes and pods; if the user may not list nodes, print that error to standard error."""
     import json
 
     from podtui.client.answers import understood

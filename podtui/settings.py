@@ -211,7 +211,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     engine: str = "auto"
     theme: str = ""
     readOnly: bool = False
-    """Whether the screen refuses all changes."""
+    """True if the screen refuses all changes."""
     kubeletStrict: bool = False
     maxPods: int = 110
     systemReserved: Mapping[str, str] = field(default_factory=dict[str, str])

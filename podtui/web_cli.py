@@ -15,6 +15,7 @@ DEFAULT_PORT: Final = 7638
 
 
 def add_options(web: Any) -> None:
+    """Add the options of the command to its parser ``web``."""
     web.description = (
         "Show the screen in a browser on this machine. Prints a link with a token; each tab is a"
         " podtui of its own, which ends with the tab."

@@ -1,4 +1,4 @@
-"""What an agent reports about a pod beyond its status: start timeline, probes, usage.
+"""An agent's report on a pod beyond its status: start timeline, probes, usage.
 
 Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`.
 """
@@ -41,7 +41,7 @@ class Step(Struct, frozen=True, kw_only=True):
     subject: str = ""
     ended: Time | None = None
     init: bool = False
-    """Whether the pod's start waits for this container to terminate."""
+    """True if the pod's start waits for this container to terminate."""
     failed: bool = False
     note: str = ""
 

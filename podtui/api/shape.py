@@ -48,7 +48,7 @@ class Field:
     shape: Shape
     required: bool
     by_pointer: bool
-    """Whether Go holds the object by pointer; only ever True for objects."""
+    """True if Go holds the object by pointer; always False for other values."""
 
 
 _SCALARS: Final = {

@@ -26,7 +26,7 @@ class Lack(Struct, frozen=True, kw_only=True):
 
     @property
     def hopeless(self) -> bool:
-        """Whether the node lacks the resource even with no other pod on it."""
+        """True if the node lacks the resource even with no other pod on it."""
         return self.requested > self.capacity
 
 

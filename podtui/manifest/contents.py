@@ -39,8 +39,9 @@ class Contents:
 def sorted_out(documents: Iterable[Document]) -> Contents:
     """Select the first Pod of a file and all ConfigMaps and Secrets, including those in Lists.
 
-    A kubelet reads the first document alone. Other documents are harmless here too: they cause a
-    warning, or an error if the file contains nothing else.
+    A kubelet reads only the first document. Here too, other documents only cause warnings; but
+    if the file contains nothing else, the first one is read as the pod, and its errors are
+    reported.
     """
     contents = Contents()
     others: list[Document] = []

@@ -103,7 +103,8 @@ class ManifestFolder:
         self._looks = 0
         self._single = False
         self._around: set[str] = set()
-        """All names of the last listing. The next two sets are its hidden names and its links."""
+        """All names of the last listing; ``_hidden`` and ``_links`` are the hidden names and the
+        links among them."""
         self._hidden: set[str] = set()
         self._links: set[str] = set()
         self._unquiet: dict[str, _Unquiet] = {}

@@ -18,7 +18,7 @@ _DROPPINGS: Final = (
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether the kubelet always ignores this name."""
+    """Return whether the name is hidden; a kubelet never reads hidden files."""
     return name.startswith(".")
 
 

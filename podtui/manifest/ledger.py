@@ -48,7 +48,7 @@ class Ledger:
         self._seen: dict[str, str] = {}
         self._changed: set[str] = set()
         self._stands: dict[str, Stand] = {}
-        """What each file offered when it was last evaluated; the next one has the outcome after
+        """The offer of each file at its last evaluation; ``_settled`` has the outcome after
         duplicates were resolved."""
         self._settled: dict[str, Stand] = {}
         self._objects: FileIndex[ObjectKey] = FileIndex()

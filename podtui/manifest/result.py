@@ -41,12 +41,12 @@ class ReadResult:
 
     @property
     def broken(self) -> bool:
-        """Whether an error prevents the manifest from being used."""
+        """True if an error prevents the manifest from being used."""
         return any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     @property
     def sound(self) -> bool:
-        """Whether the file itself is without errors, regardless of the objects that it needs."""
+        """True if the file itself has no errors, regardless of the objects that it needs."""
         return self.candidate is not None or not self.broken
 
 

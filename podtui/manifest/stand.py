@@ -1,4 +1,4 @@
-"""What one file offers to the folder, its claims, and its record for the API."""
+"""The offer of one file to the folder, its claims, and its record for the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from podtui.manifest.objects import FolderObject, object_key
 from podtui.manifest.result import ReadResult
 
 Claim = tuple[str, str, str]
-"""What only one file may provide: a kind with namespace and name, or a UID."""
+"""Something that only one file may provide: a kind with namespace and name, or a UID."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """What a file offers; for a duplicate, ``rival`` is the file that has precedence."""
+    """The offer of a file; for a duplicate, ``rival`` is the file that has precedence."""
 
     file: File
     state: ManifestState
@@ -85,7 +85,7 @@ def _claim_text(claim: Claim) -> str:
 
 
 def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Stand:
-    """Return the stand of a file whose claim ``rival`` already has."""
+    """Mark a file as a duplicate, because ``rival`` already has its claim."""
     result = stand.result
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)

@@ -26,7 +26,7 @@ from podtui.why.types import Facts
 _NO_REASON = ContainerStateWaiting()
 _BY_SIGNAL = (137, 143)
 _HABIT = 3
-"""From this many kills for one reason on, the reason is assumed whatever the exit code."""
+"""With at least this many kills for one reason, that reason is assumed, whatever the exit code."""
 
 
 _LOG_FAILURE = re.compile(
@@ -148,7 +148,7 @@ class Case:
 
     @property
     def through(self) -> bool:
-        """Whether the container has completed its work."""
+        """True if the container has completed its work."""
         if self.ended is None or self.ended.exitCode != 0:
             return False
         return (self.init and not self.sidecar) or self.policy != "Always"
@@ -201,7 +201,7 @@ class Case:
 
     @property
     def stopped(self) -> bool:
-        """Whether the container runs again after it was stopped for a reason of the pod, not its
+        """True if the container runs again after it was stopped for a reason of the pod, not its
         own: a new image, a new sandbox."""
         if not self.running or self.last_end is None:
             return False

@@ -40,7 +40,7 @@ class Trial:
 
     @property
     def watches_liveness(self) -> bool:
-        """Whether the liveness probe must be seen to pass, which no status shows."""
+        """True if the liveness probe must be seen to pass, which no status shows."""
         return self.cause == LIVENESS
 
 

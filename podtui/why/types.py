@@ -80,10 +80,10 @@ class Diagnosis:
     written: bool = False
     fixes: tuple[Fix, ...] = ()
     advice: str = ""
-    """What to do manually."""
+    """Manual steps to fix the problem."""
     docs: str = ""
     wants_log: bool = False
-    """Whether the last lines of the container's log would improve the diagnosis."""
+    """True if the last lines of the container's log would improve the diagnosis."""
     log_problem: str = ""
     """The reason why that log could not be read."""
 

@@ -24,8 +24,8 @@ def engine_advice(problem: str) -> str:
 
 
 def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
-    """Return what delays the pod of an accepted file; None if nothing does, so that the pod will
-    appear shortly."""
+    """Diagnose the delay of an accepted file's pod; return None if nothing delays it, so that the
+    pod will appear shortly."""
     condition = unready(node)
     if node is None or condition is None or manifest.status.state is not ManifestState.ACCEPTED:
         return None

@@ -143,8 +143,8 @@ def _label_keys(
         for index, key in enumerate(keys):
             yield from label_name(key, f"{path}.{name}[{index}]")
     if selector is not None:
-        # The API server merges matchLabelKeys into the selector, so that a key may occur once in
-        # both, but not more often.
+        # The API server merges matchLabelKeys into matchExpressions, so that one expression for
+        # such a key is allowed; any further occurrence is an error.
         seen = set(selector.matchLabels)
         for expression in selector.matchExpressions:
             if expression.key in match and expression.key in seen:

@@ -138,7 +138,7 @@ def claim(source: PersistentVolumeClaimVolumeSource, path: str) -> Errors:
 
 
 # In the API server's order: the first source found is the volume's source, each further one is an
-# error. The rules of a source apply to its own type.
+# error. Each rule is called with a source of its own type.
 _SOURCES: Final[dict[str, Callable[[Any, str], Errors]]] = {
     "emptyDir": empty_dir,
     "hostPath": host_path,
