@@ -47,9 +47,9 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class PodStart(Struct, frozen=True, kw_only=True):
-    """One start of a pod. It begins when the manifest was seen or when the sandbox had to be
-    recreated (``cause`` says which). ``ready`` is when all its containers were ready for the first
-    time; ``over`` is when the pod was gone."""
+    """One start of a pod. It begins when its manifest was seen, or when its sandbox had to be
+    recreated (``cause`` then says so; otherwise it is empty). ``ready`` is when all its containers
+    were ready for the first time; ``over`` is when the pod was gone."""
 
     uid: str
     began: Time

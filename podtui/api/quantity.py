@@ -100,7 +100,7 @@ class Quantity:
             form, exponent, factor = Format.BINARY_SI, 0, 1024 ** _BINARY.index(suffix)
         else:
             form, exponent, factor = Format.DECIMAL_EXPONENT, _exponent(suffix[1:]), 1
-        # An absent integer part counts as zero.
+        # A text without any digits counts as zero.
         whole, part = match["whole"].lstrip("0") or "0", match["part"] or ""
         if len(whole) + len(part) > _MAX_DIGITS or abs(exponent) > _MAX_EXPONENT:
             raise ValueError("the number is out of any sensible range")

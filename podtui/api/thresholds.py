@@ -17,7 +17,7 @@ NODEFS_INODES: Final = "nodefs.inodesFree"
 IMAGEFS: Final = "imagefs.available"
 IMAGEFS_INODES: Final = "imagefs.inodesFree"
 PIDS: Final = "pid.available"
-# Set from nodefs or imagefs; a configured value has no effect.
+# Derived from nodefs or imagefs; a configured value has no effect.
 DERIVED: Final = ("containerfs.available", "containerfs.inodesFree")
 SIGNALS: Final = (
     MEMORY,
@@ -54,7 +54,7 @@ class Threshold(Struct, frozen=True, kw_only=True):
 
 
 def _single(number: float) -> float:
-    """Round to single precision, because the kubelet stores percentages so."""
+    """Round to single precision, in which the kubelet stores percentages."""
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 

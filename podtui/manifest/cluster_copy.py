@@ -69,8 +69,8 @@ def _items(value: object) -> list[Tree]:
 
 
 def is_copy(tree: Tree) -> bool:
-    """Return whether the object was read from an API server. A single such field is no proof:
-    people write some of them by hand."""
+    """Return whether the object was read from an API server. A single field is no proof: people
+    write some of these fields by hand."""
     metadata, status, spec = (_map(tree.get(name)) for name in ("metadata", "status", "spec"))
     if any(_is_token_volume(volume) for volume in _items(spec.get("volumes"))):
         return True

@@ -1,4 +1,4 @@
-"""Decodes a document's tree by the API's types; collects all errors and drops the bad values.
+"""Decodes a document's tree into the API's types; collects all errors and drops the bad values.
 
 As in the API, null counts as absent, and an integer is a valid quantity. Enums and all other rules
 about values belong to validation.

@@ -20,8 +20,7 @@ _HOOKS: Final = ("postStart", "preStop")
 
 
 def _pull_policy(image: str) -> str:
-    """Return the default policy. An invalid image reference has no tag, thus not ``latest``
-    either."""
+    """Return the default policy. An invalid image reference has no tag, so it is not ``latest``."""
     reference = parse_image_reference(image)
     tag = "" if reference is None else reference.tag or ("" if reference.digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"

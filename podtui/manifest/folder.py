@@ -4,8 +4,8 @@ Change notifications only say which names to scan; each scan reads the files wit
 names are listed at the start, periodically, and when a change was reported without a name. Any
 other scan costs only as much as the names that it checks, however many files the folder has.
 
-Some changes are delayed until a deadline: a file that is being written until it is quiet, and a
-missing name until an editor can no longer be about to restore it.
+Two kinds of changes wait for a deadline: a file that is being written, until it is quiet; and a
+missing name, until an editor would have restored it.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ class Content:
 def _has_writer(handle: int) -> bool | None:
     """Return whether the file is open for writing; None if the system cannot tell."""
     try:
-        # A lease is granted only if there is no writer. A process that opens the file at this
-        # moment makes the kernel send us a signal, whose default action must not kill us.
+        # A lease is granted only if there is no writer. If a process opens the file at this moment,
+        # the kernel sends us a signal: SIGURG, because the default one would kill us.
         fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)

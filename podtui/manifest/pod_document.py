@@ -78,7 +78,7 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
                 fix="add name",
             )
         )
-    # The node's name does not come from the manifest, so that it is never an error (case 2).
+    # The node's name does not come from the manifest, so an invalid one is not reported (case 2).
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)

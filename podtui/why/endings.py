@@ -106,7 +106,7 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
                   "A program that leaks fills that too.")  # fmt: skip
 
 
-# --- terminations that are no failures
+# --- terminations that are not failures
 
 
 def _by_design(case: Case) -> Found | None:

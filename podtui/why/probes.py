@@ -147,7 +147,7 @@ def _failure(case: Case, kind: str, text: str) -> Failure | None:
 
 
 def _killed(kind: str) -> Callable[[Case], Failure | None]:
-    """Return a finder of the probe failure because of which the container was stopped."""
+    """Return a function that finds the probe failure because of which the container was stopped."""
     title = f"{kind.capitalize()} probe "
     reason = KillReason.LIVENESS_PROBE if kind == "liveness" else KillReason.STARTUP_PROBE
 
@@ -170,7 +170,8 @@ def _killed(kind: str) -> Callable[[Case], Failure | None]:
 
 
 def _failing(kind: str) -> Callable[[Case], Failure | None]:
-    """Return a finder of the failure that keeps a running container from being ready or started."""
+    """Return a function that finds the failure because of which a running container is not ready or
+    not started."""
     title = kind.capitalize()
 
     def find(case: Case) -> Failure | None:

@@ -77,7 +77,7 @@ def _missing(case: Case) -> Found | None:
 
 
 def _in_shell(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    """Run a command that consists of one whole command line by a shell."""
+    """Offer to pass a command that is a whole command line to a shell."""
     command = case.container.command
     if len(command) == 1 and " " in command[0] and command[0] == found.words["program"]:
         edit = source.prepend((*case.path, "command"), ("sh", "-c"))
