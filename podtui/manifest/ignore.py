@@ -35,12 +35,13 @@ def ignore_reason(name: str, *, strict: bool = False) -> str:
 
 
 def edit_signs(name: str) -> frozenset[str]:
-    """Return the names of the helper files that editors create beside a file while they edit it."""
+    """Return the names of the backup, temporary and lock files that editors create beside a
+    file."""
     return frozenset({f"{name}~", f"{name}.bak", f"{name}.tmp", f"#{name}#", f".#{name}", "4913"})
 
 
 def being_edited(name: str, others: Iterable[str]) -> bool:
-    """Return whether a helper file shows that an editor is saving this file.
+    """Return whether such a file beside it shows that an editor is saving this file.
 
     Editors replace a file via a backup or temporary file, and for a moment the file itself is
     missing.
