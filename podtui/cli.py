@@ -1,7 +1,7 @@
-"""The command line: words and wiring. What each command does lives in the room it names.
+"""The command line: parsers and wiring. The commands themselves are implemented in other packages.
 
-Nothing heavy is imported before a command needs it: ``--help`` and ``status`` load neither the
-screen nor the engine's library.
+Heavy modules are imported only when a command needs them: ``--help`` and ``status`` load neither
+the screen nor the engine's library.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COMMANDS: Final = (
     *web_cli.COMMANDS,
 )
 _MEANT: Final = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
-"""What a word that is no folder may have been typed for."""
+"""Corrections of a word that is not a folder: what the user may have meant."""
 _FLAGS: Final = {
     "root_dir": "rootDir",
     "static_pod_path": "staticPodPath",
@@ -72,7 +72,8 @@ _TAKES_VALUE: Final = frozenset(
 
 
 def _common_options() -> argparse.ArgumentParser:
-    """A fresh parent each time: argparse shares a parent's actions, and with them its defaults."""
+    """Return a new parent parser each time: argparse shares a parent's actions, including their
+    defaults."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = common.add_argument_group("common options")
     group.add_argument("--root-dir", metavar="DIR", help="where the agent keeps its state")
@@ -84,7 +85,7 @@ def _common_options() -> argparse.ArgumentParser:
 
 
 def _screen_options() -> argparse.ArgumentParser:
-    """What the screen knows beside the common ones; `_screen_arguments` passes them on."""
+    """Return the options that only the screen has; `_screen_arguments` passes them on."""
     options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = options.add_argument_group("options of the screen")
     group.add_argument("--theme", metavar="NAME", help="the colours to begin with")
@@ -98,11 +99,12 @@ def _screen_options() -> argparse.ArgumentParser:
 
 
 class _NotForScreen(Exception):
-    """Raised for a command line that only the parser of all commands has an answer to."""
+    """Raised for a command line that needs the parser of all commands."""
 
 
 class _ScreenParser(argparse.ArgumentParser):
-    """Knows no commands: to make theirs takes longer than all else that this module does."""
+    """A parser without subcommands: creating those takes longer than everything else in this
+    module."""
 
     def error(self, message: str) -> NoReturn:
         raise _NotForScreen(message)
@@ -121,7 +123,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
-    """The screen's command line."""
+    """Return the parser of the screen's command line."""
     parser = kind(
         prog="podtui",
         parents=[_common_options(), _screen_options(), cluster_cli.options()],
@@ -139,17 +141,17 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; ``podtui [PATH]`` without a command is the screen."""
+    """Return the complete parser; ``podtui [PATH]`` without a command opens the screen."""
     return _parsers()[0]
 
 
 def man_page() -> str:
-    """The manual page, as roff for ``man``."""
+    """Return the manual page, as roff for ``man``."""
     return shell_cli.man_page(*_parsers())
 
 
 def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The whole parser, and that of each command."""
+    """Return the complete parser, and the parser of each command."""
     parser = _base_parser(argparse.ArgumentParser)
     commands = parser.add_subparsers(
         title="commands", metavar="[STATIC_POD_PATH | COMMAND]", dest="command"
@@ -194,7 +196,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit status."""
+    """Run one command line and return its exit status."""
     if argv is None and "_ARGCOMPLETE" in os.environ:
         shell_cli.complete(build_parser(), _settings)
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -259,7 +261,8 @@ def _settings(namespace: argparse.Namespace) -> Settings:
 
 
 def _agent_arguments(resolved: Resolved) -> list[str]:
-    """The command line that gives another process these settings, wherever it runs."""
+    """Return the arguments that give another process these settings, whatever its working
+    directory."""
     settings = resolved.settings
     arguments = [
         f"--root-dir={settings.rootDir}",
@@ -273,10 +276,10 @@ def _agent_arguments(resolved: Resolved) -> list[str]:
 
 
 def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
-    """The command line that gives another process this screen."""
+    """Return the arguments that start this screen in another process."""
     arguments = _agent_arguments(resolved)
     if resolved.origins["staticPodPath"] == "default":
-        # Passed on, it would look like a folder that the user named.
+        # If it were passed on, it would look like a folder that the user named.
         arguments.remove(f"--static-pod-path={resolved.settings.staticPodPath}")
     if namespace.theme is not None:
         arguments.append(f"--theme={namespace.theme}")
@@ -286,9 +289,9 @@ def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list
 
 
 def _ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
-    """Create the folder that was named on the command line, if the user asks for it.
+    """Create the folder named on the command line, if the user agrees.
 
-    A folder that comes from a flag or a setting is left to its owner: the agent waits for it.
+    A folder from a flag or a setting is its owner's responsibility: the agent waits for it.
     """
     if namespace.path is None or folder.exists():
         return
@@ -319,12 +322,12 @@ def _screen(namespace: argparse.Namespace) -> int:
             " shows the screen in a browser"
         )
     if not sys.stderr.isatty():
-        # Textual paints on the standard error: `podtui 2>errors` would show nothing.
+        # Textual draws on standard error: `podtui 2>errors` would show nothing.
         cast("Any", sys).__stderr__ = sys.__stdout__
     if namespace.cluster:
         return cluster_cli.screen(namespace, lambda: _resolved(namespace))
-    # `run_tui` takes up the search for garbage again when there is a picture. Until then all that
-    # is made is kept, and looking through it is a tenth of the start.
+    # `run_tui` enables garbage collection again after the first frame. Until then almost nothing is
+    # garbage, and collecting takes a tenth of the start-up time.
     gc.disable()
     from podtui.agent.lock import is_held
 
@@ -352,16 +355,16 @@ def _screen(namespace: argparse.Namespace) -> int:
 
 
 def _root_words(namespace: argparse.Namespace, settings: Settings) -> str:
-    """The root directory as it is typed after ``podtui``; empty where it is the default."""
+    """Return the root-dir option as typed after ``podtui``; empty if it is the default."""
     return "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
 
 
 def _tell_agent(
     namespace: argparse.Namespace, settings: Settings, starting: Popen[bytes] | None = None
 ) -> bool:
-    """Say that the agent goes on, and how to stop it; False where none runs.
+    """Print that the agent keeps running, and how to stop it; return False if none runs.
 
-    ``starting`` is a process that runs and may not have come so far as to hold its lock.
+    ``starting`` is a process that is running but may not hold its lock yet.
     """
     from podtui.agent.lock import read_agent
 
@@ -389,7 +392,7 @@ def _web(namespace: argparse.Namespace) -> int:
     settings = resolved.settings
     if not namespace.cluster:
         _ensure_folder(namespace, settings.staticPodPath)
-    # What is wrong with a kubeconfig is said here, not in each tab.
+    # Report kubeconfig errors here, not in each tab.
     shown = cluster_cli.find(namespace)[1].context.name if namespace.cluster else settings.nodeName
     web_cli.serve(namespace, settings, _screen_arguments(namespace, resolved), shown)
     if not namespace.cluster:
@@ -466,7 +469,8 @@ def _stop(namespace: argparse.Namespace) -> int:
 
 
 def _settings_of_last(namespace: argparse.Namespace) -> Settings:
-    """The settings, with the engine of the root directory's last agent unless a flag names one."""
+    """Return the settings, with the engine of the root directory's last agent unless a flag names
+    one."""
     from msgspec.structs import replace
 
     from podtui.agent.lock import last_engine
@@ -477,7 +481,7 @@ def _settings_of_last(namespace: argparse.Namespace) -> Settings:
 
 
 def _agrees(question: str) -> bool:
-    """Whether the user says yes; an answer that ends before it begins is none."""
+    """Return whether the user answers yes; end of input counts as no."""
     try:
         return input(f"{one_line(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -525,7 +529,7 @@ def _check(namespace: argparse.Namespace) -> int:
 
 
 def _fix(namespace: argparse.Namespace) -> bool:
-    """Fix files before they are checked; whether nothing is left to be written."""
+    """Fix files before they are checked; return whether nothing remains to be written."""
     from podtui.fix_command import fix
 
     stream = sys.stderr if namespace.output == "json" else sys.stdout
@@ -562,7 +566,7 @@ def _config(namespace: argparse.Namespace) -> int:
         print(one_line(f"# no effect here: {line}"))
     found = resolved.settings
     if found.keys or found.commands or found.hotkeys:
-        # Only who has keys or commands of their own pays for the screen's library.
+        # Import the screen's library only if there are keys or commands to check.
         from podtui.tui.looks.preferences import preferences_of
         from podtui.tui.looks.preferred import problems_of
 

@@ -1,4 +1,4 @@
-"""Time, injected: nothing in the kubelet reads a clock that a test cannot own."""
+"""The injected clock: the kubelet reads time only from a clock that tests can control."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time, monotonic seconds and sleep, all of one source."""
+    """Wall time, monotonic time and sleep from a single source."""
 
     def now(self) -> datetime:
-        """The wall time, aware, in UTC."""
+        """Return the wall time as an aware datetime in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds that never decrease."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; ``asyncio.timeout`` and this agree on what a second is."""
+        """Sleep; ``asyncio.timeout`` uses the same time."""
         ...
 
 
 class SystemClock:
-    """The machine's clock, with the event loop's own idea of monotonic time.
+    """The machine's clock, with the event loop's time as monotonic time.
 
-    Because ``monotonic`` is the loop's time, a loop that runs on virtual time (see
-    ``tests/virtual_time.py``) moves everything that waits on this clock along with it.
+    Because ``monotonic`` is the loop's time, an event loop with virtual time (see
+    ``tests/virtual_time.py``) also advances everything that waits on this clock.
     """
 
     def now(self) -> datetime:

@@ -1,6 +1,6 @@
-"""The command line's words for clusters: ``--context`` and ``--kubeconfig``, and what they do.
+"""The command line for clusters: ``--context``, ``--kubeconfig`` and the commands that use them.
 
-Nothing heavy is imported before a command needs it.
+Heavy modules are imported only when a command needs them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 FLAGS: Final = ("context", "kubeconfig", "namespace", "all_namespaces")
 TAKES_VALUE: Final = frozenset({"--context", "--kubeconfig", "-n", "--namespace"})
 COMMANDS: Final = frozenset({None, "web", "status", "why", "exec", "attach", "port-forward", "cp"})
-"""Those that look at a cluster as well; None is the screen."""
+"""The commands that support clusters; None is the screen."""
 
 
 def options() -> argparse.ArgumentParser:
-    """A fresh parent for a parser."""
+    """Return a new parent parser with the cluster options."""
     found = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = found.add_argument_group("options for a cluster, instead of this machine's agent")
     group.add_argument("--context", metavar="NAME", help="the context of the kubeconfig to use")
@@ -44,7 +44,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def is_asked(namespace: argparse.Namespace) -> bool:
-    """Whether a cluster is meant. Raises `UsageError` where that makes no sense."""
+    """Return whether a cluster is selected. Raises `UsageError` for invalid combinations."""
     asked = namespace.context is not None or namespace.kubeconfig is not None
     if asked and namespace.command not in COMMANDS:
         raise UsageError(f"'podtui {namespace.command}' is about this machine, not clusters")
@@ -60,7 +60,7 @@ def is_asked(namespace: argparse.Namespace) -> bool:
 
 
 def arguments(namespace: argparse.Namespace) -> list[str]:
-    """The words that give another process the same cluster."""
+    """Return the arguments that select the same cluster in another process."""
     found: list[str] = []
     if namespace.context is not None:
         found.append(f"--context={namespace.context}")
@@ -74,7 +74,7 @@ def arguments(namespace: argparse.Namespace) -> list[str]:
 
 
 def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
-    """All there is to choose from, and what was chosen. Raises `KubeconfigError`."""
+    """Return the kubeconfig and the selected target. Raises `KubeconfigError`."""
     from podtui.kubeconfig import choose, load
 
     config = load(namespace.kubeconfig, os.environ)
@@ -82,21 +82,21 @@ def find(namespace: argparse.Namespace) -> tuple[Kubeconfig, Target]:
 
 
 def contexts(namespace: argparse.Namespace) -> list[str]:
-    """The names of the kubeconfig's contexts. Raises `KubeconfigError`."""
+    """Return the names of the kubeconfig's contexts. Raises `KubeconfigError`."""
     from podtui.kubeconfig import load
 
     return sorted(load(namespace.kubeconfig, os.environ).contexts)
 
 
 def client(target: Target, scope: str | None) -> ClusterClient:
-    """A client that may ask on this terminal where it has one."""
+    """Create a client; its credential plugin may prompt if there is a terminal."""
     from podtui.client.cluster import ClusterClient
 
     return ClusterClient(target, namespace=scope, interactive=sys.stdin.isatty())
 
 
 def scope_of(namespace: argparse.Namespace) -> str | None:
-    """The namespace to look into, empty for all, None for as many as one may see."""
+    """Return the namespace to query; empty for all, None for all that the user may read."""
     return "" if namespace.all_namespaces else namespace.namespace
 
 
@@ -104,7 +104,7 @@ def scope_of(namespace: argparse.Namespace) -> str | None:
 
 
 def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> int:
-    """Show clusters, one after the other as one turns to them, until the user leaves."""
+    """Show the cluster, and any cluster that the user switches to, until the user quits."""
     from podtui.kubeconfig import choose
     from podtui.tui.run import run_cluster
 
@@ -128,7 +128,8 @@ def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> in
 
 
 def _maker(target: Target, scope: str | None) -> Callable[[], ClusterClient]:
-    """What makes the client. A plugin asks its questions before the screen has the terminal."""
+    """Return a factory of the client. A credential plugin prompts before the screen takes the
+    terminal."""
 
     def make() -> ClusterClient:
         made = client(target, scope)
@@ -149,7 +150,7 @@ async def _identified(made: ClusterClient) -> None:
     await made.credentials.identity()
 
 
-# --- one answer
+# --- single requests
 
 
 Ask = Callable[..., bytes]
@@ -157,7 +158,7 @@ Ask = Callable[..., bytes]
 
 @contextmanager
 def asking(target: Target, scope: str | None) -> Generator[tuple[Ask, ClusterClient]]:
-    """A function that gives what is at a path of the API, and waits for it."""
+    """Provide a function that requests an API path and blocks until it is answered."""
     import asyncio
 
     made = client(target, scope)
@@ -173,7 +174,7 @@ def asking(target: Target, scope: str | None) -> Generator[tuple[Ask, ClusterCli
 
 
 def ask_once(target: Target, path: str, seconds: float) -> bytes:
-    """What is at a path of the API. Raises `PodtuiError`, also if it takes longer."""
+    """Request an API path. Raises `PodtuiError`, also on timeout."""
     import asyncio
 
     async def ask() -> bytes:
@@ -190,7 +191,7 @@ def ask_once(target: Target, path: str, seconds: float) -> bytes:
 
 
 def pods_path(target: Target, scope: str | None, ask: Ask) -> str:
-    """Where the pods are that one may see."""
+    """Return the path of the pods that the user may read."""
     if scope is None:
         try:
             ask("/api/v1/pods?limit=1")
@@ -204,7 +205,7 @@ def pods_path(target: Target, scope: str | None, ask: Ask) -> str:
 
 
 def status(namespace: argparse.Namespace) -> int:
-    """Print nodes and pods. What one may not see is said beside it."""
+    """Print nodes and pods; if the user may not list nodes, print that error to standard error."""
     import json
 
     from podtui.client.answers import understood
@@ -242,7 +243,8 @@ def status(namespace: argparse.Namespace) -> int:
 
 
 def typed(listing: dict[str, Any]) -> list[Any]:
-    """The items of a list with their kind, which API servers write once, of the list."""
+    """Add kind and version to the items of a list: API servers write them only once, on the
+    list."""
     kind = str(listing.get("kind", "")).removesuffix("List")
     its = {"kind": kind, "apiVersion": listing.get("apiVersion", "")}
     items: list[dict[str, Any]] = listing.get("items") or []
@@ -250,7 +252,7 @@ def typed(listing: dict[str, Any]) -> list[Any]:
 
 
 def why(namespace: argparse.Namespace) -> int:
-    """Say why pods do not run; 1 where one does not."""
+    """Print why pods are not running; return 1 if there is such a pod."""
     from podtui.why_command import why_of_cluster
 
     _, target = find(namespace)

@@ -1,6 +1,6 @@
-"""Errors that cross room boundaries.
+"""Errors that cross package boundaries.
 
-Expected outcomes (a pull that backs off, a probe that fails) are values, not exceptions.
+Expected outcomes (a pull in back-off, a failing probe) are values, not exceptions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 class PodtuiError(Exception):
-    """Root of every error that podtui raises on purpose; its text is fit for a user."""
+    """Base of all errors that podtui raises deliberately; the text is suitable for users."""
 
 
 class UsageError(PodtuiError):
@@ -17,7 +17,7 @@ class UsageError(PodtuiError):
 
 
 class SettingsError(UsageError):
-    """Raised for a setting that cannot be used; the text names file, line, column and key."""
+    """Raised for an invalid setting; the text names file, line, column and key."""
 
 
 class EngineError(PodtuiError):
@@ -33,7 +33,7 @@ class EngineNotFound(EngineError):
 
 
 class EngineConflict(EngineError):
-    """Raised when the engine refuses for the state things are in (name in use, still running)."""
+    """Raised when the engine refuses because of the current state (name in use, still running)."""
 
 
 class ImagePullError(EngineError):
@@ -45,8 +45,8 @@ class ContainerCreateError(EngineError):
 
 
 class SubPathError(ContainerCreateError):
-    """Raised when the sub-path of a mount leads out of its volume; ``container_path`` is where the
-    mount was to be."""
+    """Raised when the subPath of a mount leaves its volume; ``container_path`` is the target of the
+    mount."""
 
     def __init__(self, message: str, container_path: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class ContainerStartError(EngineError):
 
 
 class ExecTimeout(EngineError):
-    """Raised when a command in a container outlives its time-out."""
+    """Raised when a command in a container exceeds its timeout."""
 
 
 class AgentUnavailable(PodtuiError):
@@ -68,8 +68,8 @@ class AgentUnavailable(PodtuiError):
 class ApiError(PodtuiError):
     """Raised by clients for a ``Status`` other than success.
 
-    ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` Kubernetes' word;
-    ``retry_after`` are the seconds that the server wants to be left alone, None where it says none.
+    ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` is Kubernetes' reason.
+    ``retry_after`` is the delay in seconds that the server asks for, or None.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ApiError(PodtuiError):
 
 
 class LogError(PodtuiError):
-    """Raised when a container has no log to give; ``code`` 400 or 404 (reference §16)."""
+    """Raised when a container's log is not available; ``code`` is 400 or 404 (reference §16)."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class LogError(PodtuiError):
 
 
 class SessionError(PodtuiError):
-    """Raised when nobody can talk with a container or a pod; ``code`` is the HTTP status."""
+    """Raised when no session with a container or pod is possible; ``code`` is the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -100,7 +100,7 @@ class SessionError(PodtuiError):
 class InvalidUpdate(PodtuiError):
     """Raised for a request that would make an object invalid.
 
-    ``causes`` are what is wrong: (reason, field, message), as an API server's ``Status`` has them.
+    ``causes`` are tuples of (reason, field, message), as in an API server's ``Status``.
     """
 
     def __init__(self, causes: Sequence[tuple[str, str, str]]) -> None:
@@ -110,8 +110,8 @@ class InvalidUpdate(PodtuiError):
 
 
 class RestartRefused(PodtuiError):
-    """Raised for a container that would not come back once it has ended."""
+    """Raised for a container that would not be started again after it is stopped."""
 
 
 class StoreGone(PodtuiError):
-    """Raised when a watch asks for a resourceVersion that is no longer kept, or falls behind."""
+    """Raised when a watch requests a resourceVersion that is no longer kept, or falls behind."""

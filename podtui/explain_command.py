@@ -1,4 +1,5 @@
-"""``podtui explain``: what a field of a Pod means, may be, and comes to here. Asks no agent."""
+"""``podtui explain``: the meaning of a Pod's field, its valid values, and podtui's support for it.
+Works without an agent."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ COMMANDS: Final = ("explain",)
 
 
 def add_to(add: Callable[..., Any]) -> None:
-    """Add the command by ``add(name, run, help)``, which gives its parser."""
+    """Register the command with ``add(name, run, help)``, which returns its parser."""
     explain = add("explain", run, "say what a field of a manifest means, and what podtui does")
     explain.add_argument(
         "field",
@@ -25,14 +26,14 @@ def add_to(add: Callable[..., Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print it; 0. Raises `UsageError` where there is no such field."""
+    """Print the explanation; return 0. Raises `UsageError` if there is no such field."""
     width = min(100, shutil.get_terminal_size((100, 24)).columns)
     print(explained(namespace.field, namespace.output, width, recursive=namespace.recursive))
     return 0
 
 
 def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
-    """The text to print. Raises `UsageError` where there is no such field."""
+    """Return the text to print. Raises `UsageError` if there is no such field."""
     from podtui.explain.explanation import explain_place
     from podtui.explain.places import find_place
     from podtui.explain.report import render_json, render_text, render_tree, tree_data

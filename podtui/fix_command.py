@@ -1,7 +1,7 @@
-"""``podtui check --fix``: applies the mechanical fixes that the diagnostics carry.
+"""``podtui check --fix``: applies the mechanical fixes of the diagnostics.
 
-A fix is kept only if the file, read again, no longer has the finding and has lost nothing but what
-the fix removes. What is not touched by a fix stays as it is written, comments included.
+A fix is kept only if the finding is gone when the file is read again, and if nothing is lost except
+what the fix removes. All other text stays unchanged, including comments.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _Fixes = dict[Diagnostic, tuple[Edit, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A manifest before and after its mechanical fixes; ``findings`` are those that are gone.
-    ``secret``: it may hold a Secret, and its text is not shown."""
+    """A manifest before and after its mechanical fixes; ``findings`` are the resolved ones.
+    ``secret``: the file may contain a Secret, so that its text is not shown."""
 
     before: bytes
     after: bytes
@@ -55,8 +55,8 @@ class Fixed:
 
 
 def fix_text(path: str, data: bytes, *, node_name: str, strict: bool) -> Fixed:
-    """Apply all mechanical fixes, and those that they reveal. Never raises for what ``data``
-    holds."""
+    """Apply all mechanical fixes, and further ones that they reveal. Never raises, whatever
+    ``data`` contains."""
 
     def read(text: bytes) -> ReadResult:
         return read_manifest(path, text, node_name=node_name, strict=strict)
@@ -75,7 +75,7 @@ def fix_text(path: str, data: bytes, *, node_name: str, strict: bool) -> Fixed:
 def _step(
     data: bytes, result: ReadResult, read: Callable[[bytes], ReadResult], *, strict: bool
 ) -> tuple[bytes, ReadResult, list[Diagnostic]] | None:
-    """All fixes of one reading at once, or else as many as can be applied one by one."""
+    """Apply all fixes of one reading together or, if that fails, the first one that works alone."""
     fixes = _fixes(data, result, strict=strict)
     if not fixes:
         return None
@@ -97,7 +97,7 @@ def _try(
     *,
     strict: bool,
 ) -> tuple[bytes, ReadResult] | None:
-    """The text with the fixes, where it is better for them."""
+    """Return the text with the fixes and its reading; None if it is not better than before."""
     edits = dict.fromkeys(edit for found in fixes.values() for edit in found)
     try:
         after = apply_edits(data.decode(), edits).encode()
@@ -114,7 +114,7 @@ def _try(
 
 
 def _fixes(data: bytes, result: ReadResult, *, strict: bool) -> _Fixes:
-    """The mechanical fixes of each document's findings."""
+    """Return the mechanical fixes for the findings of each document."""
     documents = _documents(data, strict=strict)
     if not documents:
         return {}
@@ -126,7 +126,7 @@ def _fixes(data: bytes, result: ReadResult, *, strict: bool) -> _Fixes:
     found: _Fixes = {}
     for index, document in enumerate(documents):
         end = starts[index + 1] if index + 1 < len(starts) else (len(text) + 2, 1)
-        # What says no place is about the first document, or about the whole file.
+        # A finding without a position is about the first document or the whole file.
         own = [
             d
             for d in result.diagnostics
@@ -137,8 +137,8 @@ def _fixes(data: bytes, result: ReadResult, *, strict: bool) -> _Fixes:
 
 
 def _documents(data: bytes, *, strict: bool) -> tuple[Document, ...]:
-    """The documents of a text in their order, the items of Lists among them; none where it cannot
-    be read."""
+    """Return the documents of a text in order, including the items of Lists; none if it is
+    unreadable."""
     try:
         return (read_document(data),) if strict else tuple(opened(read_documents(data), []))
     except UnreadableText:
@@ -156,21 +156,21 @@ def _places(document: Document) -> dict[tuple[str | int, ...], FieldPlace]:
 def _is_kept(
     before: Sequence[Document], after: Sequence[Document], fixes: Iterable[Diagnostic]
 ) -> bool:
-    """Whether nothing is lost but what the fixes remove or write anew."""
+    """Return whether nothing is lost except what the fixes remove or replace."""
     if len(before) != len(after) or not after:
         return False
     removed = [field_path(field) for fix in fixes for field in fix.remove]
     replaced = sum(not fix.remove for fix in fixes)
     lost = Counter[str]()
     for old, new in zip(before, after, strict=True):
-        # A fix removes from one document; in the others these fields are kept as well.
+        # A fix removes fields from one document only; the other documents keep them.
         gone = removed if old.value != new.value else []
         lost += _scalars(old.value, gone) - _scalars(new.value, [])
     return lost.total() <= replaced
 
 
 def _scalars(value: object, gone: Sequence[tuple[str | int, ...]]) -> Counter[str]:
-    """How often each scalar is in a tree, apart from what is at the paths ``gone``."""
+    """Count each scalar of a tree, except those at or below the paths ``gone``."""
     found: Counter[str] = Counter()
     open_: list[tuple[tuple[str | int, ...], object]] = [((), value)]
     removed = set(gone)
@@ -200,10 +200,10 @@ def fix(
     agrees: Callable[[str], bool],
     out: Callable[[str], None],
 ) -> bool:
-    """Show the fixes of all files and write them, after a question or with ``yes``; whether there
-    is nothing left to be written.
+    """Show the fixes of all files and write them, after a question or with ``yes``; return whether
+    nothing remains to be written.
 
-    Raises `UsageError` where there is nobody to ask. ``out`` prints a text.
+    Without a terminal for the question, nothing is written. ``out`` prints a text.
     """
     changed = {path: fixed for path, fixed in _fixed_files(paths, settings) if fixed.findings}
     for path, fixed in changed.items():
@@ -240,7 +240,7 @@ def _fixed_files(paths: Sequence[Path], settings: Settings) -> Iterator[tuple[Pa
         try:
             data = read_manifest_file(path)
         except PodtuiError:
-            # The check that follows says so.
+            # The check that follows reports the error.
             continue
         yield (
             Path(check.path),
@@ -249,7 +249,7 @@ def _fixed_files(paths: Sequence[Path], settings: Settings) -> Iterator[tuple[Pa
 
 
 def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
-    """Copy a manifest from the standard input to the standard output with its fixes; whether no
+    """Copy a manifest from standard input to standard output with its fixes; return whether no
     error remains. ``err`` prints a remaining finding."""
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -266,7 +266,7 @@ def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
 
 
 def diff(name: str, fixed: Fixed, *, color: bool) -> Iterator[str]:
-    """What the fixes change, as a unified diff."""
+    """Yield the fixes as a unified diff."""
     if fixed.secret:
         count = _count(len(fixed.findings), "fix", "fixes")
         yield lines(f"{name}: {count}, not shown: the file may hold a Secret")

@@ -1,4 +1,4 @@
-"""Where podtui itself lies: its program, and the files that ship with it."""
+"""Locations of podtui itself: its program, and the files that ship with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def program() -> list[str]:
-    """The absolute argv that is this podtui."""
+    """Return the argv, with absolute paths, that starts this podtui."""
     script = Path(sys.executable).with_name("podtui")
     if os.access(script, os.X_OK):
         return [str(script)]
@@ -18,8 +18,8 @@ def program() -> list[str]:
 
 
 def typed_program() -> str:
-    """What to type in the user's shell to run this podtui again: ``podtui`` where PATH leads to it,
-    else the path that it was started by."""
+    """Return the shell command that runs this podtui again: ``podtui`` if it is found on PATH,
+    otherwise the path by which it was started."""
     first, *rest = program()
     if rest:
         return shlex.join([first, "-m", "podtui"])
@@ -33,7 +33,7 @@ def typed_program() -> str:
 
 
 def shipped(name: str) -> Path:
-    """The folder ``themes``, ``static_pods`` or ``templates``. Raises FileNotFoundError."""
+    """Return the folder ``themes``, ``static_pods`` or ``templates``. Raises FileNotFoundError."""
     package = Path(__file__).resolve().parent
     for candidate in (package / "_data" / name, package.parent / name):
         if candidate.is_dir():

@@ -1,4 +1,4 @@
-"""Settings of the screen alone: how each is read from a file, a flag or the environment."""
+"""Parsers of the settings that only the screen uses, from a file, a flag or the environment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ NOTIFY_BY: Final = ("bell", "osc9")
 
 
 def key_settings(value: object) -> Mapping[str, str]:
-    """Keys, separated by commas, by the id of a binding: ``{app.quit: Q, app.help: [f1, "?"]}``.
-    Raises ValueError. What the ids and the keys mean is checked where the bindings are known."""
+    """Parse comma-separated keys by binding id: ``{app.quit: Q, app.help: [f1, "?"]}``. Raises
+    ValueError. The ids and keys themselves are checked where the bindings are known."""
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(";") if part.strip()]
         if all(sep for _, sep, _ in pairs):
@@ -31,7 +31,7 @@ def _keys(value: object) -> str:
 
 
 def one_of(known: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
-    """A parser of lists of known words. It raises ValueError."""
+    """Return a parser for lists of known words; the parser raises ValueError."""
 
     def parse(value: object) -> tuple[str, ...]:
         words: object = value.split(",") if isinstance(value, str) else value
@@ -45,8 +45,8 @@ def one_of(known: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
 
 
 def command_words(value: object) -> tuple[str, ...]:
-    """A program and its arguments; a text is a program alone. No shell ever reads them. Raises
-    ValueError."""
+    """Parse a program and its arguments; a string is a program alone. They are never passed to a
+    shell. Raises ValueError."""
     if isinstance(value, str):
         return (value,) if value else ()
     if isinstance(value, list):
@@ -55,15 +55,15 @@ def command_words(value: object) -> tuple[str, ...]:
 
 
 def command_entries(value: object) -> tuple[object, ...]:
-    """The user's own commands, each as it was written, its scalars as texts. Raises ValueError.
-    What they say is checked where the bindings are known, so that a bad one stands alone."""
+    """Parse the user's custom commands, unchecked, with scalars as strings. Raises ValueError. They
+    are checked where the bindings are known, so that an invalid one does not affect the others."""
     if isinstance(value, list):
         return tuple(cast(list[object], value))
     raise ValueError("wants a list of commands, each a map with name and command")
 
 
 def hotkey_settings(value: object) -> Mapping[str, str]:
-    """What to type after ``:``, by key: ``{ctrl+o: sort restarts}``. Raises ValueError."""
+    """Parse ``:`` command lines by key: ``{ctrl+o: sort restarts}``. Raises ValueError."""
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(";") if part.strip()]
         if all(sep for _, sep, _ in pairs):

@@ -1,4 +1,4 @@
-"""The words of ``podtui service``; what it does is in `podtui.agent.service`."""
+"""The command line of ``podtui service``; the implementation is in `podtui.agent.service`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS: Final = ("service",)
 
 
 def add_to(add: Callable[..., Any], resolved: Callable[[argparse.Namespace], Resolved]) -> None:
-    """Add the command by ``add(name, run, help)``, which gives its parser."""
+    """Register the command with ``add(name, run, help)``, which returns its parser."""
 
     def run_it(namespace: argparse.Namespace) -> int:
         return run(namespace, resolved(namespace))
@@ -45,7 +45,8 @@ def add_to(add: Callable[..., Any], resolved: Callable[[argparse.Namespace], Res
 
 
 def run(namespace: argparse.Namespace, resolved: Resolved) -> int:
-    """Do it and say so; 0. Raises `podtui.agent.service.ServiceFailed`."""
+    """Run the command and print its result; return 0. Raises
+    `podtui.agent.service.ServiceFailed`."""
     from podtui.agent.service import BOOTED, Manager, install, remove
     from podtui.agent.unit import default_folder, unit_text
 

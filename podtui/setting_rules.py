@@ -1,4 +1,4 @@
-"""What settings must hold that each alone cannot tell."""
+"""Rules for settings that a single parser cannot check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
-    """(setting, what is wrong with it), as a kubelet refuses its configuration."""
+    """Yield (setting, problem) for each broken rule; a kubelet refuses the same configurations."""
     if not 1 <= settings.maxContainerRestartPeriod <= 300:
         yield "maxContainerRestartPeriod", "must be between 1s and 300s"
     if not 0.001 <= settings.cpuCFSQuotaPeriod <= 1:

@@ -1,9 +1,8 @@
-"""The settings in force, and where each comes from: flag > environment > file > default.
+"""The settings in effect, and the origin of each: flag > environment > file > default.
 
-The file is YAML under the field names of ``KubeletConfiguration``, so that a kubelet's own file
-works; what podtui adds stands beside them under names of the same style. A key that only a kubelet
-needs is accepted and named in ``podtui config``; any other unknown key is an error with its line
-and column.
+The file is YAML with the field names of ``KubeletConfiguration``, so that a kubelet's own file
+works; podtui's additional settings have names of the same style. A key that only a kubelet needs is
+accepted and listed by ``podtui config``; any other unknown key is an error with line and column.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration (``1m30s``). Raises ValueError."""
+    """Parse a Go duration (``1m30s``) to seconds. Raises ValueError."""
     if text == "0":
         return 0.0
     matches = list(_DURATION.finditer(text))
@@ -155,7 +154,7 @@ def _durations(value: object) -> Mapping[str, float]:
 
 
 def _shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
-    """(priority, seconds) pairs."""
+    """Parse a list of maps to (priority, seconds) pairs."""
     if isinstance(value, list):
         found: list[tuple[int, int]] = []
         for item in cast(list[object], value):
@@ -172,23 +171,24 @@ def _shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
 
 
 def default_root_dir(environ: Mapping[str, str]) -> Path:
-    """The user's state directory (XDG)."""
+    """Return the user's state directory (XDG)."""
     base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")) / ".local/state")
     return Path(base).expanduser() / "podtui"
 
 
 def default_config_dir(environ: Mapping[str, str]) -> Path:
-    """The user's configuration directory (XDG)."""
+    """Return the user's configuration directory (XDG)."""
     base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")) / ".config")
     return Path(base).expanduser() / "podtui"
 
 
 WEB_TERMINAL: Final = "podtui-web"
-"""``TERM_PROGRAM`` in a tab of ``podtui web``."""
+"""The value of ``TERM_PROGRAM`` in a tab of ``podtui web``."""
 
 
 def default_static_pod_path(environ: Mapping[str, str], working: Path) -> Path:
-    """``static_pods/`` of the working directory if there is one, else the user's."""
+    """Return ``static_pods/`` in the working directory if it exists, otherwise the user's
+    folder."""
     here = working / "static_pods"
     return here if here.is_dir() else default_config_dir(environ) / "static_pods"
 
@@ -203,7 +203,7 @@ EVICTION_HARD: Final = {
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Every setting, resolved. Durations are seconds, paths absolute."""
+    """All settings, resolved. Durations are in seconds, paths are absolute."""
 
     rootDir: Path
     staticPodPath: Path
@@ -211,7 +211,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     engine: str = "auto"
     theme: str = ""
     readOnly: bool = False
-    """Whether the screen lets nothing be changed."""
+    """True if the screen refuses all changes."""
     kubeletStrict: bool = False
     maxPods: int = 110
     systemReserved: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -222,18 +222,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     maxContainerRestartPeriod: float = 300.0
     serializeImagePulls: bool = True
     maxParallelImagePulls: int = 0
-    """Where pulls are not serialized; 0 is without limit."""
+    """Only used if pulls are not serialized; 0 means no limit."""
     allowedUnsafeSysctls: tuple[str, ...] = ()
     nodeLabels: Mapping[str, str] = field(default_factory=dict[str, str])
     clusterDNS: tuple[str, ...] = ()
     clusterDomain: str = ""
     resolvConf: str = "/etc/resolv.conf"
-    """Of the machine that the agent runs on; empty for none."""
+    """A file on the agent's machine; empty for none."""
     seccompDefault: bool = False
     cpuCFSQuota: bool = True
     cpuCFSQuotaPeriod: float = 0.1
     podPidsLimit: int = -1
-    """Processes per container; -1 is without limit."""
+    """Processes per container; -1 means no limit."""
     featureGates: Mapping[str, bool] = field(default_factory=dict[str, bool])
     registryPullQPS: int = 5
     registryBurst: int = 10
@@ -242,7 +242,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     imageGCHighThresholdPercent: int = 85
     imageGCLowThresholdPercent: int = 80
     containerLogMaxSize: int = 10 * 1024 * 1024
-    """Bytes."""
+    """In bytes."""
     containerLogMaxFiles: int = 5
     evictionSoft: Mapping[str, str] = field(default_factory=dict[str, str])
     evictionSoftGracePeriod: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -255,11 +255,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     shutdownGracePeriodByPodPriority: tuple[tuple[int, int], ...] = ()
     """(priority, seconds) pairs, ascending."""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Keys, separated by commas, by the id of a binding."""
+    """Comma-separated keys by binding id."""
     commands: tuple[object, ...] = ()
-    """The user's own, as they were written, not checked yet."""
+    """The user's custom commands, as written and not checked yet."""
     hotkeys: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What is typed after ``:``, by key."""
+    """``:`` command lines by key."""
     notifyOn: tuple[str, ...] = NOTIFY_ON
     notifyBy: tuple[str, ...] = ()
     notifyCommand: tuple[str, ...] = ()
@@ -335,10 +335,10 @@ PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
 
 
 class Resolved(Struct, frozen=True):
-    """``origins`` maps a setting, and each part of one that is a map or a list of maps
-    (``keys.app.quit``, ``commands[0].key``), to the words that say where it comes from; ``ignored``
-    lists the keys of the file that only a kubelet needs, as ``file:line:column: key``. ``path`` is
-    the file, whether it is there or not."""
+    """``origins`` maps each setting to a text that says where its value comes from. It also has the
+    parts of a setting that is a map or a list of maps (``keys.app.quit``, ``commands[0].key``).
+    ``ignored`` lists the keys of the file that only a kubelet needs, as ``file:line:column: key``.
+    ``path`` is the settings file, whether it exists or not."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -347,7 +347,7 @@ class Resolved(Struct, frozen=True):
 
 
 def environment_name(key: str) -> str:
-    """``maxPods`` is ``PODTUI_MAX_PODS``."""
+    """Return the environment variable of a setting: ``maxPods`` becomes ``PODTUI_MAX_PODS``."""
     return "PODTUI_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).upper()
 
 
@@ -358,9 +358,9 @@ def resolve(
     config: Path | None = None,
     working: Path | None = None,
 ) -> Resolved:
-    """Settle every setting. ``flags`` by setting name, None where a flag was not given.
+    """Resolve all settings. ``flags`` are by setting name, None for a flag that was not given.
 
-    Raises `SettingsError` for the first value that cannot be used, wherever it comes from.
+    Raises `SettingsError` for the first invalid value, whatever its origin.
     """
     environ = os.environ if environ is None else environ
     working = Path.cwd() if working is None else working
@@ -372,7 +372,7 @@ def resolve(
     if named is not None and not path.is_file():
         raise SettingsError(f"{path}: no such configuration file")
     if path.is_file():
-        # YAML's library is slow to import, and most have no such file.
+        # YAML's library is slow to import, and most users have no settings file.
         from podtui.settings_file import read_settings
 
         for key, value, place in read_settings(path, PARSERS.keys(), ignored, origins):

@@ -1,6 +1,7 @@
-"""Reads the settings file: which keys it has, what each says, and where.
+"""Reads the settings file: its keys, their values, and their positions.
 
-Apart from `podtui.settings`, because YAML's library is slow to import and most have no such file.
+Separate from `podtui.settings`, because YAML's library is slow to import and most users have no
+settings file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import yaml
 from podtui.errors import SettingsError
 
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
-# KubeletConfiguration fields that mean nothing to a single machine without a cluster.
+# Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
     """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
     readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
@@ -39,9 +40,9 @@ KUBELET_ONLY: Final = frozenset(
     userNamespaces imagePullCredentialsVerificationPolicy
     preloadedImagesVerificationAllowlist""".split()
 )
-# Their scalars are words, whatever YAML takes them for: ``[grep, no]`` looks for "no".
+# Their scalars stay strings, whatever YAML's type: ``[grep, no]`` searches for "no".
 _VERBATIM: Final = frozenset({"commands", "hotkeys"})
-# Where KubeletConfiguration nests or names a setting of ours otherwise.
+# Settings that KubeletConfiguration nests or names differently.
 ALIASES: Final = {
     "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
     "podManifestPath": "staticPodPath",
@@ -53,9 +54,9 @@ ALIASES: Final = {
 def read_settings(
     path: Path, known: Collection[str], ignored: list[str], places: dict[str, str]
 ) -> list[tuple[str, object, str]]:
-    """(setting, raw value, place) of a settings file, one for each key that is ``known``;
-    ``ignored`` takes those that only a kubelet needs, ``places`` those of the parts of maps. Raises
-    `SettingsError`."""
+    """Return (setting, raw value, position) for each ``known`` key of a settings file. Keys that
+    only a kubelet needs are added to ``ignored``, and positions of the parts of maps to ``places``.
+    Raises `SettingsError`."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
@@ -108,7 +109,7 @@ def _walk(
 
 
 def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
-    """Where the parts of a map stand, and those of each map of a list."""
+    """Return the positions of the parts of a map, or of each map in a list."""
     if isinstance(node, yaml.MappingNode):
         return {f"{name}.{part.value}": _place(path, part) for part, _ in node.value}
     found: dict[str, str] = {}
@@ -121,7 +122,7 @@ def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
 
 
 def _verbatim(node: yaml.Node) -> object:
-    """The value of a node; every scalar stays the text that it is."""
+    """Return the value of a node, with every scalar as a string."""
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): _verbatim(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
@@ -130,7 +131,8 @@ def _verbatim(node: yaml.Node) -> object:
 
 
 def _plain(node: yaml.Node) -> object:
-    """The value of a node; scalars but booleans and integers stay text, for the parsers to read."""
+    """Return the value of a node. Scalars other than booleans and integers stay strings for the
+    parsers."""
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): _plain(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):

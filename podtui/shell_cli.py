@@ -1,4 +1,4 @@
-"""Shell completion and the manual page, both made from the parser of the command line."""
+"""Shell completion and the manual page, both derived from the command-line parser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMANDS: Final = ("completion", "man")
 SHELLS: Final = ("bash", "zsh", "fish")
 CLUSTER_SECONDS: Final = 3.0
-"""How long a shell waits for the pods of a cluster."""
+"""How long completion waits for the pods of a cluster."""
 AGENT_SECONDS: Final = 1.0
 _PAGE_WIDTH: Final = 72
 _ENGINES: Final = ("auto", "memory")
@@ -33,7 +33,7 @@ GetSettings = Callable[[argparse.Namespace], "Settings"]
 
 
 def add_to(add: Callable[..., Any], page: Callable[[], str]) -> None:
-    """``add`` makes a command's parser; ``page`` returns the manual page."""
+    """Register the commands: ``add`` makes a command's parser, ``page`` returns the manual page."""
     completion = add("completion", _completion, "print the completion script of a shell")
     completion.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
     completion.epilog = (
@@ -52,7 +52,7 @@ def add_to(add: Callable[..., Any], page: Callable[[], str]) -> None:
 def _completion(namespace: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    # bash and zsh run the program as it was typed, fish by its name.
+    # bash and zsh run the program as typed, fish by its name.
     script = None if shutil.which("podtui") or namespace.shell != "fish" else program()[0]
     print(shellcode(["podtui"], shell=namespace.shell, argcomplete_script=script))
     return 0
@@ -62,19 +62,19 @@ def _completion(namespace: argparse.Namespace) -> int:
 
 
 def complete(parser: argparse.ArgumentParser, settings: GetSettings) -> None:
-    """Answer the shell that asks through the environment; ends the process."""
+    """Answer a completion request from the environment, and exit the process."""
     import argcomplete
 
     argcomplete.autocomplete(
         parser,
         always_complete_options=False,
-        # argcomplete calls it for each argument that has no choices of its own.
+        # Called for each argument without choices.
         default_completer=partial(_candidates, settings),  # pyright: ignore[reportArgumentType]
     )
 
 
 def folders(prefix: str, **_: object) -> Iterable[str]:
-    """Complete the folder that may stand in a command's place."""
+    """Complete a folder in the position of a command."""
     from argcomplete.completers import DirectoriesCompleter
 
     return DirectoriesCompleter()(prefix)
@@ -120,7 +120,7 @@ def _candidates(
             case _:
                 return ()
     except PodtuiError:
-        # No agent, no cluster, no such setting: there is nothing to offer.
+        # Without an agent, a cluster or valid settings there are no candidates.
         return ()
 
 
@@ -148,7 +148,8 @@ def _ports(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
 
 
 def _of(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
-    """The pod of the command line, named with or without its node; all while none is named."""
+    """Return the pod named on the command line, with or without its node name; all if none is
+    named."""
     wanted: str | None = getattr(namespace, "pod", None)
     if not wanted:
         return pods
@@ -160,7 +161,7 @@ def _of(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
 
 
 def _pods(namespace: argparse.Namespace, settings: GetSettings) -> Iterable[Pod]:
-    """The pods that the command line can name. Raises `PodtuiError`."""
+    """Return the pods that can be named on the command line. Raises `PodtuiError`."""
     from podtui.api.v1 import PodList
     from podtui.client.answers import understood
     from podtui.client.simple import get_bytes
@@ -187,7 +188,7 @@ def _pods_path(namespace: argparse.Namespace, name: str | None) -> str:
 def man_page(
     parser: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser]
 ) -> str:
-    """The manual page, as roff for ``man``."""
+    """Return the manual page, as roff for ``man``."""
     usage, (description, *groups) = _help(parser)
     parts = [
         f'.TH PODTUI 1 "" "podtui {__version__}" "podtui"',
@@ -213,9 +214,10 @@ def man_page(
 
 
 def _help(parser: argparse.ArgumentParser) -> tuple[str, list[str]]:
-    """The usage, and the paragraphs of the help: the description, then groups of arguments."""
+    """Return the usage and the paragraphs of the help: the description, then the argument
+    groups."""
     parser.formatter_class = partial(argparse.HelpFormatter, width=_PAGE_WIDTH)
-    # Newer versions of Python colour it for a terminal.
+    # Newer versions of Python colour the help on a terminal.
     usage, *paragraphs = lines(parser.format_help()).strip().split("\n\n")
     indent = len("usage: ")
     return "\n".join(line[indent:] for line in usage.splitlines()), paragraphs

@@ -1,4 +1,4 @@
-"""``podtui status`` as text: the API's own tables, laid out for a terminal."""
+"""``podtui status`` as text: the API's tables, formatted for a terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from podtui.terminal_text import cells, one_line
 
 HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
-"""What to accept from the API to be given a table."""
+"""The Accept header that requests a table from the API."""
 
 
 def render(
     table: dict[str, Any], *, namespaced: bool = False, health: Sequence[str] | None = None
 ) -> str:
-    """A ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them; ``namespaced``
-    puts the namespaces before, ``health`` (by row) a column behind."""
+    """Format a ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them.
+    ``namespaced`` adds a namespace column in front, ``health`` (by row) a column at the end."""
     columns: list[dict[str, Any]] = table.get("columnDefinitions") or []
     rows: list[dict[str, Any]] = table.get("rows") or []
     shown = [i for i, column in enumerate(columns) if not column.get("priority")]
@@ -37,8 +37,8 @@ def render(
 
 
 def health_words(table: dict[str, Any], now: float) -> list[str]:
-    """The health of each pod of a table; unknown where a row does not include its object. Raises
-    `ApiError`."""
+    """Return the health of each pod in a table; unknown if a row does not include its object.
+    Raises `ApiError`."""
     rows: list[dict[str, Any]] = table.get("rows") or []
     items = [row.get("object", {}) for row in rows]
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""``podtui exec``, ``attach``, ``port-forward`` and ``cp``: the client's sessions at a terminal."""
+"""Sessions on a terminal: ``podtui exec``, ``attach``, ``port-forward`` and ``cp``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path, of a container where ``pod`` is not empty."""
+    """A path; in a container if ``pod`` is set, otherwise local."""
 
     path: str
     pod: str = ""
@@ -43,7 +43,7 @@ class Place:
 
 
 def parse_place(text: str, namespace: str) -> Place:
-    """``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
+    """Parse ``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
     before, colon, path = text.partition(":")
     if not colon or before.startswith((".", "/")):
         return Place(text)
@@ -54,8 +54,8 @@ def parse_place(text: str, namespace: str) -> Place:
 
 
 def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """(local, remote) of each ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``; local 0 is any. Raises
-    `UsageError`."""
+    """Return (local, remote) for each ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``; local 0 means
+    any free port. Raises `UsageError`."""
     found: list[tuple[int, int]] = []
     for text in texts:
         first, colon, second = text.partition(":")
@@ -71,8 +71,8 @@ def _is_port(text: str) -> bool:
 
 
 def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
-    """Run ``job`` with a client that is made for it. One that is asked to end leaves the terminal
-    as it was, and raises SystemExit with the status that a shell gives for the signal."""
+    """Run ``job`` with a new client. On SIGTERM or SIGHUP the terminal is restored, and SystemExit
+    is raised with the status that a shell reports for the signal."""
     ends: list[int] = []
 
     async def with_client() -> T:
@@ -101,19 +101,19 @@ def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any,
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A pod's own name, and its phase; the phase is empty where the user may not read pods."""
+    """The pod's full name and its phase; the phase is empty if the user may not read pods."""
 
     name: str
     phase: str = ""
 
     def require_running(self, action: str) -> None:
-        """Raises `PodtuiError` for a pod that has ended."""
+        """Raises `PodtuiError` if the pod has terminated."""
         if self.phase in ("Succeeded", "Failed"):
             raise PodtuiError(f'cannot {action} pod "{self.name}": it has ended ({self.phase})')
 
 
 async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
-    """Find a pod by its name, with or without the node's name at its end. Raises `ApiError`."""
+    """Find a pod by its name, with or without the node name as a suffix. Raises `ApiError`."""
     pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     path = f"{pods}/{quote(wanted, safe='')}"
     try:
@@ -145,7 +145,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
 
 
 async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
-    """The command's exit code."""
+    """Run a command and return its exit code."""
     found = await find_pod(client, namespace, pod)
     found.require_running("exec in")
     opened = client.exec(namespace, found.name, query)
@@ -173,7 +173,8 @@ async def _talk(
 
 @asynccontextmanager
 async def _jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
-    """Beside the block, and no longer than it; its errors stay as they are."""
+    """Run jobs in parallel with the block and cancel them at its end; raise their errors without a
+    group."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job) for job in jobs]
@@ -200,7 +201,8 @@ async def _give(session: RemoteSession) -> None:
 
 
 async def _input(descriptor: int) -> AsyncGenerator[bytes]:
-    """What a terminal, a pipe or a file gives, without a thread that could not be ended."""
+    """Yield the input from a terminal, a pipe or a file, without a thread that could not be
+    stopped."""
     while True:
         await _readable(descriptor)
         if not (piece := os.read(descriptor, _PIECE)):
@@ -214,7 +216,7 @@ async def _readable(descriptor: int) -> None:
     try:
         loop.add_reader(descriptor, ready.set)
     except PermissionError:
-        # A file, which is always ready.
+        # A regular file, which is always ready.
         return
     try:
         await ready.wait()
@@ -224,7 +226,7 @@ async def _readable(descriptor: int) -> None:
 
 @contextmanager
 def _raw(wanted: bool) -> Generator[None]:
-    """Every key goes to the other end, the interrupt as well."""
+    """Switch the terminal to raw mode: every key goes to the remote side, including interrupt."""
     if not (wanted and sys.stdin.isatty()):
         yield
         return
@@ -238,7 +240,7 @@ def _raw(wanted: bool) -> Generator[None]:
 
 @contextmanager
 def _sizes(wanted: bool) -> Generator[AsyncIterator[tuple[int, int]]]:
-    """Columns and rows now, and whenever they change."""
+    """Iterate over the terminal's size in columns and rows, now and after every change."""
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -274,7 +276,7 @@ async def forward(
     ports: Sequence[tuple[int, int]],
     say: Callable[[str], None],
 ) -> None:
-    """Forward until interrupted. ``say`` gets a line for each port, and for each new problem."""
+    """Forward until interrupted. ``say`` gets a line for each port and for each new problem."""
     found = await find_pod(client, namespace, pod)
     found.require_running("forward ports to")
     forwards: list[PortForward] = []
@@ -308,7 +310,7 @@ async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
 
 
 async def copy(client: ApiClient, container: str, source: Place, target: Place) -> str:
-    """What was copied, in words. Raises `PodtuiError`."""
+    """Copy a file or folder and return a message about it. Raises `PodtuiError`."""
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one of the two must be in a container (POD:PATH), the other here")
     if source.pod:

@@ -1,4 +1,4 @@
-"""The words of the commands that talk with pods; what they do is in `podtui.talk`."""
+"""The command line of exec, attach, port-forward and cp; the implementation is in `podtui.talk`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Make = Callable[[], "ApiClient"]
 
 
 def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None:
-    """``add`` makes a command's parser from its name, what runs it and its help."""
+    """Register the commands: ``add`` makes a parser from a command's name, its function and its
+    help."""
 
     def agent(namespace: argparse.Namespace) -> Make:
         if namespace.cluster:
@@ -42,7 +43,7 @@ def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None
     run = add("exec", lambda it: _exec(it, agent(it)), "run a command in a container")
     run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD [--] COMMAND …"
     _pod(run)
-    # `take_words` takes them: argparse would take the command's options for ours.
+    # `take_words` extracts them: argparse would parse the command's options as podtui's.
     run.add_argument("words", metavar="COMMAND", nargs="*", help="the command and its arguments")
     _streams(run)
     attach = add("attach", lambda it: _attach(it, agent(it)), "talk with a container's process")
@@ -60,7 +61,7 @@ def add_to(add: Add, settings: Callable[[argparse.Namespace], Settings]) -> None
 
 
 def word_indices(arguments: Sequence[str], takes_value: Collection[str]) -> Iterator[int]:
-    """Yield the index of each argument that is neither an option nor the value of one."""
+    """Yield the index of each argument that is neither an option nor an option's value."""
     is_value = False
     for index, word in enumerate(arguments):
         if is_value:
@@ -72,7 +73,8 @@ def word_indices(arguments: Sequence[str], takes_value: Collection[str]) -> Iter
 
 
 def _wants_value(option: str, takes_value: Collection[str]) -> bool:
-    """Whether the next argument is the option's value; ``-itc`` ends with one that takes it."""
+    """Return whether the next argument is the option's value; ``-itc`` ends with an option that
+    takes one."""
     if option.startswith("--"):
         return option in takes_value
     first = next((n for n, letter in enumerate(option) if f"-{letter}" in takes_value), None)
@@ -80,10 +82,10 @@ def _wants_value(option: str, takes_value: Collection[str]) -> bool:
 
 
 def take_words(arguments: list[str], takes_value: Collection[str]) -> list[str]:
-    """Remove and return the command of an ``exec``.
+    """Remove and return the command of ``exec``.
 
-    It starts after the first ``--``, or with the first word after the pod's name: an option behind
-    that word is the command's own.
+    It starts after the first ``--``, or at the first word after the pod's name: options after that
+    word belong to the command.
     """
     indices = list(word_indices(arguments, {*takes_value, *_TAKES_VALUE}))
     if not indices or arguments[indices[0]] != "exec":

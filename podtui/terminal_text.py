@@ -1,8 +1,8 @@
-"""Text from outside, made fit for a terminal: names, messages, logs, files.
+"""Sanitizes external text for a terminal: names, messages, logs, files.
 
-Escape sequences and control characters never reach the terminal, nor do marks that turn the
-direction of text. What is left takes as many cells on every terminal: signs that join with their
-neighbours, or that terminals do not agree about, are replaced or left out.
+Escape sequences, control characters and marks that change the text direction never reach the
+terminal. The remaining text has the same width on every terminal: characters that join with their
+neighbours, or whose width differs between terminals, are replaced or removed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import Final
 
 LONGEST: Final = 16 * 1024
-"""Characters of one line that are shown."""
+"""The maximum number of characters shown of one line."""
 MOST_MARKS: Final = 4
-"""Marks on one letter; no language has more, and a pile of them covers the lines above."""
+"""The maximum number of marks on one letter. No language uses more, and a larger pile would cover
+the lines above."""
 NO_LETTER: Final = -1
-"""In place of a number of marks: there is nothing yet that a mark could stand on."""
+"""A mark count that means: there is no letter yet to carry a mark."""
 UNKNOWN: Final = "\ufffd"
 TAB: Final = 8
 
@@ -30,27 +31,28 @@ CONTROL: Final = re.compile(
     + r"|\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d\x9e\x9f].*?(?:\x07|\x9c|$)"  # the same in C1
     + r"|[\x00-\x1f\x7f-\x9f]"
     + r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c\ufeff\u2028\u2029]"
-    # Joiners, selectors and what else takes no cell: no two terminals agree on what they join.
+    # Joiners, selectors and other zero-width characters: terminals disagree on what they join.
     + r"|[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u206f\ufe00-\ufe0f]"
     + r"|[\ufff0-\ufffb\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
 )
-"""Every control sequence; the first group is what a sequence of colours (SGR) says."""
+"""All control sequences; the first group is the parameters of a colour sequence (SGR)."""
 
 _FILLERS: Final = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0")
-"""Letters that are drawn as nothing."""
+"""Letters that are drawn as blanks or not at all."""
 _CONTESTED: Final = (
     (0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D356),
     (0x1D360, 0x1D376),
 )  # fmt: skip
-"""One cell up to Unicode 15, two since, or the other way round."""
+"""One cell wide up to Unicode 15 and two since, or vice versa."""
 _FLAGS: Final = (0x1F1E6, 0x1F1FF)
-"""Letters of which two make a flag, on some terminals."""
+"""Regional indicator letters; some terminals draw two of them as a flag."""
 _JAMO: Final = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF))
-"""Korean vowels and finals that stand in the cells of the consonant before."""
+"""Korean vowels and finals, drawn in the cells of the preceding consonant."""
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line of at most `LONGEST` characters; what is cut off is told."""
+    """Sanitize ``text`` to one line of at most `LONGEST` characters; a cut is marked with the full
+    size."""
     if len(text) <= LONGEST and text.isascii() and text.isprintable():
         return text
     head = " ".join(text[: LONGEST + 1].splitlines()).expandtabs(TAB)
@@ -64,12 +66,12 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """`one_line` for each line of a text; a line feed alone ends a line."""
+    """Sanitize each line of a text with `one_line`; only a line feed ends a line."""
     return "\n".join(map(one_line, text.split("\n")))
 
 
 def json_text(text: str) -> str:
-    """JSON with escapes for whatever a terminal would obey; it says the same."""
+    """Escape all non-printable characters in JSON, without changing its meaning."""
     return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
 
 
@@ -80,12 +82,13 @@ def _escape(character: str) -> str:
 
 
 def cut_words(size: int) -> str:
-    """What stands at the end of a line of ``size`` bytes that was cut."""
+    """Return the suffix of a line of ``size`` bytes that was cut."""
     return f" … ({size:,} bytes, cut)"
 
 
 def picture(control: str) -> str:
-    """What is shown for a match of `CONTROL`: a single control character as its sign."""
+    """Return the replacement of a match of `CONTROL`: a symbol for a single control character, else
+    nothing."""
     single = len(control) == 1 and control < " " and control != "\x1b"
     return chr(0x2400 + ord(control)) if single else ""
 
@@ -95,10 +98,10 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def settled(text: str, marks: int = NO_LETTER) -> tuple[str, int]:
-    """A text without control sequences, each of its letters as wide as every terminal draws it.
+    """Normalize a text without control sequences so that it has the same width on every terminal.
 
-    ``marks`` is how many there are on the letter that stands before it; that is also given back,
-    for what comes after.
+    ``marks`` is the number of marks on the letter before the text. The number for the last letter
+    is returned, to be passed with the text that follows.
     """
     if text.isascii():
         return text, 0 if text else marks
@@ -124,7 +127,7 @@ def settled(text: str, marks: int = NO_LETTER) -> tuple[str, int]:
 
 @lru_cache(maxsize=8192)
 def _instead(character: str) -> str:
-    """What is shown in place of a character."""
+    """Return the replacement of a character."""
     code = ord(character)
     if code < 0x300:
         return character
@@ -133,21 +136,21 @@ def _instead(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Cf" or character in _FILLERS:
         return ""
-    # A mark that takes a cell of its own takes none in newer terminals; what Unicode does not know
-    # yet is as wide as each terminal guesses.
+    # A spacing mark has no width of its own in newer terminals; for characters unknown to Unicode
+    # each terminal guesses the width.
     contested = category in ("Mc", "Cn", "Cs") or _within(code, _CONTESTED)
     return UNKNOWN if contested else character
 
 
 @lru_cache(maxsize=8192)
 def _is_mark(character: str) -> bool:
-    """Whether it is drawn on the letter before."""
+    """Return whether the character is drawn on the preceding letter."""
     category = unicodedata.category(character)
     return category in ("Mn", "Me") or _within(ord(character), _JAMO)
 
 
 def cells(text: str) -> int:
-    """How many cells a text takes that `one_line` or `settled` has given."""
+    """Return the width in cells of a text from `one_line` or `settled`."""
     if text.isascii():
         return len(text)
     return sum(map(_cells, text))

@@ -1,4 +1,4 @@
-"""The words of ``podtui web``; what it does is in `podtui.web`."""
+"""The command line of ``podtui web``; the implementation is in `podtui.web`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = ("web",)
 DEFAULT_PORT: Final = 7638
-"""PODT on the keys of a telephone."""
+"""The letters PODT on a telephone keypad."""
 
 
 def add_options(web: Any) -> None:
-    """``web`` is the command's parser."""
+    """Add the options of the command to its parser ``web``."""
     web.description = (
         "Show the screen in a browser on this machine. Prints a link with a token; each tab is a"
         " podtui of its own, which ends with the tab."
@@ -40,9 +40,9 @@ def _port(text: str) -> int:
 def serve(
     namespace: argparse.Namespace, settings: Settings, arguments: Sequence[str], shown: str
 ) -> None:
-    """Serve until an interrupt. ``arguments`` are those of each tab's ``podtui``, ``shown`` is the
-    node or context that the page's title names. Raises
-    `podtui.errors.UsageError` and `podtui.web.run.WebFailed`."""
+    """Serve until interrupted. ``arguments`` are those of each tab's ``podtui``; ``shown`` is the
+    node or context named in the page title. Raises `podtui.errors.UsageError` and
+    `podtui.web.run.WebFailed`."""
     from podtui.web.access import loopback_host
     from podtui.web.run import WebOptions, run_web
 

@@ -1,4 +1,4 @@
-"""``podtui why``: asks the agent for the facts, and says what they come to."""
+"""``podtui why``: requests the facts from the agent, and prints the diagnoses."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
-    """The text to print, and whether all that was asked about is well.
+    """Return the text to print, and whether all requested pods and files are healthy.
 
-    ``wanted`` is a pod's name, with or without the node's, ``NAMESPACE/NAME``, or a file's name;
-    None asks about everything that is not well. Raises `UsageError` where there is no such pod,
-    and what `get_json` raises.
+    ``wanted`` is a pod's name, with or without the node name, ``NAMESPACE/NAME``, or a file's name;
+    None requests everything that is unhealthy. Raises `UsageError` if there is no such pod, and the
+    errors of `get_json`.
     """
     return _said(_reports(_Agent(socket_path), wanted), wanted, output)
 
@@ -50,12 +50,13 @@ def _said(reports: list[Report], wanted: str | None, output: str) -> tuple[str, 
 def why_of_cluster(
     ask: Callable[[str], bytes], pods: str, wanted: str | None, output: str
 ) -> tuple[str, bool]:
-    """The same for a cluster: ``ask`` gives what is at a path, ``pods`` is where the pods are."""
+    """Diagnose the pods of a cluster. ``ask`` requests an API path, ``pods`` is the path of the
+    pods."""
     return _said(_reports(_Cluster(ask, pods), wanted), wanted, output)
 
 
 class _Agent:
-    """What the socket of an agent gives."""
+    """Reads from the socket of an agent."""
 
     def __init__(self, socket_path: Path) -> None:
         self._socket_path = socket_path
@@ -69,7 +70,7 @@ class _Agent:
 
 
 class _Cluster:
-    """What an API server gives; of nodes and events as much as one may see."""
+    """Reads from an API server; nodes and events are limited to what the user may read."""
 
     def __init__(self, ask: Callable[[str], bytes], pods: str) -> None:
         self._ask = ask
@@ -133,7 +134,7 @@ def _of_waiting(
     nodes: Sequence[Node],
     wanted: str | None,
 ) -> Iterator[Report]:
-    """Files whose pods nobody has seen, under the names that the pods will have."""
+    """Yield reports on files whose pods do not exist yet, with the pods' future names."""
     node = nodes[0] if len(nodes) == 1 else None
     for one in manifests:
         namespace, name = one.status.podNamespace, one.status.podName
@@ -147,7 +148,7 @@ def _of_waiting(
 
 
 def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
-    """Its own of several, else the only one."""
+    """Return the pod's own node, or the only node there is."""
     if len(nodes) == 1:
         return nodes[0]
     return next((node for node in nodes if node.metadata.name == pod.spec.nodeName), None)
@@ -196,7 +197,7 @@ def _facts(
 
 
 def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
-    """What is said of a pod, once more with its log where that may tell more."""
+    """Diagnose a pod; repeat with its log if that may improve the result."""
     said = diagnose(facts)
     if said.wants_log and said.container:
         lines, problem = _log(source, pod, said.container)
@@ -210,7 +211,8 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
 
 
 def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:
-    """The last lines of a container, and why they could not be read; one of them is empty."""
+    """Return the last log lines of a container, and the reason if they are unreadable; one of both
+    is empty."""
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
     status = next((one for one in statuses if one.name == container), None)
     query = {"container": container, "tailLines": LOG_LINES}

@@ -1,1 +1,1 @@
-"""The types every room speaks. Owns no state and does no I/O."""
+"""The types that all packages share. Holds no state and does no I/O."""

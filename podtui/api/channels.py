@@ -1,11 +1,11 @@
-"""The numbered channels that exec and attach have inside a WebSocket, and the protocols' names."""
+"""Channel numbers and subprotocol names of exec, attach and port-forward over a WebSocket."""
 
 from __future__ import annotations
 
 from typing import Final
 
 V5: Final = "v5.channel.k8s.io"
-"""Like `V4`, and `CLOSE` ends a channel."""
+"""Like `V4`, plus the `CLOSE` message that ends one channel."""
 V4: Final = "v4.channel.k8s.io"
 PORT_FORWARD: Final = "SPDY/3.1+portforward.k8s.io"
 """SPDY frames inside binary messages."""
@@ -15,18 +15,18 @@ STDIN: Final = 0
 STDOUT: Final = 1
 STDERR: Final = 2
 ERROR: Final = 3
-"""Carries one ``Status``, at the end."""
+"""Carries a single ``Status``, as the last message."""
 RESIZE: Final = 4
 """Carries JSON: ``{"Width": COLUMNS, "Height": ROWS}``."""
 CLOSE: Final = 255
-"""Carries the number of the channel that ends."""
+"""Carries the number of the channel to end."""
 
 EXIT_CODE: Final = "ExitCode"
-"""The cause in a ``Status`` whose message is the exit code."""
+"""The type of the cause, in the final ``Status``, whose message is the exit code."""
 NON_ZERO: Final = "NonZeroExitCode"
-"""The reason of that ``Status``."""
+"""The reason of a final ``Status`` with a non-zero exit code."""
 
-# Headers of the two streams that each forwarded connection has.
+# Headers of the data stream and the error stream, which every forwarded connection has.
 STREAM_TYPE: Final = "streamtype"
 PORT: Final = "port"
 REQUEST: Final = "requestid"

@@ -1,6 +1,6 @@
-"""What the agent asked of the engine, one record for each call: the agent's own journal.
+"""The agent's journal of its calls to the engine, one record per call.
 
-Of ``podtui.dev/v1alpha1``, as the types of `podtui.api.local`.
+Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from podtui.api.v1 import ObjectMeta, Struct, Time
 
 
 class EngineCall(Struct, frozen=True, kw_only=True):
-    """``line`` is a docker command line that does the same, to be copied; values of variables are
-    left out. ``count``: so often it was called in a row, ``time`` of the last one. ``seconds`` is
-    how long that took; ``error`` why it failed."""
+    """One call to the engine. ``line`` is an equivalent docker command line, ready to be copied;
+    the values of environment variables are left out. ``count`` is the number of identical calls in
+    a row; ``time`` is that of the last one. ``seconds`` is how long that call took, and ``error``
+    why it failed."""
 
     serial: int
     time: Time
@@ -28,7 +29,7 @@ class EngineCall(Struct, frozen=True, kw_only=True):
 
 
 class EngineCallList(Struct, frozen=True, kw_only=True):
-    """The oldest first."""
+    """``items`` are sorted from oldest to newest."""
 
     metadata: ObjectMeta
     items: tuple[EngineCall, ...]

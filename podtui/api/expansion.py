@@ -1,4 +1,4 @@
-"""``$(NAME)`` in values, commands and paths (reference §10.5)."""
+"""Expansion of ``$(NAME)`` in values, commands and paths (reference §10.5)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """``$(NAME)`` replaced by its value; an unknown name stays as it is. See `expand_by`."""
+    """Replace each ``$(NAME)`` by its value; leave unknown names unchanged. See `expand_by`."""
     return expand_by(text, lambda name: variables.get(name, f"$({name})"))
 
 
 def expand_by(text: str, value: Callable[[str], str]) -> str:
-    """``$(NAME)`` replaced by what ``value`` gives for it.
+    """Replace each ``$(NAME)`` by the result of ``value(NAME)``.
 
-    An unclosed ``$(`` and a ``$`` before anything else stay; ``$$`` is ``$``.
+    ``$$`` becomes ``$``. An unclosed ``$(``, and a ``$`` before any other character, stay
+    unchanged.
     """
     pieces: list[str] = []
     at = 0

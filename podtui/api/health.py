@@ -1,5 +1,5 @@
-"""The one definition of a pod's health: lists, counts, filters, ``podtui status``, notifications
-and ``podtui why`` all go by `pod_health`."""
+"""The single definition of a pod's health. Lists, counts, filters, ``podtui status``, notifications
+and ``podtui why`` all use `pod_health`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import Container, ContainerStatus, Pod
 
 STABLE_SECONDS: Final = 600.0
-"""How long a restarted container must run before it counts as healthy again. The kubelet forgets
-its crash-loop back-off after the same time."""
+"""How long a restarted container must run before it counts as healthy again. The kubelet resets its
+crash-loop back-off after the same time."""
 LONGEST_TRIAL: Final = 3600.0
-"""The most that a container that restarted more than once must run: as long as its run before, but
-no longer than this."""
+"""Upper limit of the trial of a container that restarted more than once. It must run as long as its
+previous run, but no longer than this."""
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons of waiting containers that are no failures."""
+"""Reasons of waiting containers that are not failures."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
 class Health(StrEnum):
     HEALTHY = "healthy"
     DONE = "done"
-    """Completed, as intended."""
+    """Completed as intended."""
     WAITING = "waiting"
     """Not ready yet; nothing has failed so far."""
     TERMINATING = "terminating"
@@ -37,13 +37,13 @@ class Health(StrEnum):
 
 
 WELL: Final = frozenset({Health.HEALTHY, Health.DONE, Health.TERMINATING})
-"""What "unhealthy only" hides."""
+"""The healths that the filter "unhealthy only" hides."""
 
 
 class PodHealth(Struct, frozen=True):
-    """``container`` is the one that the health comes from, ``reason`` a word for what is wrong.
-    ``until`` (epoch seconds): without a new status the health changes then, because a restarted
-    container has run for long enough."""
+    """``container`` is the container that determines the health; ``reason`` is one word for the
+    problem. ``until`` (epoch seconds) is set while a restarted container is on trial: at that time
+    the health changes even without a new status."""
 
     health: Health
     reason: str = ""
@@ -56,10 +56,10 @@ class PodHealth(Struct, frozen=True):
 
 
 def pod_health(pod: Pod, now: float) -> PodHealth:
-    """The health of a pod from its record alone; ``now`` is epoch seconds.
+    """Return the health of a pod from its API object alone; ``now`` is in epoch seconds.
 
-    The first container that is broken decides, in the order of their start; then the first that is
-    waited for. See docs/screen.md.
+    The first broken container in start order decides, then the first waiting one. See
+    docs/screen.md.
     """
     phase = pod.status.phase
     if pod.metadata.deletionTimestamp and phase not in _ENDED:
@@ -85,20 +85,20 @@ def pod_health(pod: Pod, now: float) -> PodHealth:
         return recovering or waiting or PodHealth(Health.WAITING, phase)
     if done and done == len(pod.spec.containers):
         return PodHealth(Health.DONE)
-    # A pod with a container that completed is not Ready, and never will be.
+    # A pod with a completed container is not Ready, and never will be.
     return PodHealth(Health.HEALTHY if done or is_true(pod, "Ready") else Health.WAITING)
 
 
 def on_trial_until(
     pod: Pod, container: Container, status: ContainerStatus, *, init: bool
 ) -> float | None:
-    """Until when a running container that was restarted counts as unstable (epoch seconds); None
-    for one that never failed, or that was restarted on purpose."""
+    """Return when a restarted, running container counts as stable (epoch seconds); None for one
+    that never failed or was restarted on purpose."""
     last, runs = status.lastState.terminated, status.state.running
     if last is None or runs is None or (init and not is_sidecar(container)):
         return None
     if last.reason == "Unknown" and last.exitCode == 255:
-        # The machine or the runtime was restarted.
+        # Reported after a restart of the machine or of the runtime.
         return None
     kill = kill_of(pod, container.name, last)
     if kill is not None and kill.on_purpose:
@@ -149,7 +149,7 @@ def _not_running(pod: Pod, container: Container, status: ContainerStatus) -> Pod
 
 
 def _containers(pod: Pod) -> Iterator[tuple[Container, ContainerStatus, bool]]:
-    """Those with a status, in the order of their start."""
+    """Yield the containers that have a status, in start order, with a flag for init containers."""
     spec, status = pod.spec, pod.status
     for containers, statuses, init in (
         (spec.initContainers, status.initContainerStatuses, True),
@@ -166,7 +166,7 @@ def _policy(pod: Pod, container: Container) -> str:
 
 
 def _later(one: PodHealth | None, other: PodHealth) -> PodHealth:
-    """Of two that recover, the one that takes longer."""
+    """Return the one that recovers later."""
     if one is None or (other.until or 0.0) > (one.until or 0.0):
         return other
     return one

@@ -1,4 +1,4 @@
-"""What an image reference is made of: name, tag and digest (reference §1.5, §6.7)."""
+"""Parsing of image references into name, tag and digest (reference §1.5, §6.7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _HUB: Final = ("docker.io", "index.docker.io")
 
 
 def _path(name: str) -> str:
-    """Return the path in its registry of a name, as Docker completes it (``library/busybox``)."""
+    """Return the path of a name within its registry, completed as Docker does
+    (``library/busybox``)."""
     domain, slash, rest = name.partition("/")
     is_domain = domain == "localhost" or "." in domain or ":" in domain or domain.lower() != domain
     if not slash or not is_domain:
@@ -31,7 +32,7 @@ def _path(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """``tag`` and ``digest`` are empty where the reference has none."""
+    """``tag`` and ``digest`` are empty if the reference has none."""
 
     name: str
     tag: str
@@ -39,7 +40,7 @@ class ImageReference:
 
 
 def parse_image_reference(image: str) -> ImageReference | None:
-    """The parts of a reference; None for a text that is none, an image's bare id among them."""
+    """Split a reference into its parts; return None if it is invalid, or a bare image id."""
     match = _REFERENCE.fullmatch(image)
     if match is None or _IDENTIFIER.fullmatch(image):
         return None

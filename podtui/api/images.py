@@ -1,6 +1,6 @@
-"""The images that the engine has, and who uses them.
+"""The images of the engine and the pods that use them.
 
-Types of ``podtui.dev/v1alpha1``. A Node's status names at most 50 images, without their age.
+Types of ``podtui.dev/v1alpha1``. A Node's status lists at most 50 images, and not their age.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from podtui.api.v1 import Struct, Time
 
 
 class NodeImage(Struct, frozen=True, kw_only=True):
-    """One image. ``names`` are tags, digests where it has none; ``created`` is when it was built;
-    ``usedBy`` are the pods whose containers, dead ones too, were made from it
-    (``namespace/name``). ``collectable``: it may be deleted to free disk space while no container
-    has it."""
+    """One image. ``names`` are its tags, or its digests if it has no tags; ``created`` is the build
+    time. ``usedBy`` lists the pods (``namespace/name``) that have a container of this image,
+    including stopped ones. ``collectable`` is set if image garbage collection may delete it once no
+    container uses it."""
 
     id: str
     names: tuple[str, ...] = ()
@@ -30,9 +30,9 @@ class NodeImageList(Struct, frozen=True, kw_only=True):
 
 
 class PrunedImages(Struct, frozen=True, kw_only=True):
-    """What pruning removed: each image by its first name, and their sizes added up (layers that
-    images share are counted with each). ``kept`` are those that the engine would not give up, with
-    its reason."""
+    """The result of a prune: the removed images by their first name, and the sum of their sizes (a
+    shared layer counts once per image). ``kept`` lists the images that the engine refused to
+    remove, with its reason."""
 
     removed: tuple[str, ...] = ()
     sizeBytes: int = 0
@@ -40,8 +40,8 @@ class PrunedImages(Struct, frozen=True, kw_only=True):
 
 
 class PullStep(Struct, frozen=True, kw_only=True):
-    """A line of a pull's answer: how far it is, in bytes of the layers known so far. The last line
-    has ``image``, or ``error`` and why there is none."""
+    """One message of a pull's response stream: progress in bytes of the layers known so far. The
+    last message has ``image``, or ``error`` with the reason for the failure."""
 
     status: str = ""
     current: int = 0

@@ -1,6 +1,6 @@
-"""What an agent tells of one pod beyond its status: how it started, its probes, what it used.
+"""An agent's report on a pod beyond its status: start timeline, probes, usage.
 
-Types of ``podtui.dev/v1alpha1``, as those of `podtui.api.local`.
+Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from podtui.api.v1 import ObjectMeta, Struct, Time
 
 
 class StepKind(StrEnum):
-    """The steps of a start, in the order in which a pod takes them."""
+    """The steps of a pod's start, in order."""
 
     ADMIT = "Admit"
     VOLUMES = "Volumes"
     SANDBOX = "Sandbox"
     PULL = "Pull"
     CREATE = "Create"
-    """Of a container: made and started."""
+    """A container is created and started."""
     POST_START = "PostStart"
     RUN = "Run"
-    """Of a container: from its start to its end."""
+    """A container runs, from its start to its end."""
     STARTUP = "Startup"
-    """Waiting for a startup probe."""
+    """Waiting for a startup probe to succeed."""
     READY = "Ready"
-    """Waiting for a readiness probe."""
+    """Waiting for a readiness probe to succeed."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """``subject`` is a container, of a pull the image; empty for the pod's own steps. ``ended``
-    None: under way. ``note`` says in a few words what came of it."""
+    """``subject`` is a container, or the image of a pull; empty for steps of the pod itself.
+    ``ended`` is None while the step is in progress. ``note`` is a short text about the result."""
 
     kind: StepKind
     began: Time
     subject: str = ""
     ended: Time | None = None
     init: bool = False
-    """Whether the pod's start waits for this container to end."""
+    """True if the pod's start waits for this container to terminate."""
     failed: bool = False
     note: str = ""
 
 
 class PodStart(Struct, frozen=True, kw_only=True):
-    """One start of a pod. ``began``: its manifest was seen, or its sandbox had to be made anew
-    (``cause`` says so). ``ready``: all its containers were for the first time; ``over``: it is
-    gone."""
+    """One start of a pod. It begins when its manifest was seen, or when its sandbox had to be
+    recreated (``cause`` then says so; otherwise it is empty). ``ready`` is when all its containers
+    were ready for the first time; ``over`` is when the pod was gone."""
 
     uid: str
     began: Time
@@ -60,7 +60,7 @@ class PodStart(Struct, frozen=True, kw_only=True):
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
-    """The last starts of one namespace and name, the newest first."""
+    """The last starts of the pods with one namespace and name, newest first."""
 
     metadata: ObjectMeta
     starts: tuple[PodStart, ...] = ()
@@ -69,8 +69,8 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 class ProbeRun(Struct, frozen=True, kw_only=True):
-    """One run of a probe. ``verdict``: ``success``, ``warning``, ``failure``, ``error`` (the
-    question could not be put) or ``no engine``; ``seconds`` is how long it took; ``output`` its
+    """One run of a probe. ``verdict`` is ``success``, ``warning``, ``failure``, ``error`` (the
+    probe could not be run) or ``no engine``. ``seconds`` is its duration; ``output`` holds its
     first lines."""
 
     time: Time
@@ -80,10 +80,10 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
 
 
 class ProbeReport(Struct, frozen=True, kw_only=True):
-    """Where one probe of one container stands. ``probe`` is ``Startup``, ``Liveness`` or
-    ``Readiness``; ``result`` what the kubelet goes by (``success``, ``failure``, empty before any);
-    ``inRow`` how often ``last`` came in succession and ``threshold`` how often it must;
-    ``nextIn`` seconds to the next run, None where there will be none, and ``state`` says why:
+    """The current state of one probe of one container. ``probe`` is ``Startup``, ``Liveness`` or
+    ``Readiness``. ``result`` is the result in effect (``success``, ``failure``, empty before the
+    first). ``inRow`` counts how often ``last`` occurred in a row; ``threshold`` is how often it
+    must. ``nextIn`` is in seconds and None if no further run is planned; ``state`` then says why:
     ``passed``, ``failed``, ``not running``, ``waits for startup``, ``stopped``."""
 
     container: str
@@ -100,9 +100,10 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
 
 
 class UsageSeries(Struct, frozen=True, kw_only=True):
-    """What one container used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores,
-    ``memory`` in bytes, ``read`` and ``written`` from and to disks in bytes each second, and
-    ``storage``, the bytes that it keeps in its own layer and its log. None: not measured then."""
+    """Usage of one container over time, sampled at ``times`` (Unix seconds, ascending). ``cpu`` is
+    in milli cores, ``memory`` in bytes; ``read`` and ``written`` are disk traffic in bytes per
+    second; ``storage`` is the size in bytes of its writable layer and its log. None marks a missing
+    measurement."""
 
     container: str
     times: tuple[float, ...] = ()
@@ -114,7 +115,7 @@ class UsageSeries(Struct, frozen=True, kw_only=True):
 
 
 class NetworkSeries(Struct, frozen=True, kw_only=True):
-    """What went over the pod's network, in bytes each second. None: not measured then."""
+    """Network traffic of the pod in bytes per second. None marks a missing measurement."""
 
     times: tuple[float, ...] = ()
     received: tuple[float | None, ...] = ()
@@ -122,14 +123,14 @@ class NetworkSeries(Struct, frozen=True, kw_only=True):
 
 
 class PodInsight(Struct, frozen=True, kw_only=True):
-    """Starts, probes and usage of a pod, as of now; ``time`` is the agent's clock in Unix seconds.
-    ``version`` is another one when there is something new. ``unmeasured`` says why there are no
-    figures: of ``network``, ``disk`` or ``storage``."""
+    """Starts, probes and current usage of a pod. ``time`` is the agent's clock in Unix seconds.
+    ``version`` changes whenever there is new data. ``unmeasured`` gives the reason why there are no
+    figures for ``network``, ``disk`` or ``storage``."""
 
     time: float
     version: str = ""
     starts: tuple[PodStart, ...] = ()
-    """The newest first."""
+    """Newest first."""
     probes: tuple[ProbeReport, ...] = ()
     usage: tuple[UsageSeries, ...] = ()
     network: NetworkSeries = NetworkSeries()
@@ -137,9 +138,9 @@ class PodInsight(Struct, frozen=True, kw_only=True):
 
 
 class NodeInsight(Struct, frozen=True, kw_only=True):
-    """What the node used: at ``times`` (Unix seconds, rising) ``cpu`` in milli cores, ``memory`` in
-    bytes, ``pods`` with a sandbox, ``storage`` in bytes of the engine's file system, None where it
-    was not measured."""
+    """Usage of the node, sampled at ``times`` (Unix seconds, ascending). ``cpu`` is in milli cores,
+    ``memory`` in bytes, ``pods`` counts pods with a sandbox, and ``storage`` is in bytes of the
+    engine's file system (None marks a missing measurement)."""
 
     time: float
     version: str = ""
@@ -151,7 +152,7 @@ class NodeInsight(Struct, frozen=True, kw_only=True):
 
 
 class InsightPart(StrEnum):
-    """What one wants to know of a pod."""
+    """The part of a pod's insight that a query asks for."""
 
     ALL = ""
     STARTS = "starts"
@@ -160,8 +161,8 @@ class InsightPart(StrEnum):
 
 
 class InsightQuery(Struct, frozen=True, kw_only=True):
-    """``span`` is how many seconds of history; with ``wait``, the answer is waited for as many
-    seconds until it is another one than ``seen`` (a ``version``)."""
+    """``span`` is the length of history in seconds. ``wait`` makes it a long poll: the answer is
+    delayed by up to that many seconds, until its version differs from ``seen``."""
 
     part: InsightPart = InsightPart.ALL
     span: float = 3600.0
@@ -170,4 +171,4 @@ class InsightQuery(Struct, frozen=True, kw_only=True):
 
 
 AT_ONCE: Final = InsightQuery()
-"""All of it, as it is now."""
+"""Asks for all parts, without waiting."""

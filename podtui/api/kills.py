@@ -1,8 +1,8 @@
-"""Why the kubelet stopped containers, as an annotation of the pod's record.
+"""Records why the kubelet stopped containers, as an annotation of the Pod object.
 
-Events are aggregated and rate-limited, and a status does not say who ended a container. The
-annotation names the last instances of each container that the kubelet stopped: whoever reads the
-record compares their ids with those in the status.
+Events are aggregated and rate-limited, and a status does not say who stopped a container. The
+annotation lists the last instances of each container that the kubelet stopped; readers match the
+ids with those in the status.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from podtui.api.v1 import ContainerStateTerminated, Pod, Struct
 
 MESSAGE_LIMIT: Final = 300
 KEPT: Final = 2
-"""Kills of one container: a status shows the instance that ended and the one that is being stopped.
-"""
+"""Kills kept per container. A status shows two instances: the one that ended and the one that is
+being stopped."""
 
 
 class KillReason(StrEnum):
-    """What made the kubelet stop a container."""
+    """The reason why the kubelet stopped a container."""
 
     UNKNOWN = "Unknown"
-    """Its state was not known."""
+    """The container's state was not known."""
     STARTUP_PROBE = "StartupProbe"
     LIVENESS_PROBE = "LivenessProbe"
     POST_START = "PostStartHook"
@@ -36,18 +36,19 @@ class KillReason(StrEnum):
     RESTART_ALL = "RestartAllContainers"
     SANDBOX_CHANGED = "SandboxChanged"
     POD = "PodStopped"
-    """All containers of the pod were stopped: it was removed, evicted, past its deadline, …"""
+    """All containers of the pod were stopped: it was removed, evicted, over its deadline, and so
+    on."""
 
 
 FAULTS: Final = frozenset(
     {KillReason.STARTUP_PROBE, KillReason.LIVENESS_PROBE, KillReason.POST_START}
 )
-"""Reasons that lie with the container itself; it was stopped on purpose for all others."""
+"""Reasons caused by the container itself. For all other reasons it was stopped on purpose."""
 
 
 class Kill(Struct, frozen=True, kw_only=True):
-    """``id`` is the engine's id of the instance, ``message`` the output of the probe that failed,
-    ``count`` how often in succession the container was stopped for this reason."""
+    """``id`` is the engine's id of the instance, ``message`` the output of the failed probe, and
+    ``count`` how often in a row the container was stopped for this reason."""
 
     id: str
     reason: KillReason
@@ -60,7 +61,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 def kills_of(annotations: Mapping[str, str]) -> dict[str, tuple[Kill, ...]]:
-    """The last kills of each container, the newest first; empty where the annotation is missing or
+    """Return the last kills of each container, newest first; empty if the annotation is missing or
     unreadable."""
     text = annotations.get(KILLS)
     if not text:
@@ -72,7 +73,8 @@ def kills_of(annotations: Mapping[str, str]) -> dict[str, tuple[Kill, ...]]:
 
 
 def with_kill(annotations: Mapping[str, str], container: str, kill: Kill) -> str:
-    """The annotation's value after one more kill. A repeated stop of one instance counts once."""
+    """Return the annotation's value after one more kill. A repeated stop of one instance counts
+    once."""
     known = kills_of(annotations)
     before = known.get(container, ())
     if any(one.id == kill.id for one in before):
@@ -84,7 +86,7 @@ def with_kill(annotations: Mapping[str, str], container: str, kill: Kill) -> str
 
 
 def kill_of(pod: Pod, container: str, ended: ContainerStateTerminated | None) -> Kill | None:
-    """The kubelet's own kill that ended this very instance; None where it did not stop it."""
+    """Return the kubelet's kill that ended this instance; None if the kubelet did not stop it."""
     if ended is None or not ended.containerID:
         return None
     name = ended.containerID.rpartition("://")[2]

@@ -1,4 +1,4 @@
-"""Types that Kubernetes does not have: what the manifest folder holds and what is wrong with it.
+"""Types that Kubernetes does not have: the files of the manifest folder and their diagnostics.
 
 They are served as ``podtui.dev/v1alpha1`` resources, in Kubernetes' shapes, beside the core API.
 """
@@ -12,20 +12,20 @@ from podtui.api.v1 import ObjectMeta, Quantity, Struct, Time
 
 
 class Severity(StrEnum):
-    """``ERROR`` keeps a manifest from being used; ``WARNING`` does not."""
+    """``ERROR`` prevents a manifest from being used; ``WARNING`` does not."""
 
     ERROR = "Error"
     WARNING = "Warning"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):
-    """One thing to say about one place in one manifest.
+    """One finding at one position of a manifest.
 
-    ``line`` and ``column`` count from 1 and are None where the text has no such place. ``field`` is
-    a path as the API server writes it (``spec.containers[0].image``); ``code`` one of the API's
-    error types (``FieldValueInvalid`` …) or one of ours (``UnknownField``, ``DuplicatePod`` …).
-    ``fix`` says what to write instead, empty where there is nothing mechanical to say; ``remove``
-    are the fields and items whose removal is the fix.
+    ``line`` and ``column`` count from 1 and are None if the finding has no position in the text.
+    ``field`` is a path in the API server's notation (``spec.containers[0].image``). ``code`` is one
+    of the API's error types (``FieldValueInvalid`` …) or one of podtui's (``UnknownField``,
+    ``DuplicatePod`` …). ``fix`` says what to write instead; it is empty if there is no mechanical
+    fix. ``remove`` lists the fields and items whose removal is the fix.
     """
 
     severity: Severity
@@ -40,27 +40,27 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The cause, then the field: ``Required value (spec.containers)``."""
+        """The message followed by the field: ``Required value (spec.containers)``."""
         if not self.field or self.field in self.message:
             return self.message
         return f"{self.message} ({self.field})"
 
 
 class ManifestState(StrEnum):
-    """What became of a file in the folder."""
+    """The state of a file in the folder."""
 
     ACCEPTED = "Accepted"
     LAST_GOOD = "LastGood"
-    """Broken now; the version before it keeps running (departure 1)."""
+    """Broken; the last good version keeps running (departure 1)."""
     INVALID = "Invalid"
     DUPLICATE = "Duplicate"
-    """Another, older file has this namespace/name (departure 3)."""
+    """An older file already has this namespace/name (departure 3)."""
     IGNORED = "Ignored"
 
 
 class ManifestSpec(Struct, frozen=True, kw_only=True):
-    """``path`` is absolute; ``text`` the file as last read, cut at 256 KiB, undecodable bytes
-    replaced."""
+    """``path`` is absolute. ``text`` is the content as last read, cut at 256 KiB, with undecodable
+    bytes replaced."""
 
     path: str
     text: str = ""
@@ -73,13 +73,13 @@ class ManifestStatus(Struct, frozen=True, kw_only=True):
     podName: str = ""
     podUID: str = ""
     places: str = ""
-    """Where the pod's fields are in the text, as `podtui.api.places` writes it; not more than
+    """Positions of the pod's fields in the text, encoded by `podtui.api.places`; at most
     `podtui.api.places.MAX_PLACES` of them."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """One file of the static-pod folder. ``metadata.name`` is the file's name."""
+    """One file of the static-pod folder. ``metadata.name`` is the file name."""
 
     metadata: ObjectMeta
     spec: ManifestSpec
@@ -103,7 +103,8 @@ class ContainerMetrics(Struct, frozen=True, kw_only=True):
 
 
 class PodMetrics(Struct, frozen=True, kw_only=True):
-    """What ``metrics.k8s.io`` says of a pod: usage over ``window`` ending at ``timestamp``."""
+    """A pod's usage in the format of ``metrics.k8s.io``, over the ``window`` that ends at
+    ``timestamp``."""
 
     metadata: ObjectMeta
     timestamp: Time

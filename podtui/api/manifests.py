@@ -1,4 +1,4 @@
-"""Which of the folder's files a pod is from."""
+"""Lookup of the manifest that a pod came from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from podtui.api.v1 import Pod
 
 
 def manifest_of(pod: Pod, manifests: Iterable[Manifest]) -> Manifest | None:
-    """The file that a pod came from: by its UID, else by its path, else by its name, which another
-    file may have too."""
+    """Return the manifest that a pod came from. It is matched by UID, then by path, then by name,
+    which is not unique among the files."""
     meta = pod.metadata
     path = meta.annotations.get(MANIFEST_PATH)
     of_path: Manifest | None = None

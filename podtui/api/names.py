@@ -1,4 +1,4 @@
-"""Labels, annotations and names that more than one room spells (reference §1, §17, App. C)."""
+"""Labels, annotations and names that several packages use (reference §1, §17, App. C)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
-# Ours: the manifest a pod came from, absolute path.
+# Ours: the absolute path of the manifest that a pod came from.
 MANIFEST_PATH: Final = "podtui.dev/manifest"
-# Ours, on a rejected pod: ``true`` where it would be admitted by now.
+# Ours, on a rejected pod: ``true`` if it would be admitted now.
 WOULD_FIT: Final = "podtui.dev/would-fit"
 # Ours, on a pod that waits for an image: ``CONTAINER: STATUS CURRENT/TOTAL`` in bytes.
 PULL_PROGRESS: Final = "podtui.dev/pull-progress"
@@ -19,12 +19,13 @@ PULL_PROGRESS: Final = "podtui.dev/pull-progress"
 KILLS: Final = "podtui.dev/kills"
 # Ours, on the node: the folder (or file) of manifests that the agent watches, absolute path.
 STATIC_POD_PATH: Final = "podtui.dev/static-pod-path"
-# Ours, on the node: NAMESPACE/NAME of the pod that it would have to end first while it is under
-# pressure, if pods of a folder were ever evicted.
+# Ours, on the node under pressure: NAMESPACE/NAME of the pod that would be evicted first if static
+# pods could be evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"
 
-# Ours, of a log: the query parameter that asks where lines are missing, and how a line begins that
-# says so. No line of a log begins like that, because only logs with time stamps are asked for it.
+# Ours, for logs: the query parameter that requests markers for missing lines, and the prefix of
+# such a marker. The prefix is unambiguous: markers are only requested with time stamps, so that
+# every real line begins with one.
 LOG_GAPS: Final = "podtuiGaps"
 LOG_GAP: Final = "podtui-log-gap "
 
@@ -45,9 +46,10 @@ CONTAINER_TERMINATION_PATH: Final = "io.kubernetes.container.terminationMessageP
 CONTAINER_TERMINATION_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
 CONTAINER_IMAGE_REF: Final = "podtui.dev/image-ref"
 POD_TERMINATION_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
-# Ours: which root directory's agent owns the container, so that two agents never meet.
+# Ours: identifies the root directory of the agent that owns the container, so that two agents never
+# touch each other's containers.
 ROOT_LABEL: Final = "podtui.dev/root"
-# Ours, on sandboxes: the path of that root directory.
+# Ours, on sandboxes: the path of the agent's root directory.
 ROOT_DIR_LABEL: Final = "podtui.dev/root-dir"
 
 SANDBOX_CONTAINER_NAME: Final = "POD"

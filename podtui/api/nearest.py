@@ -1,4 +1,4 @@
-"""Which known name somebody meant."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 MAYBE: Final = 0.6
-"""As much as a name must be like another, where nobody asks for more."""
+"""The default similarity that a suggestion needs."""
 _LONGEST: Final = 64
 
 
@@ -16,7 +16,7 @@ def _folded(name: str) -> str:
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = MAYBE) -> str:
-    """The known name most like this one, empty when none is."""
+    """Return the most similar known name; empty if none is similar enough."""
     if len(name) > _LONGEST:
         return ""
     names = {_folded(candidate): candidate for candidate in known}

@@ -1,11 +1,11 @@
-"""Where the fields of a pod are in the text of its manifest, as one compact text.
+"""Positions of a pod's fields in the text of its manifest, in a compact text encoding.
 
-Paths are tuples of keys and list indexes; places are (line, column), both from 1. One line of the
-compact text is one field, parents before their children::
+Paths are tuples of keys and list indexes; positions are (line, column), both from 1. Each line of
+the encoding is one field, parents before their children::
 
     DEPTH STEP KEY-LINE KEY-COLUMN VALUE-LINE VALUE-COLUMN
 
-``STEP`` is a key, or ``#`` and an index, which has no key's place.
+``STEP`` is a key, or ``#`` and an index; an index has no key position.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 Place = tuple[int, int]
 
 MAX_PLACES: Final = 2_000
-"""Fields beyond these are left out: what a person wrote has some forty."""
+"""Further fields are left out. A typical hand-written manifest has about forty."""
 _KEY: Final = re.compile(r"[^\s#\x00-\x1f\x7f][^\s\x00-\x1f\x7f]{0,127}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
@@ -27,14 +27,14 @@ _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """``key`` is None for an item of a list."""
+    """``key`` is None for a list item."""
 
     key: Place | None
     value: Place
 
 
 def write_places(keys: Mapping[Path, Place], values: Mapping[Path, Place]) -> str:
-    """The compact text of what a reader found; ``values`` has parents before their children."""
+    """Encode the positions that a reader found; ``values`` has parents before their children."""
     lines: list[str] = []
     for path, value in values.items():
         if not path or not all(map(_writable, path)):
@@ -54,7 +54,7 @@ def _writable(step: str | int) -> bool:
 
 
 def read_places(text: str) -> dict[Path, FieldPlace]:
-    """What `write_places` wrote; lines that are none of its are passed over."""
+    """Decode the output of `write_places`; malformed lines are skipped."""
     found: dict[Path, FieldPlace] = {}
     here: list[str | int] = []
     for line in text.split("\n"):
@@ -74,7 +74,7 @@ def read_places(text: str) -> dict[Path, FieldPlace]:
 
 
 def field_text(path: Path) -> str:
-    """The path as the API server writes it: ``spec.containers[0].image``."""
+    """Format a path in the API server's notation: ``spec.containers[0].image``."""
     parts: list[str] = []
     for step in path:
         if isinstance(step, int):
@@ -87,7 +87,7 @@ def field_text(path: Path) -> str:
 
 
 def field_path(text: str) -> Path:
-    """The path that a text names: `field_text` wrote it, or the API server, whose map keys stand in
+    """Parse the output of `field_text`, or a path from the API server, which puts map keys in
     brackets (``limits[cpu]``)."""
     steps: list[str | int] = []
     for match in _STEP.finditer(text):

@@ -1,6 +1,6 @@
-"""What would happen if a manifest were changed: the agent's answer to a question.
+"""The agent's preview of the effects of a manifest change.
 
-Of ``podtui.dev/v1alpha1``, as the types of `podtui.api.local`.
+Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from podtui.api.v1 import ObjectMeta, Struct
 
 
 class Outcome(StrEnum):
-    """What becomes of a pod."""
+    """The effect on a pod."""
 
     UNCHANGED = "Unchanged"
     NEW = "New"
     REPLACED = "Replaced"
-    """Its UID changes: the old one is ended with its grace, the new one begins from nothing."""
+    """The UID changes: the old pod is terminated with its grace period, and a new one starts fresh.
+    """
     IN_PLACE = "InPlace"
-    """Its UID is fixed in the manifest: it goes on."""
+    """The manifest sets the UID: the pod keeps running and is updated in place."""
     REMOVED = "Removed"
 
 
 class FieldChange(Struct, frozen=True, kw_only=True):
-    """One field, as it was and as it will be; empty where it is not given.
+    """The old and the new value of one field; empty where the field is not set.
 
-    ``line`` and ``column`` are of the new text; of a field that is gone, of the old one (``gone``).
-    ``effect`` says what follows under a fixed UID, and when.
+    ``line`` and ``column`` refer to the new text, or to the old text if the field was removed
+    (``gone``). ``effect`` describes the consequence for a pod with a fixed UID, and when it takes
+    place.
     """
 
     field: str
@@ -41,8 +43,9 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 
 
 class PodPlan(Struct, frozen=True, kw_only=True):
-    """``restarts`` names the containers that are restarted in place. ``rejection`` is what the node
-    would say where it would not take the pod. ``grace`` is in seconds, of what ends."""
+    """``restarts`` names the containers that are restarted in place. ``rejection`` is the node's
+    message if it would reject the pod. ``grace`` is the grace period, in seconds, of the pod that
+    terminates."""
 
     outcome: Outcome
     namespace: str
@@ -54,7 +57,7 @@ class PodPlan(Struct, frozen=True, kw_only=True):
 
 
 class ObjectPlan(Struct, frozen=True, kw_only=True):
-    """A ConfigMap or Secret; ``readers`` are the pods that refer to it."""
+    """The plan for a ConfigMap or Secret; ``readers`` are the pods that refer to it."""
 
     outcome: Outcome
     kind: str
@@ -64,7 +67,7 @@ class ObjectPlan(Struct, frozen=True, kw_only=True):
 
 
 class FilePlan(Struct, frozen=True, kw_only=True):
-    """Another file of which something else becomes."""
+    """Another file whose state changes as a side effect."""
 
     name: str
     old: ManifestState
@@ -73,14 +76,14 @@ class FilePlan(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a text would come to as the file of the folder that ``metadata`` names. ``usable``:
-    nothing keeps it from being used; where something does, ``pods`` tells what happens all the
-    same."""
+    """The effects of a text if it were the content of the file that ``metadata`` names. ``usable``
+    is False if something prevents the file from being used; ``pods`` then lists the effects that
+    occur anyway."""
 
     metadata: ObjectMeta
     path: str
     state: ManifestState | None = None
-    """None where there would be no such file."""
+    """None if the file would not exist."""
     usable: bool = True
     message: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""Names and walks that every reader of a Pod needs."""
+"""Names of pods and iteration over their containers."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Final
 from podtui.api.v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 
 NEVER_STARTED: Final = "1970-01-01T00:00:00Z"
-"""``startedAt`` of a container that failed to start, as a kubelet reports it on containerd."""
+"""``startedAt`` of a container that failed to start, as reported by a kubelet on containerd."""
 
 
 def full_name(pod: Pod) -> str:
-    """``NAME_NAMESPACE``, which no two running pods of a node share."""
+    """Return ``NAME_NAMESPACE``, which is unique among the running pods of a node."""
     return f"{pod.metadata.name}_{pod.metadata.namespace}"
 
 
 def pod_ref(pod: Pod) -> str:
-    """``NAME_NAMESPACE(UID)``, as the kubelet's messages spell a pod."""
+    """Return ``NAME_NAMESPACE(UID)``, the notation of the kubelet's messages."""
     return f"{full_name(pod)}({pod.metadata.uid})"
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container is a restartable one (reference §6.3)."""
+    """Return whether an init container is restartable (reference §6.3)."""
     return container.restartPolicy == "Always"
 
 
 def is_true(pod: Pod, condition: str) -> bool:
-    """Whether the pod has the condition, and with status True."""
+    """Return whether the pod has this condition with status True."""
     return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
 
 
 def run_began(ended: ContainerStateTerminated) -> str | None:
-    """When the run began; of a container that failed to start, when that was."""
+    """Return when the run began; for a container that failed to start, when it failed."""
     return ended.finishedAt if ended.startedAt == NEVER_STARTED else ended.startedAt
 
 
@@ -45,7 +45,7 @@ def containers(pod: Pod) -> tuple[Container, ...]:
 
 
 def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
-    """The ephemeral ones, as what they are beside their target: containers."""
+    """Return the ephemeral containers, converted to plain `Container` objects."""
     names = Container.__struct_fields__
     return tuple(
         Container(**{name: getattr(one, name) for name in names})
@@ -54,7 +54,8 @@ def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
 
 
 def all_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
-    """Every container with its field path (``spec.containers{NAME}``): init, regular, ephemeral."""
+    """Yield every container with its field path (``spec.containers{NAME}``): init, regular,
+    ephemeral."""
     for container in init_containers(pod):
         yield f"spec.initContainers{{{container.name}}}", container
     for container in containers(pod):
@@ -64,15 +65,15 @@ def all_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
 
 
 def container_names(pod: Pod) -> list[str]:
-    """Every container in the order of the manifest: init (sidecars among them), regular, ephemeral.
+    """Return all container names in manifest order: init (including sidecars), regular, ephemeral.
 
-    Lists for users follow it. A kubelet sorts ``containerStatuses`` by name.
+    Lists shown to users have this order. A kubelet sorts ``containerStatuses`` by name.
     """
     return [container.name for _, container in all_containers(pod)]
 
 
 def container_statuses(pod: Pod) -> list[ContainerStatus]:
-    """Every container status, in the order of the manifest."""
+    """Return all container statuses, in manifest order."""
     status = pod.status
     found = (
         *status.initContainerStatuses,

@@ -1,4 +1,4 @@
-"""One pod on one line, in kubectl's words: what READY, STATUS and RESTARTS say."""
+"""The READY, STATUS and RESTARTS columns of a pod, as kubectl prints them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import ContainerStateTerminated, ContainerStatus, Pod
 
 INIT: Final = "Init:"
-"""What the words of a pod begin with that an init container holds up."""
+"""Prefix of the STATUS of a pod that is held up by an init container."""
 _COMPLETED: Final = "Completed"
 
 
 class PodLine(Struct, frozen=True):
-    """``ready`` of ``wanted`` containers and sidecars; ``last_restart`` is when the container that
-    restarted last had ended."""
+    """``ready`` of ``wanted`` containers and sidecars are ready. ``last_restart`` is the end of the
+    last terminated run among the counted containers. ``word`` is the STATUS column."""
 
     word: str
     ready: int
@@ -29,8 +29,8 @@ class PodLine(Struct, frozen=True):
 
 
 class _Opening(Struct, frozen=True):
-    """What the init containers say: ``seen`` are those up to the one that holds the pod up, which
-    ``word`` tells of; it is empty once all are through."""
+    """Result of the init containers. ``seen`` are the statuses up to and including the init
+    container that holds up the pod; ``word`` is its STATUS, empty once all have finished."""
 
     word: str
     ready: int
@@ -38,7 +38,7 @@ class _Opening(Struct, frozen=True):
 
 
 def pod_line(pod: Pod) -> PodLine:
-    """As kubectl's table of pods has it."""
+    """Compute the columns as kubectl's pod table does."""
     sidecars = {c.name for c in pod.spec.initContainers if is_sidecar(c)}
     opening = _opening(pod, sidecars)
     word = opening.word or _own_word(pod)
@@ -59,15 +59,15 @@ def pod_line(pod: Pod) -> PodLine:
 
 
 def ending(ended: ContainerStateTerminated) -> str:
-    """How a container ended, in one word."""
+    """Return the one-word reason why a container ended."""
     if ended.reason:
         return ended.reason
     return f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exitCode}"
 
 
 def _own_word(pod: Pod) -> str:
-    """What the pod's status says before any container is looked at. An API server makes an empty
-    phase Pending."""
+    """Return the STATUS from the pod itself, before its containers are considered. An empty phase
+    is Pending, which is the API server's default."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.reason == "SchedulingGated":
             return condition.reason
@@ -95,8 +95,8 @@ def _opening(pod: Pod, sidecars: set[str]) -> _Opening:
 
 
 def _of_containers(pod: Pod, word: str) -> str:
-    """What the first container says that has something to say, else ``word``. That it completed
-    does not hide one that failed, nor one that still runs."""
+    """Return the STATUS from the first container that has one, or else ``word``. "Completed" does
+    not hide a container that failed or is still running."""
     running = False
     failure = ""
     for status in reversed(pod.status.containerStatuses):

@@ -1,9 +1,10 @@
-"""Quantities: ``100m``, ``1.5Gi``, ``1e3``, read exactly and written as the API server writes them.
+"""Quantities such as ``100m``, ``1.5Gi``, ``1e3``: parsed exactly, formatted as the API server
+does.
 
-A quantity is a whole number of nano units; anything finer is rounded away from zero when it is
-read. It remembers which family of suffixes it was written with, and its text is the shortest one of
-that family (``1000m`` is ``1``, ``1024Ki`` is ``1Mi``, ``0.5`` is ``500m``). A few other spellings
-(``1.500``, ``+5``, ``1E3``) are kept as written, as Kubernetes keeps them.
+A quantity is an integer number of nano units; a finer amount is rounded away from zero when it is
+parsed. A quantity remembers the suffix family that it was written with, and its canonical text is
+the shortest one of that family (``1000m`` is ``1``, ``1024Ki`` is ``1Mi``, ``0.5`` is ``500m``). A
+few other spellings (``1.500``, ``+5``, ``1E3``) are kept as written, as Kubernetes does.
 """
 
 from __future__ import annotations
@@ -39,19 +40,20 @@ _DECIMAL: Final = {
 }
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-# Wider than any resource is; beyond it a text is refused, not turned into megabytes of digits.
+# Larger than any real resource. A larger number is refused, because formatting it would produce
+# megabytes of digits.
 _MAX_DIGITS: Final = 1000
 _MAX_EXPONENT: Final = 1000
 _MAX_AMOUNT: Final = 2**63 - 1
-# Kubernetes counts in 64 bits where this many digits suffice, else with big decimals.
+# Kubernetes uses 64-bit integers up to this number of digits, and big decimals beyond.
 _DIGITS_IN_64_BITS: Final = 18
 _NANO_SCALE: Final = -9
-# Scaling up by these powers of ten wraps around at 64 bits; by others an overflow is 0.
+# Scaling up by these powers of ten wraps around at 64 bits; with other powers an overflow yields 0.
 _WRAPPING_POWERS: Final = frozenset({0, 1, 2, 3, 6, 9})
 
 
 class Format(Enum):
-    """The family of suffixes that a quantity is written with."""
+    """The suffix family of a quantity."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -59,25 +61,25 @@ class Format(Enum):
 
 
 def _up(numerator: int, denominator: int) -> int:
-    """The quotient rounded away from zero."""
+    """Divide, rounding away from zero."""
     if numerator < 0:
         return -((-numerator + denominator - 1) // denominator)
     return (numerator + denominator - 1) // denominator
 
 
 def _wrapped(amount: int) -> int:
-    """The lowest 64 bits, as a signed number."""
+    """Return the lowest 64 bits as a signed number."""
     return (amount + 2**63) % 2**64 - 2**63
 
 
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount of ``nano`` billionths and the family that it is written in.
+    """An exact amount of ``nano`` billionths, and the suffix family that it is written in.
 
-    Equality, order and hash go by the amount alone. ``scale`` is the power of ten that Kubernetes
-    counts a number of 64 bits in; None where it uses a big decimal. ``text`` is the spelling, where
-    that is kept.
+    Equality, order and hash depend on the amount alone. ``scale`` is the power of ten of
+    Kubernetes' 64-bit representation; None if Kubernetes uses a big decimal. ``text`` is the
+    original spelling, if it is kept.
     """
 
     nano: int
@@ -87,7 +89,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """Raises ValueError for a text that is no quantity."""
+        """Parse a quantity. Raises ValueError if the text is not one."""
         match = _SYNTAX.fullmatch(text) if text else None
         if match is None:
             raise ValueError(SYNTAX)
@@ -98,7 +100,7 @@ class Quantity:
             form, exponent, factor = Format.BINARY_SI, 0, 1024 ** _BINARY.index(suffix)
         else:
             form, exponent, factor = Format.DECIMAL_EXPONENT, _exponent(suffix[1:]), 1
-        # No digits at all count as zero.
+        # A text without any digits counts as zero.
         whole, part = match["whole"].lstrip("0") or "0", match["part"] or ""
         if len(whole) + len(part) > _MAX_DIGITS or abs(exponent) > _MAX_EXPONENT:
             raise ValueError("the number is out of any sensible range")
@@ -120,28 +122,28 @@ class Quantity:
 
     @classmethod
     def of(cls, amount: int, form: Format = Format.DECIMAL_SI) -> Quantity:
-        """A whole number of units (bytes, cores, pods)."""
+        """Make a quantity of whole units (bytes, cores, pods)."""
         return cls(amount * NANO, form)
 
     @classmethod
     def of_milli(cls, amount: int) -> Quantity:
-        """A whole number of thousandths (of a core, say)."""
+        """Make a quantity of thousandths (of a core, for example)."""
         return cls(amount * 10**6)
 
     def value(self) -> int:
-        """In units, rounded up (away from zero)."""
+        """Return the amount in units, rounded up (away from zero)."""
         return _up(self.nano, NANO)
 
     def milli_value(self) -> int:
-        """In thousandths, rounded up (away from zero)."""
+        """Return the amount in thousandths, rounded up (away from zero)."""
         return _up(self.nano, 10**6)
 
     def overflowing_value(self) -> int:
-        """`value` as Kubernetes' validation gets it, which overflows at 64 bits."""
+        """Return `value` with the 64-bit overflow of Kubernetes' validation."""
         return self._overflowing(self.value(), 0)
 
     def overflowing_milli_value(self) -> int:
-        """`milli_value` as Kubernetes' validation gets it, which overflows at 64 bits."""
+        """Return `milli_value` with the 64-bit overflow of Kubernetes' validation."""
         return self._overflowing(self.milli_value(), -3)
 
     def _overflowing(self, exact: int, scale: int) -> int:
@@ -150,18 +152,18 @@ class Quantity:
         return exact if abs(exact) <= _MAX_AMOUNT else 0
 
     def fraction(self) -> Fraction:
-        """The exact amount."""
+        """Return the exact amount."""
         return Fraction(self.nano, NANO)
 
     def round_up_milli(self) -> Quantity:
-        """What the API makes of the amounts in a resource list: no finer than thousandths."""
+        """Round up to thousandths, as the API does with the amounts in a resource list."""
         if self.scale is not None and self.scale >= -3:
             return self
         scale = None if self.scale is None else -3
         return Quantity(self.milli_value() * 10**6, self.format, scale)
 
     def __add__(self, other: Quantity) -> Quantity:
-        # A zero takes the other's family, as in an accumulated sum.
+        # As with Kubernetes' accumulated sums, a zero takes the suffix family of the other summand.
         form = self.format if self.nano else other.format
         return Quantity(self.nano + other.nano, form)
 
@@ -186,7 +188,7 @@ class Quantity:
             return self.text
         if self.nano == 0:
             return "0"
-        # Binary text has no fractions; an amount that has one is written in decimals, exactly.
+        # Binary suffixes allow no fractions; a fractional amount is written exactly, in decimals.
         whole = self.nano % NANO == 0
         if self.format is Format.BINARY_SI and whole and abs(self.nano) >= 1024 * NANO:
             return self._binary()
@@ -209,7 +211,7 @@ class Quantity:
 
 
 def _exponent(digits: str) -> int:
-    """The exponent, or one beyond the limit for a number that is too long."""
+    """Return the exponent, or one beyond the limit if it has too many digits."""
     return int(digits) if len(digits.lstrip("+-0")) < 5 else _MAX_EXPONENT + 1
 
 
@@ -217,12 +219,12 @@ def _in_64_bits(whole: str, part: str, scale: int, factor: int) -> bool:
     if factor == 1:
         room = _DIGITS_IN_64_BITS - len(whole) - len(part)
         return room >= 0 and scale >= _NANO_SCALE
-    # Three decimal digits for each step of 1024, and one to spare.
+    # Three decimal digits for each factor of 1024, and one spare.
     return not part and len(whole) + 3 * (factor.bit_length() // 10) <= 14
 
 
 def _is_kept(digits: str, scale: int, form: Format) -> bool:
-    """Whether Kubernetes takes the spelling for canonical without a closer look."""
+    """Return whether Kubernetes' fast path keeps this spelling as canonical."""
     if form is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
@@ -230,37 +232,40 @@ def _is_kept(digits: str, scale: int, form: Format) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """`Quantity.parse`, remembered: the same few texts come back in every pod."""
+    """`Quantity.parse` with a cache: all pods use the same few texts."""
     return Quantity.parse(text)
 
 
 def canonical(text: str) -> str:
-    """The text as the API server would write it. Raises ValueError."""
+    """Return the text as the API server would write it. Raises ValueError."""
     return str(parse_quantity(text))
 
 
 def value(text: str) -> int:
-    """Units of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
+    """Return the units of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
     return bounded(parse_quantity(text).value())
 
 
 def milli_value(text: str) -> int:
-    """Thousandths of a quantity's text, rounded up, within 64 bits. Raises ValueError."""
+    """Return the thousandths of a quantity's text, rounded up and within 64 bits.
+
+    Raises ValueError.
+    """
     return bounded(parse_quantity(text).milli_value())
 
 
 def bounded(amount: int) -> int:
-    """Within 64 bits, as a kubelet counts: more would not even fit into a float."""
+    """Clamp to 64 bits, as a kubelet counts; a larger amount might not even fit into a float."""
     return max(-_MAX_AMOUNT, min(_MAX_AMOUNT, amount))
 
 
 def add(left: str, right: str) -> str:
-    """The canonical text of the sum. Raises ValueError."""
+    """Return the canonical text of the sum. Raises ValueError."""
     return str(parse_quantity(left) + parse_quantity(right))
 
 
 def compare(left: str, right: str) -> int:
-    """Below, at or above 0, as ``left`` is less than, equal to or more than ``right``. Raises
-    ValueError."""
+    """Return a number below, equal to or above 0 as ``left`` is less than, equal to or greater than
+    ``right``. Raises ValueError."""
     a, b = parse_quantity(left), parse_quantity(right)
     return (a > b) - (a < b)

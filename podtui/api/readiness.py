@@ -1,4 +1,4 @@
-"""Whether a node is ready, and what it lacks."""
+"""The Ready condition of a node."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ _UNTOLD_FIRST: Final = f"[{_UNTOLD}, "
 
 
 def unready(node: Node | None) -> NodeCondition | None:
-    """The condition that says that a node is not ready; None where it is, or is not known."""
+    """Return the Ready condition if it is not True; None if the node is ready or unknown."""
     conditions = node.status.conditions if node is not None else ()
     return next((c for c in conditions if c.type == "Ready" and c.status != "True"), None)
 
 
 def unready_words(condition: NodeCondition) -> str:
-    """What a node lacks, in the kubelet's words.
+    """Return the reasons why a node is not ready, in the kubelet's words.
 
-    The kubelet lists all that it has against its runtime (reference §3). What it says of each
-    runtime that has not answered yet comes first and tells nothing: it is left out where more
-    follows.
+    The kubelet lists all problems of its runtime (reference §3). The first entry, about runtimes
+    that have not answered yet, carries no information; it is left out if others follow.
     """
     said = condition.message or condition.reason or "nobody says why"
     if not said.startswith(_UNTOLD_FIRST):
@@ -30,5 +29,5 @@ def unready_words(condition: NodeCondition) -> str:
 
 
 def is_starting(condition: NodeCondition) -> bool:
-    """Whether a node is not ready only since its kubelet has just begun: nothing is wrong yet."""
+    """Return whether a node is not ready only because its kubelet has just started."""
     return condition.message == _UNTOLD

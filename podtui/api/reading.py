@@ -1,8 +1,8 @@
-"""Objects as other servers write them.
+"""Lenient decoding of objects from other API servers.
 
-Go writes ``null`` for a list or map that is empty and must be there (``status.images[].names`` of a
-Node, ``volumes[].projected.sources`` of a Pod), and reads it as nothing. So do we, but strictly
-first: what our own agent writes has none, and pays nothing.
+Go writes ``null`` for an empty list or map that is required (``status.images[].names`` of a Node,
+``volumes[].projected.sources`` of a Pod), and reads ``null`` as empty. These functions accept it
+too, but decode strictly first: our own agent never writes nulls, so its objects need only one pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 def decoded(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """Raises `msgspec.MsgspecError` for what is no such object, or no JSON."""
+    """Decode a JSON object. Raises `msgspec.MsgspecError` for invalid JSON or another kind of
+    object."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
@@ -24,7 +25,7 @@ def decoded(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def converted(value: Any, kind: type[T]) -> T:
-    """The same of plain values. Raises `msgspec.ValidationError`."""
+    """Convert plain values, as `decoded` does. Raises `msgspec.ValidationError`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -32,7 +33,7 @@ def converted(value: Any, kind: type[T]) -> T:
 
 
 def without_nulls(value: Any) -> Any:
-    """Plain values without the fields that are null. Nulls in lists stay: they have a place."""
+    """Drop all fields that are null. Nulls in lists stay, because they have a position."""
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value).items()
         return {name: without_nulls(field) for name, field in fields if field is not None}

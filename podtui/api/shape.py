@@ -1,7 +1,7 @@
-"""What the API's types look like, read once from the generated structs.
+"""The shapes of the API's types, read once from the generated structs.
 
-The structs' annotations are texts such as ``tuple[EnvVar, ...]`` or ``dict[str, Quantity]``; they
-still tell a quantity and a time from a plain text, which the resolved types do not.
+The structs' annotations are strings such as ``tuple[EnvVar, ...]`` or ``dict[str, Quantity]``. They
+still distinguish a quantity or a time from a plain string, which the resolved types do not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from podtui.api import v1
 
 
 class Form(Enum):
-    """The forms that a field's value can have; the text is what a message asks for."""
+    """The forms of a field's value; each text is the wording used in messages."""
 
     TEXT = "a text"
     INTEGER = "a whole number"
@@ -35,7 +35,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of one value: its form, the items of a list or map, the struct of an object."""
+    """The shape of one value: its form, its items (of a list or map), its struct (of an object)."""
 
     form: Form
     item: Shape | None = None
@@ -48,7 +48,7 @@ class Field:
     shape: Shape
     required: bool
     by_pointer: bool
-    """Whether Go holds the object by pointer; only true of objects."""
+    """True if Go holds the object by pointer; always False for other values."""
 
 
 _SCALARS: Final = {
@@ -62,7 +62,7 @@ _SCALARS: Final = {
 }
 _LIST: Final = re.compile(r"tuple\[(.+), \.\.\.\]")
 _MAP: Final = re.compile(r"dict\[str, (.+)\]")
-# Required by the schema, and yet the API takes their absence for an empty value.
+# Required by the schema, but the API treats an absent one as empty.
 _MAY_BE_ABSENT: Final = frozenset(
     {
         ("HTTPHeader", "value"),
@@ -73,7 +73,7 @@ _MAY_BE_ABSENT: Final = frozenset(
         ("Sysctl", "value"),
     }
 )
-# Objects of which the schema does not tell whether Go holds them by pointer.
+# Objects for which the schema does not say whether Go holds them by pointer.
 _OPTIONAL_BY_VALUE: Final = frozenset(
     {("PersistentVolumeClaimSpec", "resources"), ("PersistentVolumeClaimTemplate", "metadata")}
 )
@@ -94,7 +94,7 @@ def _shape(annotation: str) -> Shape:
 
 @functools.cache
 def fields(struct: type[v1.Struct]) -> Mapping[str, Field]:
-    """The fields of a struct by wire name."""
+    """Return the fields of a struct by wire name."""
     annotations: dict[str, str] = struct.__annotations__
     found: dict[str, Field] = {}
     for info in msgspec.structs.fields(struct):
@@ -111,7 +111,7 @@ def fields(struct: type[v1.Struct]) -> Mapping[str, Field]:
 
 
 def shape_at(struct: type[v1.Struct], path: Iterable[str | int]) -> Shape | None:
-    """The shape of what is at a path below a struct; None where it has no such field."""
+    """Return the shape of the value at a path below a struct; None if there is no such field."""
     shape: Shape | None = Shape(Form.OBJECT, struct=struct)
     for step in path:
         if shape is None or isinstance(step, int) != (shape.form is Form.LIST):
@@ -126,12 +126,12 @@ def shape_at(struct: type[v1.Struct], path: Iterable[str | int]) -> Shape | None
 
 @functools.cache
 def required_names(struct: type[v1.Struct]) -> frozenset[str]:
-    """What the struct cannot be built without."""
+    """Return the names of the fields without which the struct cannot be built."""
     return frozenset(f.encode_name for f in msgspec.structs.fields(struct) if f.required)
 
 
 def empty(shape: Shape) -> Any:
-    """The value that stands for an absent one, complete enough to build the struct."""
+    """Return the value that replaces an absent one, complete enough to build the struct."""
     match shape.form:
         case Form.INTEGER | Form.PORT:
             return 0
@@ -157,9 +157,9 @@ LIST_STEP: Final = "[]"
 
 @functools.cache
 def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    """Every place in a Pod that has a field of a name, nearest to the root first.
+    """Return all paths in a Pod at which a field of each name exists, nearest to the root first.
 
-    A place is a tuple of keys, ``[]`` standing for an index; types do not nest in themselves.
+    A path is a tuple of keys, with ``[]`` for an index; a type nested in itself is skipped.
     """
     found: dict[str, list[tuple[str, ...]]] = {}
     level: list[tuple[type[v1.Struct], tuple[str, ...], frozenset[type[v1.Struct]]]]
@@ -167,7 +167,7 @@ def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     while level:
         following: list[tuple[type[v1.Struct], tuple[str, ...], frozenset[type[v1.Struct]]]] = []
         for struct, path, above in level:
-            # `containers` goes first: it is what people mean.
+            # `containers` goes first, because it is what people usually mean.
             for field in sorted(fields(struct).values(), key=lambda f: f.name != "containers"):
                 if field.name in _SKIPPED:
                     continue

@@ -1,6 +1,6 @@
-"""SPDY/3.1 frames, as far as port-forward uses them: bytes in, frames out, and back.
+"""Encoder and decoder of SPDY/3.1 frames, limited to what port-forward uses.
 
-There is no flow control: neither end of Kubernetes' port-forward sends window updates.
+There is no flow control: neither side of Kubernetes' port-forward sends window updates.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _CONTROL: Final = 0x8003
 _FIN: Final = 0x01
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _HEADERS = 1, 2, 3, 6, 8
 CANCEL: Final = 5
-"""The status of a `Reset` by whom the stream does not interest any more."""
+"""Status of a `Reset` whose sender no longer needs the stream."""
 REFUSED: Final = 3
-"""The status of a `Reset` by whom the stream was never taken."""
+"""Status of a `Reset` whose sender never accepted the stream."""
 _LONGEST_HEADERS: Final = 64 * 1024
 
 _NAMES: Final = (
@@ -44,16 +44,16 @@ DICTIONARY: Final = (
     b"".join(len(name).to_bytes(4, "big") + name.encode() for name in (*_NAMES, *_MORE_NAMES))
     + _VALUES.encode()
 )
-"""What both ends' compressors begin with."""
+"""The initial compression dictionary of both sides."""
 
 
 class SpdyError(ValueError):
-    """Raised for bytes that are no frames; the connection is beyond help then."""
+    """Raised for bytes that are not valid frames; the connection is unusable afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """``fin``: the sender will send no data on it."""
+    """``fin``: the sender will send no data on this stream."""
 
     stream: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -79,7 +79,7 @@ class Ping:
 
 
 Frame = Opened | Data | Reset | Ping
-"""What comes out of `Spdy.feed`; frames of other kinds tell nothing here and are passed over."""
+"""The frames that `Spdy.feed` yields; frames of other kinds are not needed and are skipped."""
 
 
 class Spdy:
@@ -93,7 +93,7 @@ class Spdy:
     # --- in
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete by now. Raises `SpdyError`."""
+        """Add received bytes and yield the frames that are now complete. Raises `SpdyError`."""
         kept = self._kept
         kept += data
         while len(kept) >= _HEAD:
@@ -121,7 +121,7 @@ class Spdy:
             case 1:  # SYN_STREAM
                 return Opened(number, self._read_headers(body[10:]), bool(flags & _FIN))
             case 2 | 8:  # SYN_REPLY, HEADERS
-                # Read all the same: the decompressor lives on what it has seen.
+                # Not needed, but the decompressor must see every header block to keep its state.
                 self._read_headers(body[4:])
                 return Data(number, b"", fin=True) if flags & _FIN else None
             case 3:  # RST_STREAM
@@ -151,7 +151,7 @@ class Spdy:
     # --- out
 
     def open(self, stream: int, headers: Mapping[str, str], *, fin: bool = False) -> bytes:
-        """The end that opened the connection numbers its streams 1, 3, 5 …"""
+        """Open a stream. The side that opened the connection numbers its streams 1, 3, 5 …"""
         body = _word(stream) + bytes(6) + self._headers(headers)
         return _control(_SYN_STREAM, body, _FIN if fin else 0)
 
@@ -175,7 +175,7 @@ class Spdy:
 
 
 _LEAST: Final = {_SYN_STREAM: 10, _SYN_REPLY: 4, _RST_STREAM: 8, _PING: 4, _HEADERS: 4}
-"""Bytes that the body of a frame has at least."""
+"""Minimum body length of a frame in bytes."""
 
 
 def _word(value: int) -> bytes:

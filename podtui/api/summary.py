@@ -1,6 +1,6 @@
-"""``/stats/summary``: the kubelet's own words for what a node and its pods use.
+"""Types of ``/stats/summary``, the kubelet's report of the usage of a node and its pods.
 
-From ``k8s.io/kubelet/pkg/apis/stats/v1alpha1``; what podtui does not measure is left out.
+From ``k8s.io/kubelet/pkg/apis/stats/v1alpha1``; fields that podtui does not measure are left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from podtui.api.v1 import Struct, Time
 
 
 class CPUStats(Struct, frozen=True, kw_only=True):
-    """``usageNanoCores`` is the rate now, ``usageCoreNanoSeconds`` the sum since the start."""
+    """``usageNanoCores`` is the current rate; ``usageCoreNanoSeconds`` is the total since the
+    start."""
 
     time: Time
     usageNanoCores: int | None = None
@@ -24,7 +25,7 @@ class MemoryStats(Struct, frozen=True, kw_only=True):
 
 
 class InterfaceStats(Struct, frozen=True, kw_only=True):
-    """Bytes and errors since the interface was made."""
+    """Bytes and errors since the interface was created."""
 
     name: str
     rxBytes: int | None = None
@@ -34,7 +35,7 @@ class InterfaceStats(Struct, frozen=True, kw_only=True):
 
 
 class NetworkStats(Struct, frozen=True, kw_only=True):
-    """The default interface's figures, and those of each."""
+    """The figures of the default interface, and those of every interface."""
 
     time: Time
     name: str = ""
@@ -80,7 +81,7 @@ class PodSummary(Struct, frozen=True, kw_only=True):
 
 
 class NodeSummary(Struct, frozen=True, kw_only=True):
-    """``fs`` is the file system with the engine's images, volumes and logs."""
+    """``fs`` is the file system that holds the engine's images, volumes and logs."""
 
     nodeName: str
     cpu: CPUStats | None = None

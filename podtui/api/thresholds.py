@@ -1,4 +1,4 @@
-"""Eviction thresholds as a kubelet's configuration writes them (reference §14.2)."""
+"""Eviction thresholds in the notation of a kubelet configuration (reference §14.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODEFS_INODES: Final = "nodefs.inodesFree"
 IMAGEFS: Final = "imagefs.available"
 IMAGEFS_INODES: Final = "imagefs.inodesFree"
 PIDS: Final = "pid.available"
-# These follow nodefs or imagefs, whatever a configuration says of them.
+# Derived from nodefs or imagefs; a configured value has no effect.
 DERIVED: Final = ("containerfs.available", "containerfs.inodesFree")
 SIGNALS: Final = (
     MEMORY,
@@ -32,7 +32,7 @@ SIGNALS: Final = (
 
 
 class ThresholdError(ValueError):
-    """Raised for a threshold that cannot be used; ``setting`` is the setting that has it."""
+    """Raised for an invalid threshold; ``setting`` is the name of the setting that contains it."""
 
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(message)
@@ -40,10 +40,11 @@ class ThresholdError(ValueError):
 
 
 class Threshold(Struct, frozen=True, kw_only=True):
-    """``value`` is the least that may be left and ``reclaim`` how much more there must be before
-    the threshold is over, each an amount (``100Mi``) or a share of the capacity (``10%``).
+    """``value`` is the minimum that must remain available. ``reclaim`` is how much more must be
+    available before the threshold counts as no longer exceeded. Each is an amount (``100Mi``) or a
+    share of the capacity (``10%``).
 
-    ``grace`` is in seconds; 0 makes the threshold a hard one.
+    ``grace`` is in seconds; 0 makes it a hard threshold.
     """
 
     signal: str
@@ -53,14 +54,14 @@ class Threshold(Struct, frozen=True, kw_only=True):
 
 
 def _single(number: float) -> float:
-    """Through single precision, as the kubelet keeps percentages."""
+    """Round to single precision, in which the kubelet stores percentages."""
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 
 def threshold_amount(text: str, capacity: int) -> int:
-    """An eviction threshold, ``100Mi`` or ``10%``, in units of the capacity.
+    """Return an eviction threshold, ``100Mi`` or ``10%``, as an amount in units of the capacity.
 
-    Raises ValueError for a text that is neither.
+    Raises ValueError for any other text.
     """
     if text.endswith("%"):
         share = _single(_single(float(text[:-1])) / 100)
@@ -75,7 +76,7 @@ def eviction_thresholds(
     soft_grace: Mapping[str, float],
     minimum_reclaim: Mapping[str, str],
 ) -> tuple[Threshold, ...]:
-    """The thresholds to watch, one for the pods' memory among them. Raises `ThresholdError`."""
+    """Return the thresholds to watch, including the pods' memory. Raises `ThresholdError`."""
     for signal in soft_grace:
         _known("evictionSoftGracePeriod", signal)
     for signal, text in minimum_reclaim.items():
@@ -112,7 +113,7 @@ def _known(setting: str, signal: str) -> None:
 
 
 def _given(setting: str, statements: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The statements that ask for something: 0% and 100% switch a threshold off."""
+    """Yield the thresholds that are enabled: 0% and 100% disable a threshold."""
     for signal, text in statements.items():
         _known(setting, signal)
         if text in ("0%", "100%"):
@@ -142,7 +143,7 @@ def _check_reclaim(signal: str, text: str) -> None:
 
 
 def _amount(setting: str, signal: str, text: str) -> float:
-    """The number in a statement, of percent or of units."""
+    """Return the number in a threshold, in percent or units."""
     try:
         amount = float(text[:-1]) if text.endswith("%") else parse_quantity(text).value()
     except ValueError as error:

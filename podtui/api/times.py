@@ -1,4 +1,4 @@
-"""Times as the API writes them, and lengths of time as kubectl's tables do."""
+"""Times in the API's format and durations in the format of kubectl's tables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 
 def rfc3339(moment: datetime) -> str:
-    """``2026-01-02T03:04:05Z``; the fraction of a second is dropped."""
+    """Format as ``2026-01-02T03:04:05Z``; the fraction of a second is dropped."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """An aware datetime, or None for what is not an RFC 3339 time."""
+    """Return an aware datetime; None if the text is not an RFC 3339 time."""
     if not text:
         return None
     try:
@@ -22,9 +22,10 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def short_duration(seconds: float) -> str:
-    """Two units at most, the smaller only while it matters: ``45s``, ``3m10s``, ``2d4h``, ``3y``.
+    """Format a duration with at most two units: ``45s``, ``3m10s``, ``2d4h``, ``3y``.
 
-    A moment in the future by two seconds or more is ``<invalid>``; less is a clock's slack.
+    A duration of -2 seconds or less is ``<invalid>``; a smaller negative one is treated as clock
+    skew.
     """
     whole = int(seconds)
     if whole < -1:
@@ -51,7 +52,7 @@ def short_duration(seconds: float) -> str:
 
 
 def short_duration_until(seconds: float) -> float:
-    """A length, longer than this one, up to which `short_duration` reads the same."""
+    """Return a longer duration up to which the text of `short_duration` stays the same."""
     whole = int(seconds)
     if whole < -1:
         return -2.0
@@ -62,7 +63,7 @@ def short_duration_until(seconds: float) -> float:
 
 
 def since(moment: str | None, now: datetime) -> str:
-    """How long ago an RFC 3339 time was; ``<unknown>`` where there is none."""
+    """Return the age of an RFC 3339 time; ``<unknown>`` if there is none."""
     parsed = parse_time(moment)
     return "<unknown>" if parsed is None else short_duration((now - parsed).total_seconds())
 

@@ -1,7 +1,7 @@
-"""Whether a node would take a pod, and what is in its way: the agent's answer to a question.
+"""The agent's answer to whether a node would admit a pod, and what prevents it.
 
-Of ``podtui.dev/v1alpha1``, as the types of `podtui.api.local`. Amounts are milli cores for cpu,
-bytes or counts for the rest.
+Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`. Amounts are in milli cores for
+cpu, and in bytes or counts for other resources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from podtui.api.v1 import ObjectMeta, Struct
 
 
 class Lack(Struct, frozen=True, kw_only=True):
-    """One resource of which too little is left; ``capacity`` is what the node gives to pods."""
+    """A resource that is insufficient; ``capacity`` is the node's allocatable amount."""
 
     resource: str
     requested: int
@@ -26,14 +26,14 @@ class Lack(Struct, frozen=True, kw_only=True):
 
     @property
     def hopeless(self) -> bool:
-        """Whether the node would lack it with no other pod on it."""
+        """True if the node lacks the resource even with no other pod on it."""
         return self.requested > self.capacity
 
 
 class PortHolder(Struct, frozen=True, kw_only=True):
-    """Who has a port of the node that the pod wants: a pod, or another program of the machine.
+    """The pod, or the other process of the machine, that uses a host port which the pod needs.
 
-    ``pid`` is None, and ``process`` empty, where the machine does not tell whose it is.
+    ``pid`` is None and ``process`` is empty if the machine does not reveal the owner.
     """
 
     port: int
@@ -46,7 +46,8 @@ class PortHolder(Struct, frozen=True, kw_only=True):
 
 
 class Leaver(Struct, frozen=True, kw_only=True):
-    """A pod that would have to go. ``preempted``: the kubelet would end it by itself."""
+    """A pod that would have to be removed. ``preempted`` is set if the kubelet would preempt it
+    itself."""
 
     namespace: str
     name: str
@@ -57,12 +58,12 @@ class Leaver(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """The verdict on the pod in ``metadata``: the kubelet's reason and message where it is not
-    ``admitted``.
+    """The admission result of the pod in ``metadata``. Unless it is ``admitted``, ``reason`` and
+    ``message`` are the kubelet's.
 
-    ``replaces``: a pod of this name runs, and would give way to it. ``leave`` is the smallest set
-    of pods without which it fits; it is empty where it fits now, and where nothing would help.
-    ``remarks`` are sentences for people.
+    ``replaces`` is set if a running pod of the same name would be replaced. ``leave`` is the
+    smallest set of pods whose removal makes the pod fit; it is empty if the pod fits now or if no
+    removal helps. ``remarks`` are sentences for users.
     """
 
     metadata: ObjectMeta

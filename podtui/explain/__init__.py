@@ -1,1 +1,1 @@
-"""What each field of a Pod means, what it may be, and what podtui does with it."""
+"""Explains each field of a Pod: its meaning, its valid values, and podtui's support for it."""

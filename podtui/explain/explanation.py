@@ -1,4 +1,4 @@
-"""All that is to be said of one field, as plain data."""
+"""The explanation of one field, as plain data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ FATES: Final = {
     "refused": "not done here; the reason is said",
     "mixed": "some of its fields have an effect, some have none",
 }
-"""What becomes of a field, in words."""
+"""The texts for the support of a field."""
 POD_WORDS: Final = "Containers that run together: one address, shared volumes, one life."
 
 
 class Child(msgspec.Struct, frozen=True):
-    """One field of an object."""
-
     name: str
     path: str
     type: str
@@ -33,8 +31,8 @@ class Child(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """``fate`` is ``honoured``, ``no-effect``, ``refused``, ``mixed`` or empty. ``values`` are all
-    that there are, none where it may be anything. ``rules`` are validation's own words."""
+    """``fate`` is ``honoured``, ``no-effect``, ``refused``, ``mixed`` or empty. ``values`` lists
+    all valid values; it is empty if any value is valid. ``rules`` are texts of the validation."""
 
     path: str
     type: str
@@ -54,12 +52,12 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(text: str) -> Explanation:
-    """What is to be said of the field that ``text`` names (`find_place`). Raises `UsageError`."""
+    """Explain the field that ``text`` names (see `find_place`). Raises `UsageError`."""
     return explain_place(find_place(text))
 
 
 def explain_place(place: Place) -> Explanation:
-    """What is to be said of a field, or of the Pod itself."""
+    """Explain a field, or the Pod itself."""
     children = tuple(map(_child, place.children))
     if place.field is None:
         return Explanation("", "object", True, POD_WORDS, "", "", (), (), (), None, children)
@@ -79,7 +77,7 @@ def explain_place(place: Place) -> Explanation:
 
 
 def _child(place: Place) -> Child:
-    assert place.field is not None  # Only the Pod is no field, and it is no child.
+    assert place.field is not None  # Only the Pod itself has no field, and it is not a child.
     return Child(
         place.path[-1],
         place.text,

@@ -1,4 +1,4 @@
-"""What ships of what is known of fields: our words, and the facts that a script gathers."""
+"""The shipped knowledge about fields: hand-written texts, and facts gathered by a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podtui.explain.places import Place, place_of
 
 _HERE: Final = Path(__file__).parent
 LIKE_PLAIN: Final = ("spec.initContainers", "spec.ephemeralContainers")
-"""Containers with the shape of plain ones, which facts are told of."""
+"""Containers with the shape of regular ones, whose facts they share."""
 _ALONE: Final = (
     *LIKE_PLAIN,
     "spec.volumes.ephemeral.volumeClaimTemplate",
@@ -23,11 +23,11 @@ _ALONE: Final = (
     "spec.containers.startupProbe.successThreshold",
     "spec.containers.readinessProbe.terminationGracePeriodSeconds",
 )
-"""What is ruled here does not go for other fields of the same type and name."""
+"""Rules for these fields do not apply to other fields of the same type and name."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """``line`` counts from 1; ``text`` without the indent that it has in the file."""
+    """``line`` counts from 1; ``text`` has no indentation."""
 
     file: str
     line: int
@@ -46,7 +46,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """All by type and field: what it is for, a default in words, numbers of departures."""
+    """Texts by type and field: the purpose, the default in words, the numbers of departures."""
 
     fields: Mapping[str, str]
     defaults: Mapping[str, str]
@@ -55,7 +55,7 @@ class Words:
 
 @cache
 def words() -> Words:
-    """What `words.toml` says."""
+    """Load `words.toml`."""
     data: dict[str, Any] = tomllib.loads((_HERE / "words.toml").read_text("utf-8"))
     defaults, departures = data.pop("defaults"), data.pop("departures")
     texts = {
@@ -70,13 +70,13 @@ def _facts() -> _Facts:
 
 
 def description(place: Place) -> str:
-    """What the field is for; empty where nobody has written it down."""
+    """Return the purpose of a field; empty if it is not documented."""
     return next(_known(words().fields, place), "")
 
 
 def fate(place: Place) -> str:
-    """``honoured``, ``no-effect`` or ``refused``; ``mixed`` for an object that has several; empty
-    for what no manifest says."""
+    """Return ``honoured``, ``no-effect`` or ``refused``; ``mixed`` for an object whose fields
+    differ; empty for a field that a manifest does not set."""
     table = _facts().fates
     for path in _alike(place):
         steps = path.split(".")
@@ -89,7 +89,7 @@ def fate(place: Place) -> str:
 
 
 def rules(place: Place) -> tuple[str, ...]:
-    """What validation asks for, in its own words."""
+    """Return the rules of the field, in the words of the validation."""
     found = [*_facts().rules.get(place.text, ())]
     for path in _alike(place)[1:]:
         found += _facts().rules.get(path, ())
@@ -99,12 +99,12 @@ def rules(place: Place) -> tuple[str, ...]:
 
 
 def required(place: Place) -> bool:
-    """Whether ``podtui check`` reports an error where the field is left out."""
+    """Return whether ``podtui check`` reports an error if the field is missing."""
     return any(path in _facts().required for path in _alike(place))
 
 
 def values(place: Place) -> tuple[str, ...]:
-    """The values that there are, empty where all are."""
+    """Return the valid values; empty if any value is valid."""
     for path in _alike(place):
         if path in _facts().values:
             return tuple(_facts().values[path])
@@ -113,7 +113,7 @@ def values(place: Place) -> tuple[str, ...]:
 
 
 def default(place: Place) -> str:
-    """What stands for a field that is left out; empty where nothing does."""
+    """Return the default of the field; empty if it has none."""
     said = next(_known(words().defaults, place), "")
     if said:
         return said
@@ -126,14 +126,15 @@ def default(place: Place) -> str:
 
 
 def departures(place: Place) -> tuple[str, ...]:
-    """Where podtui leaves the kubelet in this."""
+    """Return the documented departures from the kubelet that affect this field."""
     for numbers in _known(words().departures, place):
         return tuple(_facts().departures[str(number)] for number in numbers)
     return ()
 
 
 def example(place: Place) -> Example | None:
-    """Where a manifest that ships has it: the field itself, else one of the same type and name."""
+    """Return an example in a shipped manifest: of the field itself, or else of one with the same
+    type and name."""
     known = _facts().examples
     for path in _alike(place):
         if path in known:
@@ -143,7 +144,7 @@ def example(place: Place) -> Example | None:
 
 
 def _alike(place: Place) -> tuple[str, ...]:
-    """The path, and that of the plain container whose field is the same."""
+    """Return the path, and that of the same field in a regular container."""
     for prefix in LIKE_PLAIN:
         if place.text == prefix or place.text.startswith(prefix + "."):
             return place.text, "spec.containers" + place.text.removeprefix(prefix)

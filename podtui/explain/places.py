@@ -1,4 +1,4 @@
-"""Paths of a Pod's fields, as people write them, and what the schema has there."""
+"""Lookup of a Pod's fields in the schema, by paths as people write them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from podtui.errors import UsageError
 
 _KIND: Final = frozenset({"pod", "pods", "po"})
 _LONG: Final = frozenset({"managedFields", "ephemeral", "affinity", "windowsOptions"})
-"""Much is beneath these that nobody types."""
+"""Fields with many nested fields that are rarely typed; these are not completed."""
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``path`` is without indexes; ``owner`` the type that has the field, None for the Pod itself,
-    which is no field; ``struct`` the type of the object, of the items of a list of objects too."""
+    """``path`` has no indexes. ``owner`` is the type that has the field; it is None for the Pod
+    itself, which is not a field. ``struct`` is the type of the object, or of the objects in a list
+    or map."""
 
     path: tuple[str, ...]
     owner: type[v1.Struct] | None
@@ -34,14 +35,14 @@ class Place:
 
     @property
     def known_as(self) -> str:
-        """Type and field: ``Probe.periodSeconds``; ``Pod`` for the Pod itself."""
+        """The type and the field: ``Probe.periodSeconds``; ``Pod`` for the Pod itself."""
         if self.owner is None or self.field is None:
             return "Pod"
         return f"{self.owner.__name__}.{self.field.name}"
 
     @property
     def children(self) -> tuple[Place, ...]:
-        """The fields of the object, in the schema's order."""
+        """The fields of the object, in schema order."""
         if self.struct is None:
             return ()
         return tuple(
@@ -54,7 +55,7 @@ POD: Final = Place((), None, None, v1.Pod)
 
 
 def struct_of(field: Field) -> type[v1.Struct] | None:
-    """The type of an object, or of the objects of a list or map."""
+    """Return the type of an object, or of the objects in a list or map."""
     shape: Shape | None = field.shape
     while shape is not None and shape.struct is None:
         shape = shape.item
@@ -62,7 +63,7 @@ def struct_of(field: Field) -> type[v1.Struct] | None:
 
 
 def type_words(field: Field) -> str:
-    """``list of objects``, ``whole number`` …"""
+    """Return the type in words: ``list of objects``, ``whole number`` …"""
     return _type(field.shape)
 
 
@@ -87,7 +88,7 @@ def _type(shape: Shape) -> str:
 
 
 def place_of(path: str) -> Place | None:
-    """What is at a path without indexes, None where nothing is."""
+    """Return the field at a path without indexes; None if it does not exist."""
     here = POD
     for step in filter(None, path.split(".")):
         found = next((child for child in here.children if child.path[-1] == step), None)
@@ -99,7 +100,7 @@ def place_of(path: str) -> Place | None:
 
 @cache
 def field_paths() -> tuple[str, ...]:
-    """The paths that people write, the short ones first: for completing one that is typed."""
+    """Return the paths offered by completion, shortest first."""
     found: list[str] = []
     level = [child for child in POD.children if child.path[-1] in ("metadata", "spec")]
     while level:
@@ -111,16 +112,16 @@ def field_paths() -> tuple[str, ...]:
 
 
 def find_place(text: str) -> Place:
-    """What somebody means by ``pod.spec.containers[0].image``, with or without the kind and
-    indexes; a field's name alone means where a Pod has it first. Raises `UsageError` with what may
-    have been meant."""
+    """Find a field by a path such as ``pod.spec.containers[0].image``; the kind and the indexes are
+    optional. A field name alone finds the occurrence nearest to the root of a Pod. Raises
+    `UsageError` with suggestions."""
     steps = [step for step in _INDEX.sub("", text.strip()).split(".") if step]
     if steps and steps[0].lower() in _KIND:
         steps = steps[1:]
     here = POD
     for number, step in enumerate(steps):
         if here.field is not None and here.field.shape.form is Form.MAP and here.struct is None:
-            # The keys of a map are anybody's.
+            # A map may have any keys.
             return here
         known = {child.path[-1]: child for child in here.children}
         found = known.get(step)
@@ -133,7 +134,7 @@ def find_place(text: str) -> Place:
 
 
 def _anywhere(name: str) -> Place | None:
-    """The field of this name that is nearest to the root."""
+    """Return the field of this name that is nearest to the root."""
     for place in places_of_names().get(name, ())[:1]:
         return place_of(".".join(step for step in place if step != LIST_STEP))
     return None

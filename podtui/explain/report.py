@@ -1,4 +1,4 @@
-"""An explanation as a text, in the manner of ``kubectl explain``, or as JSON."""
+"""Formats an explanation as text, in the style of ``kubectl explain``, or as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEEPEST: Final = 12
 
 
 def render_json(said: Explanation) -> str:
-    """The explanation under its own names."""
+    """Format the explanation as JSON, with its own field names."""
     return json.dumps(msgspec.to_builtins(said), indent=2, ensure_ascii=False)
 
 
 def render_text(said: Explanation, width: int = WIDTH) -> str:
-    """The explanation in paragraphs of at most ``width`` characters."""
+    """Format the explanation in paragraphs of at most ``width`` characters."""
     lines = [f"{said.path or 'Pod'} <{said.type}>{' required' if said.required else ''}"]
     if said.words:
         lines += ["", *_wrapped(said.words, width)]
@@ -52,20 +52,20 @@ def render_text(said: Explanation, width: int = WIDTH) -> str:
 
 
 def render_tree(place: Place) -> str:
-    """All fields beneath, one a line."""
+    """List all fields below a place, one per line."""
     return "\n".join((f"{place.text or 'Pod'}", *_beneath(place, 1)))
 
 
 def _beneath(place: Place, depth: int) -> Iterator[str]:
     for child in place.children:
-        assert child.field is not None  # Only the Pod is no field, and it is no child.
+        assert child.field is not None  # Only the Pod itself has no field, and it is not a child.
         yield f"{_INDENT * depth}{child.path[-1]} <{type_words(child.field)}>"
         if depth < DEEPEST:
             yield from _beneath(child, depth + 1)
 
 
 def tree_data(place: Place, depth: int = 1) -> dict[str, Any]:
-    """The same as data: types by name, objects as what they hold."""
+    """Return the same tree as data: an object as a dict, any other field as its type."""
     return {
         child.path[-1]: tree_data(child, depth + 1)
         if child.struct is not None and depth < DEEPEST

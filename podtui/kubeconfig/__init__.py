@@ -1,4 +1,4 @@
-"""Which cluster is meant, and who one is there: kubeconfig files, merged as kubectl does it."""
+"""Kubeconfig files, merged as kubectl does it: the selected cluster and its credentials."""
 
 from podtui.kubeconfig.loading import choose, load
 from podtui.kubeconfig.types import (

@@ -1,9 +1,9 @@
-"""Which files there are, how they become one, and what belongs to a context.
+"""Finds the kubeconfig files, merges them, and resolves a context.
 
-kubectl's rules (client-go, ``clientcmd``): ``--kubeconfig`` is the only file where it is given and
-must be there; else the list in ``KUBECONFIG``, of which missing files are passed over; else
-``~/.kube/config``. Of two entries of a name the first file's is taken, whole; so is the first
-``current-context``.
+The rules are kubectl's (client-go, ``clientcmd``): if ``--kubeconfig`` is given, it is the only
+file and must exist; otherwise the list in ``KUBECONFIG`` is used, and missing files are skipped;
+otherwise ``~/.kube/config``. Of two entries with the same name, the one in the first file is used
+as a whole; the same holds for ``current-context``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 20
 
 
 def paths(explicit: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files to read, the most important first."""
+    """Return the files to read, in order of precedence."""
     if explicit is not None:
         return (explicit,)
     listed = environ.get("KUBECONFIG", "")
@@ -33,7 +33,7 @@ def paths(explicit: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]
 
 
 def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
-    """All files as one. Raises `KubeconfigError` for a broken one, and where there is none."""
+    """Load all files and merge them. Raises `KubeconfigError` if one is invalid or none exists."""
     wanted = paths(explicit, environ)
     found: list[Kubeconfig] = []
     for path in wanted:
@@ -49,7 +49,7 @@ def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Several as one; what an earlier one says counts."""
+    """Merge several kubeconfigs; an earlier one has precedence."""
     clusters: dict[str, Cluster] = {}
     users: dict[str, User] = {}
     contexts: dict[str, Context] = {}
@@ -67,8 +67,8 @@ def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
 
 
 def choose(config: Kubeconfig, name: str | None = None) -> Target:
-    """A context, the current one where none is named, with its cluster and user. Raises
-    `KubeconfigError` with what is missing, or what contradicts itself."""
+    """Return a context with its cluster and user; the current context if no name is given. Raises
+    `KubeconfigError` if something is missing or contradictory."""
     files = ", ".join(map(str, config.files))
     wanted = name or config.current
     if not wanted:
@@ -86,7 +86,7 @@ def choose(config: Kubeconfig, name: str | None = None) -> Target:
             f"{context.place}: context {wanted!r}: there is no cluster {context.cluster!r};"
             f" there are: {_names(config.clusters)}"
         )
-    # A context without a user is one that nobody has to be.
+    # A context without a user means anonymous access.
     user = config.users.get(context.user) if context.user else User(name="")
     if user is None:
         raise KubeconfigError(
@@ -106,7 +106,7 @@ def _names(entries: Iterable[str]) -> str:
 
 
 def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
-    """(place, words) for what makes a cluster unusable."""
+    """Return (position, message) of each problem that makes a cluster unusable."""
     said: list[str] = []
     if not cluster.server:
         said.append("has no server")
@@ -130,7 +130,7 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
 
 
 def _url(text: str) -> SplitResult | None:
-    """None for what is no URL with a host, and with a port that there can be."""
+    """Return None if the text is not a URL with a host and a valid port."""
     try:
         parts = urlsplit(text)
         return parts if parts.hostname and parts.port != 0 else None
@@ -139,7 +139,7 @@ def _url(text: str) -> SplitResult | None:
 
 
 def user_problems(user: User) -> list[tuple[str, str]]:
-    """(place, words) for what makes a user unusable."""
+    """Return (position, message) of each problem that makes a user unusable."""
     said: list[str] = []
     if user.auth_provider:
         said.append(

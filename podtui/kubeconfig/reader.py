@@ -1,6 +1,6 @@
-"""One kubeconfig file, read with places, so that an error says where it is.
+"""Reads one kubeconfig file, with positions for error messages.
 
-As kubectl reads it: unknown fields are passed over, a text must be a text, and names come once.
+As in kubectl, unknown fields are ignored, strings must be strings, and names must be unique.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podtui.kubeconfig.types import (
 )
 
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
-"""The extension of a cluster that exec plugins are given."""
+"""The cluster extension that is passed to exec plugins."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_DEPTH: Final = 64
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -34,8 +34,8 @@ T = TypeVar("T", Cluster, User, Context)
 
 
 def read(path: Path) -> Kubeconfig:
-    """What one file says, with its relative paths made absolute. Raises `KubeconfigError`, and
-    `FileNotFoundError` where there is none."""
+    """Read one file; relative paths become absolute. Raises `KubeconfigError`, and
+    `FileNotFoundError` if the file does not exist."""
     node = _composed(path)
     if node is None:
         return Kubeconfig(files=(path,))
@@ -68,7 +68,7 @@ def _composed(path: Path) -> yaml.Node | None:
     except UnicodeDecodeError as error:
         raise KubeconfigError(f"{path}: not UTF-8 (at byte {error.start})") from None
     except yaml.MarkedYAMLError as error:
-        # The context of YAML's own errors quotes lines of the file.
+        # YAML's full error text has a context that quotes lines of the file, which may be secret.
         mark = error.problem_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise KubeconfigError(f"{path}{where}: {error.problem}") from None
@@ -77,7 +77,7 @@ def _composed(path: Path) -> yaml.Node | None:
 
 
 class _Map:
-    """A map of the file; ``where`` is how it is reached (``users[0].user``)."""
+    """A map in the file; ``where`` is its path (``users[0].user``)."""
 
     def __init__(self, path: Path, node: yaml.Node, where: str) -> None:
         self.path = path
@@ -117,16 +117,16 @@ class _Map:
         return str(node.value).lower() in _TRUE
 
     def data(self, name: str) -> bytes:
-        """Base64, with line breaks wherever they are."""
+        """Decode base64 that may contain line breaks."""
         text = "".join(self.text(name).split())
         try:
             return base64.b64decode(text, validate=True)
         except ValueError:
-            # Without the cause: its text may quote what is secret.
+            # Omit the cause, because its text may quote a secret.
             self.fail(name, "is not base64")
 
     def file(self, name: str) -> Path | None:
-        """A path, relative ones from the directory of the file."""
+        """Return a path; a relative one is resolved against the directory of the kubeconfig."""
         text = self.text(name)
         return self.path.absolute().parent / text if text else None
 
@@ -155,7 +155,7 @@ class _Map:
         return [_Map(self.path, item, f"{where}[{n}]") for n, item in enumerate(node.value)]
 
     def lists(self, name: str) -> dict[str, tuple[str, ...]]:
-        """A map of lists of texts."""
+        """Return a map of lists of strings."""
         child = self.child(name)
         return {} if child is None else {key: child.texts(key) for key in child.names}
 
@@ -164,7 +164,7 @@ class _Map:
         return tuple(self._values)
 
     def plain(self, name: str) -> Any:
-        """Anything, as JSON has it."""
+        """Return any value, converted as to JSON."""
         return _plain(self, name, self._values[name], 0) if self.has(name) else None
 
 
@@ -196,7 +196,8 @@ def _plain(owner: _Map, name: str, node: yaml.Node, depth: int) -> Any:
 def _named(
     top: _Map, plural: str, singular: str, make: Callable[[str, _Map | None, str], T]
 ) -> dict[str, T]:
-    """The entries of one of the three lists, by name. Two of a name: an error, as for kubectl."""
+    """Return the entries of one of the three lists by name. A duplicate name is an error, as in
+    kubectl."""
     found: dict[str, T] = {}
     for entry in top.children(plural):
         name = entry.text("name")

@@ -1,4 +1,4 @@
-"""A kubeconfig as plain data. What is secret is left out of every ``repr``."""
+"""A kubeconfig as plain data. Every ``repr`` omits secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from podtui.errors import UsageError
 
 
 class KubeconfigError(UsageError):
-    """Raised for a kubeconfig that cannot be used; the text names file, line and field, and nothing
-    that is secret."""
+    """Raised for an unusable kubeconfig; the text names file, line and field, but no secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """``server`` is a URL. ``ca_data`` (PEM) goes before ``ca_file``; with neither of them the
-    machine's own authorities count. ``exec_config`` is handed to exec plugins that ask for it."""
+    """``server`` is a URL. ``ca_data`` (PEM) has precedence over ``ca_file``; without either, the
+    system's certificate authorities are used. ``exec_config`` is passed to exec plugins that
+    request it."""
 
     name: str
     server: str = ""
@@ -29,7 +29,7 @@ class Cluster:
     proxy_url: str = ""
     exec_config: Any = None
     place: str = ""
-    """File, line and column, for errors."""
+    """File, line and column, for error messages."""
 
     @property
     def is_secure(self) -> bool:
@@ -38,7 +38,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecPlugin:
-    """A command that says who one is. ``env`` is added to the environment."""
+    """A command that returns the user's credentials. ``env`` is added to the environment."""
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -51,7 +51,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impersonation:
-    """Who to be instead, where one may."""
+    """The identity to impersonate, if the user is allowed to."""
 
     user: str = ""
     uid: str = ""
@@ -61,8 +61,8 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Certificates and keys are PEM; data goes before files. ``auth_provider`` names one that
-    is asked for and that nobody has any more."""
+    """Certificates and keys are PEM; data has precedence over files. ``auth_provider`` is the name
+    of a requested auth provider, a mechanism that Kubernetes has removed."""
 
     name: str
     cert_file: Path | None = None
@@ -81,7 +81,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``namespace`` empty means ``default``."""
+    """An empty ``namespace`` means ``default``."""
 
     name: str
     cluster: str = ""
@@ -92,7 +92,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubeconfig:
-    """Several files as one; ``files`` are those that were there."""
+    """The merged content of several files; ``files`` are those that existed."""
 
     files: tuple[Path, ...] = ()
     current: str = ""
@@ -103,7 +103,7 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One context with all that belongs to it."""
+    """A context with its cluster and its user."""
 
     context: Context
     cluster: Cluster

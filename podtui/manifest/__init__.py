@@ -1,4 +1,4 @@
-"""What the folder says: read, decode with line and column, default, validate, identify.
+"""Reads the manifest folder: parse with positions, default, validate, identify.
 
-Owns the truth of the manifests and their diagnostics; knows no engine.
+Owns the manifests and their diagnostics; does not know the engine.
 """

@@ -1,4 +1,4 @@
-"""Manifests checked without running them, and the result as text or JSON (``podtui check``)."""
+"""Check of manifests without running them, with a report as text or JSON (``podtui check``)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ Paint = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """One file: ``path`` as it was asked for, ``pod`` where it makes one, its source by line."""
+    """The result for one file: ``path`` as it was given, ``pod`` if the file makes one, and its
+    source lines."""
 
     path: str
     state: ManifestState
@@ -80,19 +81,20 @@ def _read_data(
     shown: str, data: bytes, *, node_name: str, strict: bool
 ) -> tuple[ReadResult, tuple[str, ...]]:
     result = read_manifest(shown, data, node_name=node_name, strict=strict)
-    # Nothing of a Secret is repeated on a terminal.
+    # The content of a Secret is never printed on a terminal.
     text = as_utf8(data, "replace").decode("utf-8-sig", "replace") if result.text else ""
     return result, tuple(source_lines(text))
 
 
 @dataclass(slots=True)
 class _Group:
-    """The files of one folder, which see each other: pods of one name, ConfigMaps, Secrets."""
+    """The files of one folder, checked together because pod names, ConfigMaps and Secrets are
+    shared."""
 
     ledger: Ledger
     lines: dict[str, tuple[str, ...]]
     asked: dict[str, tuple[int, str]]
-    """By name: which file it is of all, and the path as it was asked for."""
+    """By file name: its position among all checked files, and the path as it was given."""
 
 
 def check_paths(
@@ -102,10 +104,10 @@ def check_paths(
     strict: bool = False,
     stdin: BinaryIO | None = None,
 ) -> list[FileCheck]:
-    """Check files, and all files of folders (not of folders inside them), in the order given.
+    """Check files, and all files of folders (without subfolders), in the order given.
 
-    The path ``-`` is ``stdin``, where that is given. Files of one folder are checked together.
-    A path that is not there is a result with an error.
+    The path ``-`` reads ``stdin``, if that is given. Files of one folder are checked together. A
+    missing path yields a result with an error.
     """
     groups: dict[str, _Group] = {}
     checks: list[tuple[int, FileCheck]] = []
@@ -186,7 +188,7 @@ def _pod(manifest: Manifest, pods: Mapping[str, Pod]) -> Pod | None:
 
 
 def render_json(results: Sequence[FileCheck]) -> bytes:
-    """A JSON list with one object per file: path, state, the pod it makes, its diagnostics."""
+    """Format as a JSON list with one object per file: path, state, its pod, its diagnostics."""
     files = [
         _FileJson(
             path=check.path,
@@ -203,9 +205,9 @@ def render_json(results: Sequence[FileCheck]) -> bytes:
 
 
 def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bool = False) -> str:
-    """A line per finding, ``file:line:column: severity: message (field)``, with the source line, a
-    caret and the fix below it; a line for each file without findings; a summary. ``strict`` puts
-    the field before the message, as the kubelet does."""
+    """Format one line per finding, ``file:line:column: severity: message (field)``, followed by the
+    source line, a caret and the fix; one line for each file without findings; and a summary. With
+    ``strict`` the field precedes the message, as in the kubelet's output."""
 
     def paint(text: str, style: str) -> str:
         return f"{style}{text}{_RESET}" if color and text else text
@@ -258,9 +260,10 @@ def _finding(
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """As much of a source line as fits, and where in it the column is (from 0).
+    """Return the part of a source line around a column, and the column's index in it (from 0).
 
-    Each character takes one place: tabs and whatever does not print become one.
+    Every character takes one cell: a tab becomes a space, other non-printable characters are
+    replaced.
     """
     clean = "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in line)
     caret = min(max(column - 1, 0), len(clean))

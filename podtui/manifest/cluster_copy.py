@@ -1,5 +1,6 @@
-"""Pods copied from a cluster (``kubectl get pod -o yaml``): what the API server, its admission
-plug-ins and the kubelet added to them, which a manifest does not need."""
+"""Detection of pods copied from a cluster (``kubectl get pod -o yaml``), and of the fields that the
+API server, its admission plug-ins and the kubelet added to them. A manifest does not need these
+fields."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def _items(value: object) -> list[Tree]:
 
 
 def is_copy(tree: Tree) -> bool:
-    """Whether it was read from an API server: one such field alone may be anybody's."""
+    """Return whether the object was read from an API server. A single field is no proof: people
+    write some of these fields by hand."""
     metadata, status, spec = (_map(tree.get(name)) for name in ("metadata", "status", "spec"))
     if any(_is_token_volume(volume) for volume in _items(spec.get("volumes"))):
         return True
@@ -86,7 +88,8 @@ def _is_token_volume(volume: Tree) -> bool:
 
 
 def added_fields(tree: Tree) -> tuple[Path, ...]:
-    """The fields that the cluster added, each as high up as all below it was added."""
+    """Return the paths of the fields that the cluster added; a parent whose children were all added
+    replaces them."""
     if not is_copy(tree):
         return ()
     return tuple(_added(tree))
@@ -135,7 +138,8 @@ def _added(tree: Tree) -> Iterator[Path]:
 
 
 def _is_default_toleration(toleration: Tree) -> bool:
-    """One that the API server, the DaemonSet controller or the kubelet adds."""
+    """Return whether the API server, the DaemonSet controller or the kubelet adds this
+    toleration."""
     if toleration.get("operator") != "Exists":
         return False
     key = toleration.get("key")
@@ -163,9 +167,9 @@ def _of_list(path: Path, items: list[Tree], added: list[bool]) -> Iterator[Path]
 
 
 def as_copy(problems: Iterable[Problem], document: Document, *, strict: bool) -> list[Problem]:
-    """The problems, with one that stands for all those about fields that a cluster added.
+    """Replace the problems about fields that a cluster added by a single problem.
 
-    Under ``strict`` the errors stay beside it: they are the kubelet's.
+    With ``strict`` the errors are kept too, because the kubelet reports them.
     """
     known = list(problems)
     tree = _map(document.value)
@@ -214,11 +218,11 @@ _WEIGHTS: Final[dict[Path, int]] = {
         )
     )
 }
-"""What is named first."""
+"""The order in which fields are named in the message."""
 
 
 def _mirror_name(tree: Tree) -> Iterator[Problem]:
-    """A mirror pod's name, to which a kubelet added its node's."""
+    """Warn about a mirror pod's name, which ends with the node name that the kubelet appended."""
     metadata, spec = _map(tree.get("metadata")), _map(tree.get("spec"))
     name, node = metadata.get("name"), spec.get("nodeName")
     if names.CONFIG_MIRROR not in _map(metadata.get("annotations")):

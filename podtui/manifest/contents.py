@@ -1,4 +1,4 @@
-"""Which of a file's documents are read, and as what (departure 7)."""
+"""Selection of the documents of a file that are read, and as what kind (departure 7)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _OWN_FILE: Final = "put each pod into a file of its own"
 
 @dataclass(slots=True)
 class Contents:
-    """``pod`` is the document to read as the pod, if any; ``objects`` those of ConfigMaps and
-    Secrets; ``problems`` what is to be said of the rest."""
+    """``pod`` is the document to read as the pod, if any; ``objects`` are the ConfigMaps and
+    Secrets; ``problems`` are the findings about all other documents."""
 
     pod: Document | None = None
     objects: list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]] = field(
@@ -37,10 +37,11 @@ class Contents:
 
 
 def sorted_out(documents: Iterable[Document]) -> Contents:
-    """The first Pod of a file, and all ConfigMaps and Secrets, those in Lists too.
+    """Select the first Pod of a file and all ConfigMaps and Secrets, including those in Lists.
 
-    A kubelet reads the first document alone. What else stands in the file does no harm here either:
-    it is remarked upon, unless nothing is left to be read but that.
+    A kubelet reads only the first document. Here too, other documents only cause warnings; but
+    if the file contains nothing else, the first one is read as the pod, and its errors are
+    reported.
     """
     contents = Contents()
     others: list[Document] = []
@@ -64,7 +65,7 @@ def sorted_out(documents: Iterable[Document]) -> Contents:
 
 
 def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
-    """The documents, with the items of Lists in place of those."""
+    """Yield the documents, with each List replaced by its items."""
     count = 0
     for document in documents:
         for item in _items(document):
@@ -104,7 +105,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _warnings(document: Document) -> Iterator[Problem]:
-    """What a document that is not read says of the text behind it."""
+    """Return the warnings of a skipped document about unread text that follows it."""
     return (p for p in document.problems if p.code == FURTHER_DOCUMENT)
 
 

@@ -1,7 +1,7 @@
-"""A document's tree against the API's types: every mistake, and what is left without them.
+"""Decodes a document's tree into the API's types; collects all errors and drops the bad values.
 
-As the API does, null counts as absent, and a whole number may stand for a quantity. Enums and all
-other rules about values are validation's, not this module's.
+As in the API, null counts as absent, and an integer is a valid quantity. Enums and all other rules
+about values belong to validation.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def _time(text: str) -> str | None:
 
 
 def found_text(value: object, *, discreet: bool = False) -> str:
-    """What a value is, for a message; only of which kind, where it may be a secret."""
+    """Describe a value for a message; with ``discreet``, only its type, since it may be secret."""
     if isinstance(value, str):
         return "a text" if discreet else f"the text {quoted(value, 60)}"
     if isinstance(value, bool):
         return "true or false" if discreet else quoted(value)
     if isinstance(value, int | float):
-        # A whole number with a point, which only JSON keeps apart, is shown with one.
+        # A float with an integral value is shown with its decimal point, which only JSON preserves.
         whole = math.isfinite(value) and value == int(value)
         text = str(value) if whole else number_text(value)
         return "a number" if discreet else f"the number {printable(text, 40)}"
@@ -159,7 +159,8 @@ class _Walker:
 
     def quantity(self, value: str | int | float, path: Path) -> Any:
         if isinstance(value, str):
-            # Go trims the text before its escapes are resolved: control characters stay.
+            # Go trims the text before it resolves the escapes, so that escaped control characters
+            # stay.
             text = value if _CONTROL.search(value) else value.strip()
         else:
             text = self.document.raw.get(path, "") if self.document.is_json else ""
@@ -187,7 +188,7 @@ class _Walker:
                 clean = self.value({}, item, here) if item.form is Form.OBJECT else empty(item)
             else:
                 clean = self.value(element, item, here)
-            # What is behind a bad item keeps its index, so that later messages point right.
+            # A bad item is replaced, not dropped, so that later items keep their index in messages.
             items.append(empty(item) if clean is _NOTHING else clean)
         return items
 
@@ -248,7 +249,8 @@ def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: boo
 
 
 def _undecodable(document: Document, value: object, path: Path) -> list[Problem]:
-    """Return what keeps a kubelet from decoding a value that is then ignored."""
+    """Return the errors that stop a kubelet from decoding a value, although it ignores that
+    value."""
     shape = shape_at(v1.Pod, path)
     if value is None or shape is None:
         return []
@@ -275,12 +277,11 @@ def _unsupported(name: str, found: object, known: tuple[str, ...], fix: str) -> 
 def decode(
     document: Document, struct: type[v1.Struct] = v1.Pod, *, strict: bool = False
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The tree ready for ``msgspec.convert`` to ``struct``, and everything wrong with the text.
+    """Return a tree ready for ``msgspec.convert`` to ``struct``, and all problems of the text.
 
-    The tree is None where the document is not such an object at all; otherwise it is complete, its
-    bad fields left out or empty. ``strict`` reads unknown fields as the kubelet does: they are
-    dropped, here with a warning. It also takes quantities without a digit, as zero, and wants a
-    ``status`` to be one.
+    The tree is None if the document is not such an object at all; otherwise it is complete, with
+    bad fields left out or empty. ``strict`` follows the kubelet: unknown fields are dropped with a
+    warning, a quantity without digits counts as zero, and ``status`` must be a valid one.
     """
     name, tree = struct.__name__, document.value
     if tree is None:

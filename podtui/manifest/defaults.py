@@ -1,7 +1,7 @@
-"""What the API fills in (reference §1.5), on a decoded tree, in place.
+"""The API's defaults (reference §1.5), applied in place to a decoded tree.
 
-Two steps are the API's own and worth knowing: amounts in resource lists are rounded up to
-thousandths, and a limit stands for a request that is missing.
+Two of the API's steps are easy to miss: amounts in resource lists are rounded up to thousandths,
+and a limit is the default of a missing request.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _HOOKS: Final = ("postStart", "preStop")
 
 
 def _pull_policy(image: str) -> str:
-    """A text that is no image reference has no tag, and so not the tag ``latest`` either."""
+    """Return the default policy. An invalid image reference has no tag, so it is not ``latest``."""
     reference = parse_image_reference(image)
     tag = "" if reference is None else reference.tag or ("" if reference.digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def _fill(tree: Tree, **values: Any) -> None:
-    """Set each value whose field is absent or empty (``""`` or 0; false and ``{}`` stay)."""
+    """Set each field that is absent or empty (``""`` or 0, but not False or ``{}``)."""
     for name, value in values.items():
         if tree.get(name) in (None, "", 0) and tree.get(name) is not False:
             tree[name] = value
@@ -61,7 +61,7 @@ def _env_source(source: Tree) -> None:
 
 
 def container_defaults(tree: Tree) -> None:
-    """Fill in what one container of any kind leaves out."""
+    """Apply the defaults of one container of any kind."""
     _fill(
         tree,
         imagePullPolicy=_pull_policy(tree.get("image", "")),
@@ -139,7 +139,7 @@ def _volume(tree: Tree) -> None:
         _SOURCES[name](tree[name])
 
 
-# Pod-level resources: only these, and hugepages, can be asked for the pod as a whole.
+# Pod-level resources support only these and hugepages.
 _OVERCOMMITTED: Final = frozenset({"cpu", "memory"})
 _HUGE: Final = "hugepages-"
 
@@ -149,7 +149,7 @@ def _is_sidecar(tree: Tree) -> bool:
 
 
 def _aggregate(spec: Tree, kind: str) -> dict[str, Quantity]:
-    """What the containers ask for together: the larger of the running set and each init step."""
+    """Return the containers' total: the larger of the running set and each init step."""
 
     def amounts(container: Tree) -> Iterator[tuple[str, Quantity]]:
         for name, text in container.get("resources", {}).get(kind, {}).items():
@@ -205,7 +205,7 @@ def _pod_resources(spec: Tree) -> None:
 
 
 def apply_defaults(pod: Tree) -> None:
-    """Fill in what a decoded Pod leaves out. Quantities must be canonical already."""
+    """Apply all defaults to a decoded Pod. Its quantities must be canonical already."""
     spec: Tree = pod["spec"]
     _fill(
         spec,

@@ -1,6 +1,7 @@
-"""One manifest, from its bytes to what it makes or to everything that is wrong with it.
+"""Reads one manifest from bytes into pods and objects, or into diagnostics.
 
-`read_manifest` is a plain function: reading files and remembering versions are the folder's.
+`read_manifest` is a pure function; `podtui.manifest.folder` reads the files and keeps earlier
+versions.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ Placed = tuple[Problem, Document]
 
 
 def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> ReadResult:
-    """Read one manifest: its first Pod, and the ConfigMaps and Secrets beside it (§1.1, §1.3–1.5).
+    """Read one manifest: its first Pod, and its ConfigMaps and Secrets (§1.1, §1.3–1.5).
 
-    ``path`` is absolute: it is part of the pod's identity. ``strict`` is ``kubeletStrict``: the
-    first document alone is read, as a Pod, and unknown fields are warnings. Never raises for
-    anything that ``data`` holds.
+    ``path`` is absolute, because it is part of the pod's identity. ``strict`` is ``kubeletStrict``:
+    only the first document is read, as a Pod, and unknown fields are warnings. Never raises,
+    whatever ``data`` contains.
     """
     shown = as_utf8(data, "replace")
     secret = _SECRET.search(shown) is not None
@@ -71,12 +72,12 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
 
 
 def _foreign(data: bytes) -> Problem | None:
-    """What a file is that holds no document, where that can be recognized."""
+    """Recognize a file without a readable document by its content, if possible."""
     return foreign_bytes(data) or foreign_text(data[:MAX_TEXT].decode("utf-8-sig", "replace"))
 
 
 def _discreet(problem: Problem) -> Problem:
-    """The problem without what it may quote of a text that has a Secret in it."""
+    """Remove quotations from the problem of a text that may contain a Secret."""
     if problem.code not in _QUOTING:
         return problem
     return replace(
@@ -103,16 +104,16 @@ def _read(
         read.take(document, struct)
     problems += read.problems
     if not read.sound or (contents.pod is not None and not (result.pods or result.candidate)):
-        # A file is taken whole or not at all.
+        # A file is used as a whole or not at all.
         return problems, ReadResult(name_place=result.name_place, places=result.places)
     return problems, replace(result, objects=tuple(read.found), object_places=read.places)
 
 
 def _foreign_pod(document: Document, data: bytes) -> Problem | None:
-    """What a file is whose only document is no object, or a Pod with placeholders in it."""
+    """Recognize a file whose only document is not an object, or is a Pod with placeholders."""
     value: object = document.value
     if isinstance(value, list):
-        # Text in another format may read as a list of texts, but not as one of maps.
+        # Text in another format may parse as a list of strings, but not as a list of maps.
         maps = any(isinstance(item, dict) for item in cast("list[object]", value))
         return None if maps else _foreign(data)
     if value is not None and not isinstance(value, dict):
@@ -133,7 +134,7 @@ def _of_pod(reading: PodReading, document: Document) -> ReadResult:
 
 @dataclass(slots=True)
 class _Objects:
-    """The ConfigMaps and Secrets of one file, as they are read."""
+    """The ConfigMaps and Secrets of one file, collected while it is read."""
 
     found: list[FolderObject] = field(default_factory=list[FolderObject])
     places: dict[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])

@@ -1,6 +1,6 @@
-"""A manifest's text as a tree of plain values in which every place is known.
+"""A manifest's text as a tree of plain values with known positions.
 
-Paths are tuples of keys and list indexes; places are (line, column), both from 1.
+Paths are tuples of keys and list indexes; positions are (line, column), both from 1.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MAX_BYTES: Final = 10 * 1024 * 1024
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000
 FURTHER_DOCUMENT: Final = "FurtherDocument"
-"""The code of what is said about text that is not read."""
+"""The code of problems about text that is not read."""
 MAX_CHARACTERS: Final = 2 * MAX_BYTES
 
 _UTF_16: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 # The line breaks of YAML 1.1, as libyaml counts them.
 _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-# What YAML admits as text, inverted.
+# The characters that YAML does not allow.
 _UNPRINTABLE: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -35,9 +35,9 @@ _UNPRINTABLE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong at one path, not yet tied to a file.
+    """One problem at one path, not yet assigned to a file.
 
-    ``place`` overrides where the path is; a problem with neither is about the whole file.
+    ``place`` overrides the position of the path; a problem with neither is about the whole file.
     """
 
     code: str
@@ -47,15 +47,15 @@ class Problem:
     fix: str = ""
     severity: Severity = Severity.ERROR
     at_key: bool = False
-    """Point at the key rather than at its value."""
+    """Point at the key instead of its value."""
     remove: tuple[Path, ...] = ()
     """The fields and items whose removal is the fix."""
     stands_for: Path = ()
-    """The field that was probably meant: that it is missing need not be said again."""
+    """The field that was probably meant; no problem is reported because it is missing."""
 
 
 class UnreadableText(Exception):
-    """Raised when a text yields no tree at all; ``problem`` says why and where."""
+    """Raised if a text yields no tree at all; ``problem`` has the reason and the position."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -64,25 +64,25 @@ class UnreadableText(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a manifest: its value, where things are, and what to say about it."""
+    """One document of a manifest: its value, the positions of its parts, and its problems."""
 
     value: Any
     keys: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
     values: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
     problems: tuple[Problem, ...] = ()
     raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
-    """How scalars that are not text were written (``yes``, ``0644``)."""
+    """The spelling of scalars that are not strings (``yes``, ``0644``)."""
     is_json: bool = False
     overwritten: tuple[tuple[Path, Any], ...] = ()
-    """The earlier values of equal keys, where the later ones count."""
+    """The earlier values of duplicate keys, if the later ones count."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether there is text behind it that is not read."""
+        """True if unread text follows the document."""
         return any(problem.code == FURTHER_DOCUMENT for problem in self.problems)
 
     def place(self, path: Path, *, at_key: bool = False) -> Place | None:
-        """Where ``path`` is, or else the nearest of its ancestors that is in the text."""
+        """Return the position of ``path``, or of its nearest ancestor in the text."""
         exact = self.keys if at_key else self.values
         if path in exact:
             return exact[path]
@@ -94,7 +94,7 @@ class Document:
 
 
 def within(document: Document, path: Path) -> Document:
-    """What stands at ``path`` as a document of its own; the problems stay where they are."""
+    """Return the value at ``path`` as a document; the problems are not copied."""
     value = document.value
     for step in path:
         value = value[step]
@@ -113,13 +113,13 @@ def _below(found: Mapping[Path, _Found], path: Path) -> dict[Path, _Found]:
 
 
 class MapKey(str):
-    """A step of a path that is a key of a free map (a label, a resource): shown in brackets."""
+    """A path step that is a key of a free-form map (a label, a resource): shown in brackets."""
 
     __slots__ = ()
 
 
 def path_text(path: Path) -> str:
-    """The path as the API server writes it: ``spec.containers[0].env[2].name``."""
+    """Format a path in the API server's notation: ``spec.containers[0].env[2].name``."""
     parts: list[str] = []
     for step in path:
         if isinstance(step, int):
@@ -132,7 +132,7 @@ def path_text(path: Path) -> str:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """A text that is safe to show: control characters escaped, cut at ``limit`` characters."""
+    """Make a text safe to show: control characters escaped, cut at ``limit`` characters."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(
         char
@@ -143,7 +143,7 @@ def printable(text: str, limit: int = 200) -> str:
 
 
 def quoted(value: object, limit: int = 120) -> str:
-    """A value in a message: texts in double quotes, the rest as YAML writes it."""
+    """Format a value for a message: strings in double quotes, other values as YAML writes them."""
     if isinstance(value, str):
         escaped = printable(value.replace("\\", "\\\\").replace('"', '\\"'), limit)
         return f'"{escaped}"'
@@ -155,12 +155,12 @@ def quoted(value: object, limit: int = 120) -> str:
 
 
 def source_lines(text: str) -> list[str]:
-    """The lines of a text, counted as the readers count them."""
+    """Split a text into lines, counted as the readers count them."""
     return _BREAK.split(text)
 
 
 def place_at(text: str, offset: int) -> Place:
-    """Line and column of a character's offset."""
+    """Return the line and column of a character offset."""
     line, start = 1, 0
     for match in _BREAK.finditer(text, 0, offset):
         line, start = line + 1, match.end()
@@ -168,7 +168,7 @@ def place_at(text: str, offset: int) -> Place:
 
 
 def as_utf8(data: bytes, errors: str = "strict") -> bytes:
-    """Re-encode UTF-16 with a byte-order mark as UTF-8 with one; other bytes are returned as is.
+    """Re-encode UTF-16 with a byte-order mark as UTF-8 with one; return other bytes unchanged.
 
     Raises UnicodeDecodeError for broken UTF-16, unless ``errors`` says otherwise.
     """
@@ -177,7 +177,7 @@ def as_utf8(data: bytes, errors: str = "strict") -> bytes:
 
 
 def decode_text(data: bytes) -> str:
-    """The text of a file. Raises `UnreadableText` for what is too large or not text."""
+    """Decode the text of a file. Raises `UnreadableText` if it is too large or not text."""
     if len(data) > MAX_BYTES:
         raise UnreadableText(
             Problem(
@@ -195,7 +195,7 @@ def decode_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # utf-8-sig counts from behind the mark when there is one.
+        # The error offset counts from after the byte-order mark, if there is one.
         body = data.removeprefix(b"\xef\xbb\xbf")
         before = body[: error.start].decode("utf-8", "replace")
         raise UnreadableText(

@@ -1,11 +1,11 @@
-"""The static-pod folder over time: one whole `Folder` after the other (reference §1.1, §1.2).
+"""Follows the static-pod folder and yields a complete `Folder` per change (reference §1.1, §1.2).
 
-A change only says where to look; each look reads those files whose stamp is new. All names are
-listed at first, every now and then, and when something may have changed without being named;
-otherwise a look costs what it looks at, however many files lie beside it.
+Change notifications only say which names to scan; each scan reads the files with a new stamp. All
+names are listed at the start, periodically, and when a change was reported without a name. Any
+other scan costs only as much as the names that it checks, however many files the folder has.
 
-What must not be acted on at once waits with a deadline: a file that is being written until it is
-quiet, a name that is gone until no editor is going to bring it back.
+Two kinds of changes wait for a deadline: a file that is being written, until it is quiet; and a
+missing name, until an editor would have restored it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from podtui.manifest.types import Folder
 from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
 
 SETTLE_SECONDS: Final = 0.15
-"""A file written in place is read when it has been quiet for so long."""
+"""A file that is written in place is read after it has been quiet for this long."""
 BOUND_SECONDS: Final = 1.0
-"""A file that never gets quiet is read after so long."""
+"""A file that is written continuously is read after this long."""
 GONE_SECONDS: Final = 0.05
 GONE_EDITED_SECONDS: Final = 0.25
 _POLL_SECONDS: Final = 1.0
@@ -53,7 +53,7 @@ _BATCH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One file read in a thread; without a result its content is what it was."""
+    """One file, read in a thread; ``result`` is None if its content is unchanged."""
 
     name: str
     stamp: Stamp | None
@@ -66,7 +66,8 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Unquiet:
-    """A file that is being written: its latest stamp, when that and the first one were seen."""
+    """A file that is being written: its latest stamp, and when the first and the latest were
+    seen."""
 
     stamp: Stamp
     first: float
@@ -77,10 +78,10 @@ class _Unquiet:
 
 
 class ManifestFolder:
-    """Reads ``path``, a folder or one file, and keeps reading it.
+    """Reads ``path``, a folder or a single file, and follows its changes.
 
     ``last_good`` are pods of an earlier run by manifest path: a file that is broken when the agent
-    starts keeps the pod it had (departure 1). ``strict`` is ``kubeletStrict``.
+    starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
     """
 
     def __init__(
@@ -102,7 +103,8 @@ class ManifestFolder:
         self._looks = 0
         self._single = False
         self._around: set[str] = set()
-        """All names of the last listing; of them, the hidden ones and the links."""
+        """All names of the last listing; ``_hidden`` and ``_links`` are the hidden names and the
+        links among them."""
         self._hidden: set[str] = set()
         self._links: set[str] = set()
         self._unquiet: dict[str, _Unquiet] = {}
@@ -111,7 +113,7 @@ class ManifestFolder:
         self._deadlines: list[float] = []
 
     async def snapshots(self) -> AsyncGenerator[Folder, None]:
-        """The folder now, and again whenever it has changed; endless. To be iterated once."""
+        """Yield the folder now and after every change, endlessly. Must be iterated only once."""
         watch = FolderWatch(self._path)
         try:
             changes = Changes(lost=True)
@@ -134,7 +136,8 @@ class ManifestFolder:
             watch.close()
 
     async def preview(self, name: str, data: bytes | None) -> Preview:
-        """What the folder would be if the file called ``name`` held ``data``, or were not there.
+        """Return the folder as if the file ``name`` had the content ``data``, or did not exist
+        (None).
 
         Nothing is written or remembered. Raises `ValueError` for a name that would not be read.
         """
@@ -158,13 +161,13 @@ class ManifestFolder:
         return Preview(name, before, folder, reading.old, reading.new)
 
     async def _list(self, watch: FolderWatch, changes: Changes, *, full: bool) -> Listing:
-        """What is there now of all names, or of those that something is to be expected of."""
+        """List all names, or only those that may have changed."""
         if full or changes.lost:
             listing = await self._list_all()
         else:
             names = {*changes.names, *self._gone, *self._unquiet, *self._recheck, *self._links}
             listing = await asyncio.to_thread(list_names, self._path, names, strict=self._strict)
-        # The watch first, then the listing: nothing falls between the two.
+        # Watch first, then list, so that no change is missed between the two.
         while watch.follow(listing.folder, single=listing.single):
             listing = await self._list_all()
         if listing.folder is not None:
@@ -176,7 +179,7 @@ class ManifestFolder:
         return await asyncio.to_thread(list_path, self._path, strict=self._strict)
 
     def _note(self, listing: Listing) -> None:
-        """Remember which names there are."""
+        """Update the known names."""
         links = {name for name, listed in listing.files.items() if listed.link}
         if listing.asked is None:
             self._around = {*listing.files, *listing.hidden}
@@ -205,11 +208,11 @@ class ManifestFolder:
     async def _look(
         self, listing: Listing, said: Mapping[str, frozenset[int]], *, full: bool
     ) -> None:
-        """Take in one listing: read what is due, set deadlines for what is not."""
+        """Process one listing: read the files that are due, set deadlines for the others."""
         now = self._clock.monotonic()
         self._looks += 1
         if listing.error and not self._single:
-            # The folder cannot be seen, which says nothing about what is in it.
+            # An unreadable folder says nothing about its files: keep them.
             return
         self._look_for_gone(listing, said, now)
         due: list[Listed] = []
@@ -235,7 +238,7 @@ class ManifestFolder:
     def _look_for_gone(
         self, listing: Listing, said: Mapping[str, frozenset[int]], now: float
     ) -> None:
-        """Forget the files that are gone for good; give the others a moment to come back."""
+        """Forget deleted files, after a delay during which an editor may restore them."""
         arrived = {
             listed.stamp.inode
             for name, listed in listing.files.items()
@@ -270,7 +273,7 @@ class ManifestFolder:
             pending.pop(name, None)
 
     def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
-        """Whether to read the file in this look; sets a deadline where it is to wait."""
+        """Return whether to read the file in this scan; set a deadline if it has to wait."""
         known = self._ledger.stamp(name)
         if known == stamp:
             self._unquiet.pop(name, None)
@@ -285,7 +288,7 @@ class ManifestFolder:
         if unquiet is None or unquiet.stamp != stamp:
             unquiet = _Unquiet(stamp, unquiet.first if unquiet is not None else now, now)
             self._unquiet[name] = unquiet
-        # What is new may have been moved in whole, which reading it will tell.
+        # A new file may have been moved here complete; reading it will show.
         arrived = ADDED in said and MODIFIED not in said
         if self._looks == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
             return True
@@ -295,14 +298,14 @@ class ManifestFolder:
         return False
 
     def _age(self, stamp: Stamp) -> float:
-        """Seconds since the file was written, by the wall clock; below 0 where clocks differ."""
+        """Return the seconds since the file was written, by wall clock; negative if clocks
+        differ."""
         return self._clock.now().timestamp() - stamp.mtime_ns / 1e9
 
     def _read_batch(self, batch: list[Listed]) -> list[_Read]:
         return [self._read(listed.name, listed.stamp) for listed in batch]
 
     def _read(self, name: str, listed: Stamp | None) -> _Read:
-        """Read and parse one file. Runs in a thread."""
         path = self._file_path(name)
         shown = shown_path(path)
         try:
@@ -327,7 +330,7 @@ class ManifestFolder:
         return _Read(name, content.stamp, digest, result, content.complete, content.open)
 
     def _take(self, read: _Read) -> None:
-        """Enter what was read into the ledger, unless the file is still being written."""
+        """Enter a file that was read into the ledger, unless it is still being written."""
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
         if read.vanished or stamp is None:
@@ -344,7 +347,7 @@ class ManifestFolder:
         self._unquiet.pop(name, None)
         self._recheck.pop(name, None)
         if 0 <= self._age(stamp) < SETTLE_SECONDS:
-            # A second write within one tick of the file system's clock leaves no new stamp.
+            # A second write within one tick of the file system's clock does not change the stamp.
             self._recheck[name] = now + SETTLE_SECONDS
             self._deadlines.append(now + SETTLE_SECONDS)
         if read.result is None:
@@ -354,7 +357,7 @@ class ManifestFolder:
             self._ledger.read(name, path, self._looks, stamp, read.digest, read.result)
 
     def _is_unfinished(self, read: _Read, stamp: Stamp, now: float) -> bool:
-        """Whether what was read may be half of what is being written."""
+        """Return whether the content read may be only part of what is being written."""
         unquiet = self._unquiet[read.name]
         if read.result is None or now >= unquiet.first + BOUND_SECONDS:
             return False

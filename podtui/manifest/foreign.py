@@ -1,7 +1,7 @@
-"""Files that are no Pod manifests, recognized by their content: what each is, and what to do.
+"""Recognizes files that are not Pod manifests by their content, and gives advice for each.
 
-`foreign_object` recognizes a document that was read, `foreign_text` a text that is no YAML or JSON
-object, and `template_in_pod` a Pod whose names still have placeholders in them.
+`foreign_object` recognizes a parsed document, `foreign_text` a text that is not a YAML or JSON
+object, and `template_in_pod` a Pod with unrendered placeholders in its names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEMPLATES: Final = {
     "CronJob": "spec.jobTemplate.spec.template",
     "PodTemplate": "template",
 }
-"""Where the kinds that make pods have the pod that they make."""
+"""For each kind that makes pods: the path of its pod template."""
 
 _USE_HOST_PORT: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
@@ -79,8 +79,8 @@ def _problem(message: str, fix: str, path: Path = (), place: Place | None = None
 
 
 def foreign_object(tree: Tree) -> Problem | None:
-    """What a map is that is neither a Pod, a ConfigMap, a Secret nor a List; None for one that
-    looks like a Pod."""
+    """Recognize a map that is not a Pod, ConfigMap, Secret or List; return None if it resembles a
+    Pod."""
     kind = tree.get("kind")
     if isinstance(kind, str) and kind:
         return _foreign_kind(kind, tree)
@@ -97,7 +97,7 @@ def foreign_object(tree: Tree) -> Problem | None:
 
 
 def kind_advice(kind: str, known: Collection[str]) -> str:
-    """What to do with an object of a kind that is none of ``known``."""
+    """Return advice for an object whose kind is not in ``known``."""
     template = _TEMPLATES.get(kind)
     if template:
         return (
@@ -155,7 +155,7 @@ def _compose(tree: Tree) -> Problem | None:
 
 
 def _is_old_service(value: object) -> bool:
-    """Whether it is a service of a Compose file without the key ``services``."""
+    """Return whether this is a service of an old Compose file, without the key ``services``."""
     service = _map(value)
     if not isinstance(service.get("image", service.get("build")), str):
         return False
@@ -208,7 +208,7 @@ def _other_format(tree: Tree) -> Problem | None:
 
 
 def _formats(tree: Tree) -> Iterator[tuple[str, Path]]:
-    """Well-known formats that a map is in, with the field that tells."""
+    """Yield the well-known formats that a map has, each with the field that identifies it."""
     keys = tree.keys()
     if {"name", "version"} <= keys and {"scripts", "dependencies", "devDependencies"} & keys:
         yield "an npm package.json", ()
@@ -239,7 +239,7 @@ _TELLING_KEYS: Final = {
 
 
 def foreign_list(items: list[Any]) -> Problem:
-    """What a list is at the top of a file."""
+    """Describe the problem of a list at the top level of a file."""
     maps = _maps(items)
     if any({"hosts", "import_playbook"} & item.keys() for item in maps):
         return _problem("this is an Ansible playbook, not a Pod", _MOVE_OUT)
@@ -268,8 +268,8 @@ _KEY: Final = re.compile(r"^[\w.-]+:(?: |$)", re.MULTILINE)
 
 
 def foreign_text(text: str) -> Problem | None:
-    """What a text is that is no YAML or JSON object: a template to be rendered, or something else
-    altogether. None where it looks like a manifest with a mistake."""
+    """Recognize a text that is not a YAML or JSON object: an unrendered template, or another
+    format. Returns None if it resembles a manifest with an error."""
     conflict = [match.start() for sign in _CONFLICT if (match := sign.search(text)) is not None]
     if len(conflict) == len(_CONFLICT) and conflict == sorted(conflict):
         return _problem(
@@ -292,7 +292,7 @@ def plain_text() -> Problem:
 
 
 def template_in_pod(document: Document) -> Problem | None:
-    """A Pod that is a template to be rendered: placeholders stand in its name or its images."""
+    """Recognize a Pod that is an unrendered template: its name or an image has placeholders."""
     tree = _map(document.value)
     if tree.get("kind") not in (None, "Pod"):
         return None
@@ -327,7 +327,7 @@ def _template(text: str) -> Problem | None:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines that say something: neither blank nor comments."""
+    """Return the lines that are neither blank nor comments."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith(("#", ";", "//"))]
 
@@ -381,6 +381,6 @@ _MAGIC: Final = (
 
 
 def foreign_bytes(data: bytes) -> Problem | None:
-    """What a file is that is not text."""
+    """Recognize a binary file by its first bytes."""
     name = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
     return _problem(f"this is {name}, not a Pod", _MOVE_OUT) if name else None

@@ -1,7 +1,7 @@
-"""Who a static pod is: its UID, its name on the node, and the marks of where it comes from (§1.3).
+"""The identity of a static pod: its UID, its name on the node, and its source annotations (§1.3).
 
-The UID is a hash of what the manifest means, not of how it is written: comments, blank lines, the
-order of keys and YAML against JSON make no difference; any field, the node and the path do.
+The UID is a hash of the content of the manifest. Comments, blank lines, key order and YAML versus
+JSON make no difference; every field, the node and the path do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FNV_MASK: Final = 2**128 - 1
 
 
 def fnv1a_128(data: bytes) -> str:
-    """The 128-bit FNV-1a hash of some bytes, 32 hexadecimal digits."""
+    """Return the 128-bit FNV-1a hash as 32 hexadecimal digits."""
     state = _FNV_OFFSET
     for byte in data:
         state = ((state ^ byte) * _FNV_PRIME) & _FNV_MASK
@@ -29,13 +29,13 @@ def fnv1a_128(data: bytes) -> str:
 
 
 def manifest_uid(pod: Pod, node_name: str, path: str) -> str:
-    """The UID of a defaulted pod that gives none, before anything of the node is put into it."""
+    """Return the UID of a defaulted pod that sets none, before node-specific values are added."""
     content = msgspec.json.encode(pod, order="sorted")
     return fnv1a_128(content + f"host:{node_name}file:{path}".encode("utf-8", "surrogateescape"))
 
 
 def identify(pod: Pod, *, node_name: str, path: str) -> Pod:
-    """The pod as the kubelet knows it. A pod without a name is returned with its name empty."""
+    """Return the pod as the kubelet knows it. If its name is empty, it stays empty."""
     meta = pod.metadata
     uid = meta.uid or manifest_uid(pod, node_name, path)
     annotations = {
@@ -61,22 +61,22 @@ def identify(pod: Pod, *, node_name: str, path: str) -> Pod:
 
 
 def _with_no_execute(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """With the toleration of every NoExecute taint, which takes the place of any that differs from
-    it in ``tolerationSeconds`` alone."""
+    """Add the toleration of every NoExecute taint. It replaces one that differs from it only in
+    ``tolerationSeconds``."""
     added = Toleration(operator="Exists", effect="NoExecute")
     own = tuple(added if replace(t, tolerationSeconds=None) == added else t for t in tolerations)
     return own if added in own else (*own, added)
 
 
 def seen_text(moment: datetime, nanoseconds: int = 0) -> str:
-    """A moment as ``config.seen`` has it: RFC 3339 in UTC with nine fractional digits.
+    """Format a time as ``config.seen`` does: RFC 3339 in UTC with nine fractional digits.
 
-    ``nanoseconds`` are those below the microsecond, which a datetime cannot hold.
+    ``nanoseconds`` are the three digits below the microsecond, which a datetime cannot hold.
     """
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}{nanoseconds:03d}Z"
 
 
 def with_seen(pod: Pod, seen: str) -> Pod:
-    """The pod with the moment at which it was first seen."""
+    """Return the pod annotated with the time at which it was first seen."""
     annotations = {**pod.metadata.annotations, names.CONFIG_SEEN: seen}
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

@@ -1,4 +1,4 @@
-"""Which names in the folder are manifests (reference §1.1, departure 2)."""
+"""Rules for which names in the folder are manifests (reference §1.1, departure 2)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _DROPPINGS: Final = (
 
 
 def is_hidden(name: str) -> bool:
-    """Whether the name is never looked at, as the kubelet has it."""
+    """Return whether the name is hidden; a kubelet never reads hidden files."""
     return name.startswith(".")
 
 
 def ignore_reason(name: str, *, strict: bool = False) -> str:
-    """Why a file of this name is not read; empty when it is. ``strict`` reads all but hidden."""
+    """Return why a file of this name is not read; empty if it is. ``strict`` reads all but
+    hidden."""
     if is_hidden(name):
         return "its name begins with a dot"
     if not strict:
@@ -34,15 +35,16 @@ def ignore_reason(name: str, *, strict: bool = False) -> str:
 
 
 def edit_signs(name: str) -> frozenset[str]:
-    """Names beside it that an editor gives to files of its own while it has this one in hand."""
+    """Return the names of the backup, temporary and lock files that editors create beside a
+    file."""
     return frozenset({f"{name}~", f"{name}.bak", f"{name}.tmp", f"#{name}#", f".#{name}", "4913"})
 
 
 def being_edited(name: str, others: Iterable[str]) -> bool:
-    """Whether a name beside it says that an editor has this file in hand.
+    """Return whether such a file beside it shows that an editor is saving this file.
 
-    Editors put a new version in place by way of a backup or trial file, and for a moment the
-    manifest itself is not there.
+    Editors replace a file via a backup or temporary file, and for a moment the file itself is
+    missing.
     """
     signs, start = edit_signs(name), f".{name}"
     return any(other in signs or other.startswith(start) for other in others)

@@ -1,4 +1,4 @@
-"""Which files have to do with which keys, in both directions."""
+"""A two-way index between files and keys."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class FileIndex(Generic[Key]):
-    """Keys by file name and file names by key; every call costs what it is about, not the whole."""
+    """Maps file names to keys and keys to file names. The cost of a call depends on the names and
+    keys involved, not on the size of the index."""
 
     def __init__(self) -> None:
         self._keys: dict[str, frozenset[Key]] = {}
         self._names: dict[Key, set[str]] = {}
 
     def copy(self) -> FileIndex[Key]:
-        """The same, to be changed by itself."""
+        """Return an independent copy."""
         other: FileIndex[Key] = FileIndex()
         other._keys = dict(self._keys)
         other._names = {key: set(names) for key, names in self._names.items()}
         return other
 
     def put(self, name: str, keys: Iterable[Key]) -> frozenset[Key]:
-        """Say which keys are the file's from now on; returns those that were until now."""
+        """Replace the keys of a file; return its previous keys."""
         before, now = self._keys.get(name, frozenset[Key]()), frozenset(keys)
         for key in before - now:
             names = self._names[key]
@@ -39,15 +40,14 @@ class FileIndex(Generic[Key]):
         return before
 
     def keys(self) -> Collection[Key]:
-        """All keys of all files."""
         return self._names.keys()
 
     def names(self, key: Key) -> Collection[str]:
-        """The files that have this key."""
         return self._names.get(key, ())
 
     def connected(self, names: Iterable[str]) -> set[str]:
-        """These files and all that share a key with them, or with one that does, and so on."""
+        """Return these files and all that are connected to them, directly or not, by shared
+        keys."""
         found: set[str] = set()
         rest = list(names)
         while rest:

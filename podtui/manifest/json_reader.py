@@ -1,4 +1,4 @@
-"""JSON with places, and bounded."""
+"""A JSON reader that records positions and limits size and depth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from podtui.manifest.document import (
     quoted,
 )
 
-# The standard library's own reader of one string; it is not in its type stubs.
+# The standard library's scanner of one string; missing in its type stubs.
 _scan: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["scanstring"]
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)")
@@ -58,7 +58,7 @@ class _Reader:
         return match.end() if match else offset
 
     def value(self, offset: int, path: Path) -> tuple[Any, int]:
-        """The value at ``offset`` and the offset behind it."""
+        """Read the value at ``offset``; return it and the offset after it."""
         self.values[path] = self.place(offset)
         self.nodes += 1
         if self.nodes > MAX_NODES:
@@ -84,7 +84,7 @@ class _Reader:
             said = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
             self.refuse(said, min(error.pos, len(self.text)))
         if _SURROGATE.search(text):
-            # Half of a pair is no character; a kubelet reads the replacement character too.
+            # A lone surrogate is not a character; a kubelet too reads the replacement character.
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return text, end
 
@@ -97,7 +97,7 @@ class _Reader:
         if not match["float"] and len(match[0]) < _LONGEST_INTEGER:
             return int(match[0]), match.end()
         self.raw[path] = match[0]
-        # With a point or an exponent it is no integer to the API, 1.0 neither.
+        # A number with a point or an exponent is not an integer to the API, not even 1.0.
         return float(match[0]), match.end()
 
     def array(self, offset: int, path: Path) -> tuple[list[Any], int]:
@@ -142,7 +142,7 @@ class _Reader:
                     )
                 )
             if key in found and not self.last_wins:
-                # Read on to get behind it, under a path that nothing asks for.
+                # Parse the value only to skip it, under a path that cannot occur otherwise.
                 said = len(self.problems)
                 _, here = self.value(here, (*path, f"{key}\0"))
                 del self.problems[said:]
@@ -169,10 +169,10 @@ class _Reader:
 
 
 def read_json(text: str, *, last_wins: bool = False) -> Document:
-    """The text's one value. Raises `UnreadableText` where it is not JSON or too much.
+    """Read a text of one JSON value. Raises `UnreadableText` for invalid JSON or exceeded limits.
 
-    With ``last_wins`` the values of equal keys of a Pod are merged as by Go, with a warning; else
-    the first counts, with an error.
+    With ``last_wins`` the values of duplicate keys of a Pod are merged as Go does, with a warning;
+    otherwise the first one counts, with an error.
     """
     reader = _Reader(text, last_wins=last_wins)
     value, end = reader.value(reader.skip(0), ())
@@ -191,7 +191,7 @@ def read_json(text: str, *, last_wins: bool = False) -> Document:
 
 
 def _merged(path: Path, given: list[Any]) -> Any:
-    """Return what Go's decoder makes of the values of equal keys of a Pod."""
+    """Return the result of Go's decoder for the values of duplicate keys of a Pod."""
     around = shape_at(Pod, path[:-1])
     field = None
     if around is not None and around.struct is not None:
@@ -205,10 +205,10 @@ def _merged(path: Path, given: list[Any]) -> Any:
 
 
 def _decoded_into(earlier: Any, later: Any, field: Field) -> Any:
-    """Merge a value of a field into the earlier one.
+    """Decode a later value of a field on top of the earlier one.
 
-    null removes lists, maps and what Go holds by pointer; objects and maps gain entries, and the
-    items of a list are decoded into the earlier ones.
+    null removes lists, maps and fields that Go holds by pointer. Objects and maps are merged; the
+    items of a list are decoded into the earlier items.
     """
     if later is not None:
         return _merged_values(earlier, later, field.shape)

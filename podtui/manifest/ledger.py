@@ -1,12 +1,13 @@
-"""What is known of every file, and the folder that follows from it. No I/O, no clock.
+"""The state of every file, and the resulting folder. No I/O, no clock.
 
-Here the departures live: a broken file's last good version stays (1), of two files with one pod
-the older one has it (3), and a pod may use the ConfigMaps and Secrets beside it (7).
+Three departures are implemented here: a broken file keeps its last good version (1), of two files
+with the same pod the older one wins (3), and a pod may use ConfigMaps and Secrets from the folder
+(7).
 
-What a file comes to depends on itself, on whether the objects that it needs are there, and on the
-files that claim the same. So a changed file brings in those that need its objects, then all that
-are connected to any of them by claims; nothing else is looked at, and what it came to stays the
-identical object.
+The outcome of a file depends on the file itself, on whether the objects that it needs exist, and on
+the files that claim the same names. A changed file is therefore evaluated together with the files
+that need its objects, and with all files connected to any of these by claims. Other files are not
+evaluated, and their results stay the identical objects.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 
 
 class Ledger:
-    """The files by name. ``previous`` are pods of an earlier run, by their manifest's path."""
+    """The files by name. ``previous`` are the pods of an earlier run, by manifest path."""
 
     def __init__(self, *, strict: bool, previous: Mapping[str, v1.Pod]) -> None:
         self._strict = strict
@@ -47,7 +48,8 @@ class Ledger:
         self._seen: dict[str, str] = {}
         self._changed: set[str] = set()
         self._stands: dict[str, Stand] = {}
-        """What the files offered when they were last looked at, and what came of it."""
+        """The offer of each file at its last evaluation; ``_settled`` has the outcome after
+        duplicates were resolved."""
         self._settled: dict[str, Stand] = {}
         self._objects: FileIndex[ObjectKey] = FileIndex()
         self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
@@ -60,7 +62,7 @@ class Ledger:
 
     @property
     def last(self) -> Folder:
-        """What `folder` returned last."""
+        """The last result of `folder`."""
         return self._folder
 
     def names(self) -> tuple[str, ...]:
@@ -70,19 +72,19 @@ class Ledger:
         return name in self._files
 
     def stamp(self, name: str) -> Stamp | None:
-        """The stamp that a file was last read with."""
+        """Return the stamp of a file when it was last read."""
         file = self._files.get(name)
         return file.stamp if file is not None else None
 
     def digest(self, name: str) -> bytes:
-        """The digest of the content that a file was last read with."""
+        """Return the digest of a file's content when it was last read."""
         file = self._files.get(name)
         return file.digest if file is not None else b""
 
     def read(
         self, name: str, path: str, sight: int, stamp: Stamp, digest: bytes, result: ReadResult
     ) -> None:
-        """Take in what a file holds; ``sight`` counts the looks at the folder."""
+        """Record the content of a file; ``sight`` is the number of the scan of the folder."""
         file = self._file(name, path, sight, stamp.mtime_ns)
         result = kept_immutable(file.objects, result, path)
         file.stamp, file.digest, file.result, file.ignored = stamp, digest, result, ""
@@ -91,11 +93,11 @@ class Ledger:
         self._enter(name, file)
 
     def touched(self, name: str, stamp: Stamp) -> None:
-        """Take in that a file has a new stamp and the same content."""
+        """Record a new stamp of a file whose content is unchanged."""
         self._files[name].stamp = stamp
 
     def ignore(self, name: str, path: str, sight: int, reason: str) -> None:
-        """Take in a name that is not read."""
+        """Record a name that is ignored, and the reason."""
         file = self._files.get(name)
         if file is None or file.ignored != reason:
             file = File(name=name, path=path, sight=sight, first_mtime=0, ignored=reason)
@@ -103,12 +105,12 @@ class Ledger:
             self._enter(name, file)
 
     def forget(self, name: str) -> None:
-        """Take in that a file is gone."""
+        """Record that a file is gone."""
         if self._files.pop(name, None) is not None:
             self._enter(name, None)
 
     def drop_broken(self) -> None:
-        """Let go of the last good versions of broken files, as a kubelet's full list does."""
+        """Drop the last good versions of broken files, as a kubelet does on a full list."""
         for name, file in self._files.items():
             if file.good is not None and file.result is not None and file.result.broken:
                 file.good = file.raw = None
@@ -118,7 +120,7 @@ class Ledger:
         file = self._files.get(name)
         if file is None or file.ignored:
             before = self._previous.pop(path, None)
-            # What ran before this agent started was there first.
+            # A pod that ran before this agent started has precedence.
             sight = -1 if before is not None else sight
             file = File(name=name, path=path, sight=sight, first_mtime=mtime_ns, good=before)
             seen = before.metadata.annotations.get(names.CONFIG_SEEN) if before else None
@@ -129,7 +131,8 @@ class Ledger:
         return file
 
     def _enter(self, name: str, file: File | None) -> None:
-        """Mark what a file's new content bears upon: itself and those that need its objects."""
+        """Mark the files affected by a file's new content: itself and those that need its
+        objects."""
         result = (file.result if file is not None else None) or ReadResult()
         objects = frozenset(map(object_key, file.objects if file is not None else ()))
         before = self._objects.put(name, objects)
@@ -144,13 +147,13 @@ class Ledger:
         for key in changed:
             self._changed.update(self._needs.names(key))
         if before != objects:
-            # What is said of references to nothing lists the objects that there are.
+            # The messages about missing objects list the objects that exist.
             self._changed.update(self._unmet)
 
     def folder(self, moment: str, error: str = "") -> Folder:
-        """The folder as it stands. ``moment`` is ``config.seen`` of pods that are new.
+        """Return the current folder. ``moment`` is the ``config.seen`` of new pods.
 
-        The same object as the last time when nothing is different; what did not change in it is.
+        Returns the same object as last time if nothing changed; unchanged parts are reused.
         """
         last = self._folder
         manifests, pods = last.manifests, last.pods
@@ -186,7 +189,7 @@ class Ledger:
         return self._folder
 
     def copy(self) -> Ledger:
-        """The same, to be changed by itself: for asking what would be."""
+        """Return an independent copy, used for previews."""
         other = Ledger(strict=self._strict, previous=self._previous)
         other._files = {name: replace(file) for name, file in self._files.items()}
         other._seen = dict(self._seen)
@@ -199,8 +202,8 @@ class Ledger:
         return other
 
     def _offer(self, moment: str) -> set[str]:
-        """Look again at what the changed files offer; returns them and those that claim the same,
-        or claimed it until now."""
+        """Evaluate the changed files again. Returns them and all files that claim the same names,
+        or did so before."""
         changed, self._changed = self._changed, set()
         near: set[str] = set(changed)
         released: set[str] = set()
@@ -248,7 +251,7 @@ class Ledger:
         return Stand(file, ManifestState.INVALID, result, objects=file.objects)
 
     def _held(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
-        """The keys of the objects, in whichever file they are."""
+        """Return the keys of each wanted object, from all files that have it."""
         held: dict[ObjectKey, frozenset[str]] = {}
         for key in wanted:
             files = (self._files[name] for name in self._objects.names(key))
@@ -257,8 +260,8 @@ class Ledger:
         return held
 
     def _winners(self, stands: list[Stand]) -> list[Stand]:
-        """The stands in the order of their rights, those whose claims another file has first marked
-        as duplicates."""
+        """Sort the stands by precedence, and mark those as duplicates whose claims are already
+        taken."""
         if self._strict:
             stands = sorted(stands, key=lambda s: s.file.name, reverse=True)
         else:
@@ -277,13 +280,13 @@ class Ledger:
 
 
 def _pods(stands: Iterable[Stand]) -> dict[str, v1.Pod]:
-    """The pods to run, by UID."""
+    """Return the pods to run, by UID."""
     kept = (s.pod for s in stands if s.state is not ManifestState.DUPLICATE)
     return {pod.metadata.uid: pod for pod in kept if pod is not None}
 
 
 def _objects(stands: Iterable[Stand], kind: type[_Object]) -> dict[tuple[str, str], _Object]:
-    """The ConfigMaps or Secrets to use, by namespace and name."""
+    """Return the ConfigMaps or Secrets to use, by namespace and name."""
     return {
         (item.metadata.namespace, item.metadata.name): item
         for stand in stands
@@ -296,7 +299,7 @@ def _objects(stands: Iterable[Stand], kind: type[_Object]) -> dict[tuple[str, st
 def _changed(
     old: Mapping[_Key, _Value], gone: Iterable[_Key], new: Mapping[_Key, _Value]
 ) -> Mapping[_Key, _Value]:
-    """``old`` without the keys that are gone and with what is new; itself if that is the same."""
+    """Apply removals and new values to ``old``; return ``old`` itself if nothing changes."""
     left = [key for key in gone if key not in new]
     fresh = {
         key: value

@@ -1,4 +1,4 @@
-"""The folder on disk: one look at its names, one read of a file. Blocking; called in threads."""
+"""Blocking file access for the folder, called in threads: list the names, read a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What changes when a file does, its rights included."""
+    """The file attributes that change with a file, including its permissions."""
 
     mtime_ns: int
     ctime_ns: int
@@ -34,18 +34,18 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One name: with a stamp it is to be read, with a reason it is ignored."""
+    """One name: it has a stamp if it is to be read, or a reason if it is ignored."""
 
     name: str
     stamp: Stamp | None = None
     ignored: str = ""
     link: bool = False
-    """A symbolic link: what it leads to may change without a word about its name."""
+    """A symbolic link: its target may change without an event for its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderStamp:
-    """Which folder it is, and when a name in it changed last."""
+    """Identifies the folder, and the last change of a name in it."""
 
     device: int
     inode: int
@@ -54,22 +54,22 @@ class FolderStamp:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The names at one moment; ``error`` is why there are none to be had.
+    """The names at one moment; ``error`` is the reason if they cannot be listed.
 
-    ``asked`` are the names that were looked for; None means all.
+    ``asked`` are the names that were checked; None means all.
     """
 
     files: Mapping[str, Listed] = field(default_factory=dict[str, Listed])
     hidden: frozenset[str] = frozenset()
     folder: FolderStamp | None = None
     single: bool = False
-    """The path is one file, not a folder."""
+    """The path is a single file, not a folder."""
     error: str = ""
     asked: frozenset[str] | None = None
 
 
 def shown_path(path: str) -> str:
-    """A path as text that can be stored and shown: bytes that are not UTF-8 escaped."""
+    """Return a path as text for storage and display: bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -82,7 +82,7 @@ def _kind(mode: int) -> str:
 
 
 def folder_stamp(path: str) -> FolderStamp | None:
-    """The path's stamp, None when nothing is there."""
+    """Return the path's stamp; None if it does not exist."""
     try:
         info = os.stat(path)
     except OSError:
@@ -91,7 +91,7 @@ def folder_stamp(path: str) -> FolderStamp | None:
 
 
 def list_path(path: str, *, strict: bool = False) -> Listing:
-    """What is at ``path``: a folder's entries sorted by name, or the one file that it is."""
+    """List ``path``: the entries of a folder sorted by name, or the single file itself."""
     try:
         info = os.stat(path)
         folder = FolderStamp(info.st_dev, info.st_ino, info.st_mtime_ns)
@@ -109,7 +109,8 @@ def list_path(path: str, *, strict: bool = False) -> Listing:
 
 
 def list_names(path: str, names: Collection[str], *, strict: bool = False) -> Listing:
-    """What of ``names`` is in the folder at ``path``; what `list_path` says if it is none."""
+    """Check only ``names`` in the folder at ``path``; fall back to `list_path` if it is not a
+    folder."""
     try:
         info = os.stat(path)
     except OSError:
@@ -129,7 +130,7 @@ def _files(folder: str, names: list[str], *, strict: bool) -> dict[str, Listed]:
 
 
 def _look(folder: str, name: str, *, strict: bool) -> Listed | None:
-    """One entry; None when it is gone already."""
+    """Return one entry; None if it no longer exists."""
     path = os.path.join(folder, name)
     link = False
     try:
@@ -152,9 +153,11 @@ def _look(folder: str, name: str, *, strict: bool) -> Listed | None:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file's bytes, at most one more than are accepted, and its stamp when they were read.
+    """A file's content, truncated one byte above the size limit, and its stamp when it was
+    read.
 
-    ``complete``: whoever wrote it is known to be done; ``open``: somebody is known not to be.
+    ``complete``: its writer is known to have finished; ``open``: a writer is known to have it
+    open.
     """
 
     data: bytes
@@ -164,10 +167,10 @@ class Content:
 
 
 def _has_writer(handle: int) -> bool | None:
-    """Whether somebody has the file open for writing; None where the system does not tell."""
+    """Return whether the file is open for writing; None if the system cannot tell."""
     try:
-        # A lease is granted only if not. Who opens the file in this instant is told of it by a
-        # signal to us, which must not be the deadly default one.
+        # A lease is granted only if there is no writer. If a process opens the file at this moment,
+        # the kernel sends us a signal: SIGURG, because the default one would kill us.
         fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -179,8 +182,8 @@ def _has_writer(handle: int) -> bool | None:
 
 
 def read_file(path: str) -> Content:
-    """Read a file. Raises OSError, also for what is no regular file (any more)."""
-    # Without O_NONBLOCK a pipe that took the file's place would hold the thread.
+    """Read a file. Raises OSError, also if it is not, or no longer, a regular file."""
+    # Without O_NONBLOCK, a named pipe that replaced the file would block the thread.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(handle, "rb") as file:
         before = os.fstat(handle)
@@ -189,6 +192,6 @@ def read_file(path: str) -> Content:
         writer = _has_writer(handle)
         data = file.read(MAX_BYTES + 1)
         after = os.fstat(handle)
-    # A rename stamps the inode and not the content.
+    # A rename changes the inode's ctime, but not the content's mtime.
     done = writer is False or (writer is None and before.st_ctime_ns > before.st_mtime_ns)
     return Content(data, _stamp(after), done and _stamp(before) == _stamp(after), writer is True)

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets that stand in the folder beside the pods (departure 7)."""
+"""ConfigMaps and Secrets from the folder (departure 7)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The ConfigMaps and Secrets that a pod names, and those of them that it cannot do without."""
+    """The ConfigMaps and Secrets that a pod names, and the subset that it requires."""
 
     found: frozenset[ObjectKey]
     needed: frozenset[ObjectKey]
 
 
 def _references(pod: v1.Pod) -> Iterator[tuple[Literal["ConfigMap", "Secret"], str, bool]]:
-    """Kind, name and whether it is optional, of each reference."""
+    """Yield kind, name and the optional flag of each reference."""
     spec = pod.spec
     for secret in spec.imagePullSecrets:
         yield "Secret", secret.name, False
@@ -65,7 +65,7 @@ def _references(pod: v1.Pod) -> Iterator[tuple[Literal["ConfigMap", "Secret"], s
 
 
 def references(pod: v1.Pod) -> References:
-    """What the pod refers to in ways that podtui can resolve."""
+    """Return the references of a pod that podtui can resolve."""
     found: set[ObjectKey] = set()
     needed: set[ObjectKey] = set()
     for kind, name, optional in _references(pod):
@@ -84,10 +84,11 @@ def object_key(item: FolderObject) -> ObjectKey:
 def read_object(
     document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]
 ) -> tuple[FolderObject | None, list[Problem]]:
-    """The ConfigMap or Secret that a document says, as the API would hold it, and all that is wrong
-    with it. Nothing that a Secret holds is told.
+    """Return the ConfigMap or Secret of a document in the API's form, and all problems. The values
+    of a Secret never appear in a message.
 
-    Held means: in a namespace, base64 on one line, ``stringData`` among ``data``.
+    The API's form has a namespace, base64 without line breaks, and ``stringData`` merged into
+    ``data``.
     """
     tree, found = decode(document, struct)
     problems = [*document.problems, *found]
@@ -123,7 +124,7 @@ def read_object(
 
 
 def _decoded(text: str) -> bytes:
-    """Raises ValueError, which says where the text ceases to be base64."""
+    """Raises ValueError with the position at which the text is no longer base64."""
     flat = text.replace("\r", "").replace("\n", "")
     try:
         return base64.b64decode(flat, validate=True)
@@ -147,7 +148,7 @@ def _encoded(content: dict[str, bytes]) -> dict[str, str]:
 
 
 def immutable_problems(old: FolderObject, new: FolderObject) -> list[Problem]:
-    """What an immutable object does not allow its next version."""
+    """Return the changes that an immutable object forbids."""
     if not old.immutable:
         return []
     parts = ["data"] if isinstance(old, v1.Secret) else ["data", "binaryData"]

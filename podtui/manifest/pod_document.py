@@ -1,4 +1,4 @@
-"""One document of a manifest as the pod that it makes, or as what is wrong with it."""
+"""Reads one document of a manifest into a pod, or into problems."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
 
 @dataclass(frozen=True, slots=True)
 class PodReading:
-    """``pod`` is there where nothing but the ConfigMaps and Secrets that it refers to may be in its
-    way; ``needs`` are those of them that it cannot do without (departure 7)."""
+    """``pod`` is set if at most missing ConfigMaps and Secrets prevent its use; ``needs`` are those
+    that it requires (departure 7)."""
 
     problems: tuple[Problem, ...]
     pod: v1.Pod | None = None
@@ -46,8 +46,8 @@ def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> 
 
 
 def _advised(problems: list[Problem], document: Document) -> list[Problem]:
-    """The problems of a file that is no Pod, with what to do about it in place of what each would
-    have a Pod look like."""
+    """Replace the fixes of a file that is not a Pod by advice about its actual kind. Fixes that
+    would turn it into a Pod are useless."""
     tree: object = document.value
     foreign = foreign_object(cast("dict[str, Any]", tree)) if isinstance(tree, dict) else None
     if foreign is None or not problems:
@@ -78,7 +78,7 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
                 fix="add name",
             )
         )
-    # The node's name is not the manifest's doing, whatever it looks like (case 2).
+    # The node's name does not come from the manifest, so an invalid one is not reported (case 2).
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)
@@ -90,7 +90,7 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
 def _with_references(
     pod: v1.Pod, problems: list[Problem], document: Document, *, strict: bool
 ) -> PodReading:
-    """The reading with the pod in it, as far as the problems and the static rules let it."""
+    """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     refused = validation_problems(validate_static(pod), document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)
     wanted = references(pod)
@@ -104,7 +104,8 @@ def _with_references(
 
 
 def _resolvable(problem: Problem) -> bool:
-    """Whether what is refused is a ConfigMap or Secret that the folder could hold."""
+    """Return whether the refused reference is a ConfigMap or Secret that the folder could
+    provide."""
     if problem.path[1:2] == ("volumes",) and problem.path[3:4] not in _FOLDER_VOLUMES:
         return False
     return problem.message.endswith(

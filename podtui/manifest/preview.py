@@ -1,4 +1,4 @@
-"""A file of the folder as it would be: what is read of a text that nobody has saved."""
+"""Reads an unsaved text as if it were a file of the folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Places = Mapping[Path, Place]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The folder before and after the file called ``name`` is changed; ``old`` and ``new`` are the
-    places of the pod's fields in its two texts, keys rather than values."""
+    """The folder before and after a change of the file ``name``. ``old`` and ``new`` are the
+    positions of the pod's fields in both texts, of keys rather than values."""
 
     name: str
     before: Folder
@@ -32,7 +32,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``result`` is None for a file that is to go."""
+    """``result`` is None if the file is to be deleted."""
 
     result: ReadResult | None
     old: Places = field(default_factory=dict[Path, Place])
@@ -40,19 +40,19 @@ class Reading:
 
 
 def why_no_manifest(name: str, *, strict: bool) -> str:
-    """Why a file of this name is not read; empty where it is."""
+    """Return why a file of this name is not read; empty if it is."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         return "it is not the name of a file"
     return ignore_reason(name, strict=strict)
 
 
 def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool) -> Reading:
-    """Read a text as if it were the file at ``path``, and find the fields of what is there now.
+    """Read a text as if it were the file at ``path``, and locate the fields of its current content.
     Blocks."""
     try:
         before = read_file(path).data
     except OSError:
-        # A file that is new, or that cannot be read, has no old places.
+        # A file that is new or unreadable has no old positions.
         before = b""
     old = field_places(before, strict=strict)
     if data is None:
@@ -63,7 +63,7 @@ def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool)
 
 
 def field_places(data: bytes, *, strict: bool) -> Places:
-    """Where the fields of a manifest's pod are; nothing for a text without one."""
+    """Return the positions of the fields of a manifest's pod; empty if the text has no pod."""
     try:
         pod = read_document(data) if strict else sorted_out(read_documents(data)).pod
     except UnreadableText:

@@ -1,4 +1,4 @@
-"""Problems with documents, and the diagnostics that say where in a file they are."""
+"""Problems of documents, and their conversion to diagnostics with positions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _NOUNS: Final[dict[str | int, str]] = {
     "claims": "resource claim",
     "targetContainerName": "container",
 }
-"""What the fields refer to that name something else of the pod."""
+"""The noun for fields that refer to another part of the pod."""
 _PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def _rfc1123(text: str) -> str:
-    """A name made of this one that the API would take, or empty."""
+    """Derive a valid RFC 1123 name; empty if the text is valid already."""
     name = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.")[:63].rstrip("-.")
     return "" if name == text else name
 
@@ -60,7 +60,7 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
 
 
 def not_named(what: str, name: object, known: Sequence[str], owner: str = "the Pod") -> str:
-    """That nothing of a kind has a name, and which names there are."""
+    """Return a message that a name does not exist, with a list of the names that do."""
     names = ", ".join(quoted(one, 60) for one in known[:_MOST_NAMES])
     more = ", …" if len(known) > _MOST_NAMES else ""
     has = f"has {names}{more}" if known else "has none"
@@ -75,7 +75,7 @@ def _message(error: FieldError, path: Path, *, strict: bool) -> str:
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """What stands at a path of a tree; None where nothing does."""
+    """Return the value at a path of a tree; None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -91,7 +91,7 @@ def validation_problems(
     *,
     strict: bool = False,
 ) -> list[Problem]:
-    """The errors as problems, without those that merely follow from what is known already.
+    """Convert the errors to problems, without those that only follow from known problems.
 
     ``strict`` keeps the kubelet's texts.
     """
@@ -111,7 +111,7 @@ def validation_problems(
 
 
 def fresh(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
-    """Those that do not merely follow from a known problem at the same place."""
+    """Drop problems that only follow from a known problem at the same path."""
     said = {p.path for p in known if p.severity is Severity.ERROR and p.path}
     parents = {path[:-1] for path in said}
     meant = {p.stands_for for p in known if p.stands_for}
@@ -127,7 +127,7 @@ def fresh(problems: Iterable[Problem], known: Collection[Problem]) -> list[Probl
 
 
 def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
-    """Each problem once, by line and column; not more than a hundred."""
+    """Return each problem once, sorted by line and column; at most a hundred."""
     found: dict[Diagnostic, None] = {}
     for problem, document in problems:
         place = problem.place or document.place(problem.path, at_key=problem.at_key)
@@ -148,7 +148,7 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
     ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))
     if len(ordered) <= MAX_DIAGNOSTICS:
         return tuple(ordered)
-    # Errors stay errors: what is cut off must not make a broken manifest look usable.
+    # Errors go first: cutting them off must not make a broken manifest look usable.
     ordered.sort(key=lambda d: d.severity is Severity.WARNING)
     rest = len(ordered) - MAX_DIAGNOSTICS
     more = Diagnostic(

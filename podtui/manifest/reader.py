@@ -1,4 +1,4 @@
-"""Bytes to the documents of a manifest: JSON when they begin with ``{``, else YAML (§1.1)."""
+"""Parses bytes into documents: JSON if they begin with ``{``, otherwise YAML (§1.1)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _HEADER: Final = {"apiversion": "apiVersion", "kind": "kind"}
 
 
 def read_document(data: bytes) -> Document:
-    """The first document, as a kubelet reads it: it takes the later of two equal keys.
+    """Return the first document, read as a kubelet does: of two equal keys the later one counts.
 
-    Raises `UnreadableText` where there is none to be had.
+    Raises `UnreadableText` if there is no readable document.
     """
-    # The first byte decides: behind a byte-order mark JSON is read as YAML.
+    # The first byte decides: JSON after a byte-order mark is read as YAML.
     if data.lstrip().startswith(b"{"):
         document = read_json(decode_text(data), last_wins=True)
     else:
@@ -26,10 +26,10 @@ def read_document(data: bytes) -> Document:
 
 
 def _with_header(document: Document) -> Document:
-    """The document with kind and version under these very names.
+    """Rename the keys of kind and version to their exact spelling.
 
-    Go finds them whatever the case of their keys. The last key counts; YAML is turned into JSON
-    with sorted keys before.
+    Go ignores the case of these keys. The last key counts; YAML is converted to JSON with sorted
+    keys first.
     """
     value: object = document.value
     if not isinstance(value, dict):
@@ -45,9 +45,9 @@ def _with_header(document: Document) -> Document:
 
 
 def read_documents(data: bytes) -> tuple[Document, ...]:
-    """All documents that hold anything; one without a value where none does.
+    """Return all non-empty documents, or one without a value if there is none.
 
-    Raises `UnreadableText` where there is none to be had.
+    Raises `UnreadableText` if the text cannot be parsed.
     """
     text = decode_text(data)
     if not text.lstrip().startswith("{"):
@@ -55,7 +55,7 @@ def read_documents(data: bytes) -> tuple[Document, ...]:
     try:
         return (read_json(text),)
     except UnreadableText:
-        # A YAML flow map begins like JSON and is as good.
+        # A YAML flow map also begins with a brace and is valid.
         try:
             found = read_all_yaml(text)
         except UnreadableText:

@@ -1,4 +1,4 @@
-"""What reading a manifest comes to, and what the folder around it makes of that."""
+"""The result of reading one manifest, and its evaluation within the folder."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from podtui.manifest.problems import diagnostics, not_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """What a manifest's bytes come to.
+    """The result of reading a manifest's bytes.
 
-    ``pods`` holds one pod or none; with an error among ``diagnostics`` it holds none, and
-    ``objects`` neither. A pod whose only errors are the ConfigMaps and Secrets it refers to is kept
-    as ``candidate``, and ``needs`` names what must stand beside it in the folder (departure 7); see
+    ``pods`` has one pod or none. With an error among ``diagnostics``, ``pods`` and ``objects`` are
+    empty. A pod whose only errors are references to ConfigMaps and Secrets is kept as
+    ``candidate``, and ``needs`` lists the objects that must exist in the folder (departure 7); see
     `settle`.
     """
 
     pods: tuple[v1.Pod, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     text: str = ""
-    """At most 256 KiB of the file's text; none where there may be a Secret in it."""
+    """At most 256 KiB of the file's text; empty if it may contain a Secret."""
     places: str = ""
-    """Where the pod's fields are in the text (`podtui.api.places`)."""
+    """The positions of the pod's fields (`podtui.api.places`)."""
     objects: tuple[FolderObject, ...] = ()
     name_place: Place | None = None
     object_places: Mapping[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
@@ -41,18 +41,18 @@ class ReadResult:
 
     @property
     def broken(self) -> bool:
-        """Whether an error keeps the manifest from being used."""
+        """True if an error prevents the manifest from being used."""
         return any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong with the file itself, whatever it needs beside it."""
+        """True if the file itself has no errors, regardless of the objects that it needs."""
         return self.candidate is not None or not self.broken
 
 
 def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult:
-    """The result with the ConfigMaps and Secrets that its candidate needs and the folder does not
-    have named, and those that it has."""
+    """Name the missing ConfigMaps and Secrets of the candidate in its errors, with those that
+    exist."""
     pod = result.candidate
     if pod is None:
         return result
@@ -89,7 +89,7 @@ def _not_portable(error: Diagnostic) -> Diagnostic:
 
 
 def _named(pod: v1.Pod, field: str) -> str:
-    """The text at a field of a pod; empty where there is none."""
+    """Return the text at a field of a pod; empty if there is none."""
     value: Any = pod
     for step in field_path(field):
         try:
@@ -100,8 +100,8 @@ def _named(pod: v1.Pod, field: str) -> str:
 
 
 def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -> ReadResult:
-    """The result with a warning for each key that the pod needs and its ConfigMap or Secret does
-    not have; ``held`` are the keys that there are."""
+    """Add a warning for each key that the pod requires and its ConfigMap or Secret lacks; ``held``
+    are the existing keys."""
     if not result.pods:
         return result
     pod = result.pods[0]
@@ -128,7 +128,7 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
 
 
 def _needed_keys(pod: v1.Pod) -> Iterator[tuple[Path, Literal["ConfigMap", "Secret"], str, str]]:
-    """The keys that variables and volumes name and cannot do without: path, kind, name, key."""
+    """Yield the keys that variables and volumes require: path, kind, name, key."""
     for part in ("initContainers", "containers"):
         for index, container in enumerate(getattr(pod.spec, part)):
             for number, variable in enumerate(container.env):
@@ -152,15 +152,15 @@ def _needed_keys(pod: v1.Pod) -> Iterator[tuple[Path, Literal["ConfigMap", "Secr
 
 
 def object_keys(item: FolderObject) -> frozenset[str]:
-    """The keys of what a ConfigMap or Secret holds."""
     more = item.binaryData if isinstance(item, v1.ConfigMap) else {}
     return frozenset({*item.data, *more})
 
 
 def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
-    """The result with its candidate accepted, if all that it needs stands in the folder.
+    """Accept the candidate if the folder has all objects that it needs.
 
-    What a kubelet would refuse is then a warning: the pod is not portable as a static pod.
+    A kubelet would refuse the pod, so that its errors become warnings: it is not portable as a
+    static pod.
     """
     if result.candidate is None or not all(key in available for key in result.needs):
         return result
@@ -171,7 +171,7 @@ def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
 
 
 def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -> ReadResult:
-    """The result, or one without pod and objects where it changes what was to stay as it is."""
+    """Return the result, or one with errors and no content if it changes an immutable object."""
     before = {object_key(item): item for item in old}
     found = [
         (problem, Document(None, values={problem.path: result.object_places[key]}))

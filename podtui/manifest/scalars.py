@@ -1,7 +1,7 @@
-"""What a YAML scalar means to Kubernetes.
+"""The value of a YAML scalar in Kubernetes.
 
-Kubernetes reads YAML 1.1 with a few habits of its own and then goes through JSON: ``y`` is true,
-``0o17`` is octal, ``1e3`` is a thousand, ``1.0`` is 1, dates and ``1:30`` stay text.
+Kubernetes reads YAML 1.1 with some deviations and then converts it to JSON: ``y`` is true, ``0o17``
+is octal, ``1e3`` is a thousand, ``1.0`` is 1, dates and ``1:30`` stay strings.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0
 _BASES: Final = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}
 _LONGEST_INTEGER: Final = 70
 _TAG: Final = "tag:yaml.org,2002:"
-# From here on JSON writes a float with an exponent; below it, a whole one is an integer.
+# JSON writes floats from here on with an exponent; a smaller integral float becomes an integer.
 _WHOLE: Final = 1e21
 
 Scalar = str | int | float | bool | None
 
 
 def resolve(text: str) -> Scalar:
-    """The value of a plain (unquoted, untagged) scalar. May be an infinity or not a number."""
+    """Return the value of a plain (unquoted, untagged) scalar. May be an infinity or NaN."""
     if text in _NULLS:
         return None
     if text in _TRUE:
@@ -73,15 +73,15 @@ def _float(text: str) -> Scalar:
 
 
 def plain_number(number: float) -> int | float:
-    """The number as it comes out of JSON: ``1.0`` is 1, and 2^63 is 9223372036854775807 + 193.
+    """Return a number as JSON preserves it: ``1.0`` is 1, and 2^63 is 9223372036854775807 + 193.
 
-    JSON has the shortest digits that tell the float from others, and zeros behind them.
+    JSON has the shortest digits that identify the float, padded with zeros.
     """
     return int(Decimal(repr(number))) if number.is_integer() and abs(number) < _WHOLE else number
 
 
 def number_text(number: float) -> str:
-    """The number as JSON writes it (``100``, ``0.5``, ``1e+21``, ``1e-7``)."""
+    """Format a number as JSON does (``100``, ``0.5``, ``1e+21``, ``1e-7``)."""
     if isinstance(number, int):
         return str(number)
     whole = plain_number(number)
@@ -93,7 +93,7 @@ def number_text(number: float) -> str:
     digits, _, exponent = text.partition("e")
     power = int(exponent)
     if -7 <= power < 0:
-        # JSON keeps small numbers down to a millionth without an exponent.
+        # JSON writes small numbers down to a millionth without an exponent.
         return (
             f"{number:.{len(digits.replace('.', '').lstrip('-')) - 1 - power}f}"
             if (power >= -6)
@@ -103,7 +103,8 @@ def number_text(number: float) -> str:
 
 
 def resolve_tagged(tag: str, text: str) -> Scalar:
-    """The value of a scalar with an explicit tag. Raises ValueError when the text is not of it."""
+    """Return the value of a scalar with an explicit tag. Raises ValueError if the text does not fit
+    it."""
     kind = tag.removeprefix(_TAG)
     if kind == "binary":
         try:

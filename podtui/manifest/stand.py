@@ -1,4 +1,4 @@
-"""What one file offers the folder, what it claims by that, and the record that shows it."""
+"""The offer of one file to the folder, its claims, and its record for the API."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from podtui.manifest.objects import FolderObject, object_key
 from podtui.manifest.result import ReadResult
 
 Claim = tuple[str, str, str]
-"""What only one file may give: a kind with namespace and name, or a UID."""
+"""Something that only one file may provide: a kind with namespace and name, or a UID."""
 
 
 @dataclass(slots=True, kw_only=True)
 class File:
-    """All that is remembered of one file. ``sight`` is the look that first found it, below 0 where
-    its pod ran before; with ``first_mtime`` it says which of two files was there first."""
+    """The state of one file. ``sight`` is the number of the scan that first found it, negative if
+    its pod ran before the agent started; with ``first_mtime`` it decides which of two files is
+    older."""
 
     name: str
     path: str
@@ -37,17 +38,17 @@ class File:
     result: ReadResult | None = None
     ignored: str = ""
     raw: v1.Pod | None = None
-    """The accepted pod as it was read; ``good`` is the same with ``config.seen``."""
+    """The accepted pod as read; ``good`` is the same pod with ``config.seen``."""
     good: v1.Pod | None = None
     objects: tuple[FolderObject, ...] = ()
     """The ConfigMaps and Secrets of the file's last good version."""
     drawn: tuple[tuple[object, ...], Manifest] | None = None
-    """The record, and what it was made of."""
+    """The cached record, and the values it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """What a file offers; of a duplicate, ``rival`` says which other file goes before it."""
+    """The offer of a file; for a duplicate, ``rival`` is the file that has precedence."""
 
     file: File
     state: ManifestState
@@ -58,7 +59,7 @@ class Stand:
 
 
 def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
-    """The first error in one line, and how many more there are."""
+    """Return the first error in one line, with the number of further errors."""
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
     if not errors:
         return ""
@@ -69,7 +70,7 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def claims_of(stand: Stand) -> Iterator[Claim]:
-    """What the file must be the only one to give, for what it offers to count."""
+    """Yield what no other file may provide if this file's offer is to be valid."""
     if stand.pod is not None:
         meta = stand.pod.metadata
         yield "Pod", meta.namespace, meta.name
@@ -84,7 +85,7 @@ def _claim_text(claim: Claim) -> str:
 
 
 def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Stand:
-    """The stand of a file whose claim ``rival`` has first."""
+    """Mark a file as a duplicate, because ``rival`` already has its claim."""
     result = stand.result
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
@@ -125,7 +126,7 @@ def _message(stand: Stand) -> str:
 
 
 def record_of(stand: Stand) -> Manifest:
-    """The file's record; the identical one as the last time when it says the same."""
+    """Return the file's record; the identical object as last time if it is equal."""
     file, pod = stand.file, stand.pod
     basis = (stand.state, file.result, file.ignored, stand.result.diagnostics, pod, stand.rival)
     if file.drawn is not None and _same(file.drawn[0], basis):
@@ -149,5 +150,6 @@ def record_of(stand: Stand) -> Manifest:
 
 
 def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
-    """Whether nothing a record is made of has changed; cheap where the parts are the same."""
+    """Return whether the basis of a record is unchanged; fast if the parts are identical
+    objects."""
     return all(a is b or a == b for a, b in zip(old, new, strict=True))

@@ -1,4 +1,4 @@
-"""What the manifest room hands to the kubelet."""
+"""The data that the manifest package passes to the kubelet."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from podtui.api.v1 import ConfigMap, Pod, Secret
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder at one moment, whole: the kubelet takes the difference to the last one.
+    """A complete snapshot of the folder; the kubelet compares it with the previous one.
 
-    ``pods`` are those to run, defaulted, identified and valid, by UID (a broken file's last good
-    version among them); ``manifests`` one record per file, ignored ones included, by file name;
-    ``error`` is why the folder cannot be read at all (the pods are then the last known ones).
-    ``config_maps`` and ``secrets`` are those that stand in the folder (departure 7), by
-    (namespace, name).
+    ``pods`` are the pods to run by UID, defaulted, identified and valid, including the last good
+    version of a broken file. ``manifests`` has one record per file, including ignored ones, by file
+    name. ``error`` is set if the folder cannot be read (``pods`` are then the last known ones).
+    ``config_maps`` and ``secrets`` are those of the folder (departure 7), by (namespace, name).
     """
 
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])

@@ -1,4 +1,4 @@
-"""What to say of a field that its object does not have."""
+"""Problems about unknown fields, with suggestions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _common(place: tuple[str, ...], path: Path) -> int:
 
 
 def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> str:
-    """Where in a Pod a field of this name belongs, seen from the object at ``path``; or empty.
+    """Return where in a Pod a field of this name belongs, relative to ``path``; empty if unknown.
 
-    A place in an object around ``path`` wins, then one in an object that is ``written``, then the
-    one that shares most with ``path``, then the one nearest to the root; its indexes are those of
-    ``path`` as far as the two go together.
+    Preferred are, in this order: a place in an object around ``path``, one in an object that is
+    ``written``, the one that shares most steps with ``path``, the one nearest to the root. Its
+    indexes are taken from ``path`` as far as both agree.
     """
     places = places_of_names().get(name, ())
     if not places:
@@ -53,8 +53,8 @@ def unknown_field(
     written: Container[Path] = (),
     in_pod: bool = True,
 ) -> Problem:
-    """The problem for the field ``name`` of the object at ``path``; ``written`` are the paths that
-    the document has."""
+    """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
+    paths that the document has."""
     siblings = tuple(known)
     message, fix = f"unknown field {quoted(name)}", ""
     sibling = closest(name, siblings, _SURE)

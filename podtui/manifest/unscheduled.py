@@ -1,5 +1,5 @@
-"""Fields that speak to a scheduler, or to whoever a cluster has beside one: a pod that stands in a
-folder is on its node already."""
+"""Warnings about fields for a scheduler or other controllers of a cluster. They have no effect on a
+static pod, which is already bound to its node."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
 _AFFINITIES: Final = ("podAffinity", "podAntiAffinity")
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _KEPT_CLASS: Final = "system-node-critical"
-"""The one priority class whose name alone means something to a kubelet (reference §13.3)."""
+"""The only priority class whose name alone means something to a kubelet (reference §13.3)."""
 
 Tree = dict[str, Any]
 
 
 def unscheduled_fields(spec: Tree, node_name: str) -> list[Problem]:
-    """A warning for each such field that is set. ``spec`` is decoded and defaulted, not yet a pod
-    of the node ``node_name``."""
+    """Return a warning for each such field that is set. ``spec`` is decoded and defaulted, but its
+    ``nodeName`` is still the manifest's."""
     return [
         Problem(code="NoEffect", message=message, path=path, severity=Severity.WARNING, at_key=True)
         for path, message in _found(spec, node_name)

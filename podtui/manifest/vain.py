@@ -1,5 +1,5 @@
-"""Fields that are taken and come to nothing: on Linux, for a pod that no API server keeps, or since
-they name a port that no container has."""
+"""Warnings about fields without effect: on Linux, for a pod without an API server, or because they
+name a port that no container has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 
 
 def vain_fields(pod: Pod) -> list[Problem]:
-    """A warning for each such field that the pod sets."""
+    """Return a warning for each such field that the pod sets."""
     return [
         Problem(code="NoEffect", message=message, path=path, severity=Severity.WARNING, at_key=True)
         for path, message in _found(pod)
@@ -60,7 +60,8 @@ def _found(pod: Pod) -> Iterator[tuple[Path, str]]:
 
 
 def missing_ports(pod: Pod) -> Iterator[Problem]:
-    """A warning for each probe and hook of a port by a name that its container does not have."""
+    """Yield a warning for each probe and hook that names a port which its container does not
+    have."""
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(getattr(pod.spec, kind)):
             names = [port.name for port in container.ports if port.name]
@@ -79,7 +80,7 @@ def missing_ports(pod: Pod) -> Iterator[Problem]:
 
 
 def _named_ports(container: Container) -> Iterator[tuple[Path, str]]:
-    """The ports of its probes and hooks that are names, with their paths in the container."""
+    """Yield the named ports of the container's probes and hooks, with their paths."""
     handlers: list[tuple[Path, Any]] = [
         ((name,), getattr(container, name))
         for name in ("livenessProbe", "readinessProbe", "startupProbe")

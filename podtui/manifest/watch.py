@@ -1,7 +1,7 @@
-"""Wait for the folder to change.
+"""Watches the folder for changes.
 
-The kernel reports changes by inotify, which costs nothing while nothing happens. Where it gives no
-watch (the limit of watches is reached), `watchfiles` polls the folder instead.
+The kernel reports changes by inotify, which costs nothing while nothing changes. If no watch is
+available (because the limit of watches is reached), `watchfiles` polls the folder instead.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _WATCHED: Final = (
 _POLL_MS: Final = 500
 
 Report = Callable[[Iterable[tuple[int, str]]], None]
-"""Takes pairs of `ADDED`, `MODIFIED` or `DELETED`, and a name in the folder. An empty name stands
-for the folder itself: anything in it may have changed."""
+"""Takes pairs of `ADDED`, `MODIFIED` or `DELETED`, and a name in the folder. An empty name means
+the folder itself: anything in it may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was reported for each name: any of `ADDED`, `MODIFIED` and `DELETED`.
+    """The events for each name: any of `ADDED`, `MODIFIED` and `DELETED`.
 
-    ``lost``: more may have changed than that.
+    ``lost``: further changes may have been missed.
     """
 
     names: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
@@ -53,17 +53,17 @@ class Changes:
 
 
 class _KernelWatch:
-    """Reports what the kernel says of the folder, from the loop that made this."""
+    """Reports inotify events of the folder, in the event loop that created this watch."""
 
     def __init__(self, folder: str, report: Report) -> None:
-        """Raises OSError where the kernel gives no watch."""
+        """Raises OSError if the kernel refuses the watch."""
         self.ended = False
         self._report = report
         self._loop = asyncio.get_running_loop()
-        # A timeout of 0 makes reads return None where there is nothing to read.
+        # With a timeout of 0, reads return None if there is no event.
         self._inotify = Inotify(cache_size=256, sync_timeout=0)
         try:
-            # The library leaves the parameter of PathLike open.
+            # The library does not specify the type parameter of PathLike.
             self._inotify.add_watch(folder, _WATCHED)  # pyright: ignore[reportUnknownMemberType]
         except OSError:
             self._inotify.close()
@@ -75,7 +75,7 @@ class _KernelWatch:
         while (event := self._inotify.sync_get()) is not None:
             name = os.fspath(event.name) if event.name is not None else ""
             if not name:
-                # The folder itself, or more events than the kernel keeps.
+                # An event of the folder itself, or an overflow of the kernel's queue.
                 found.append((MODIFIED, ""))
             self.ended |= Mask.IGNORED in event.mask
             found += [(kind, name) for mask, kind in _KINDS if name and event.mask & mask]
@@ -87,7 +87,8 @@ class _KernelWatch:
 
 
 class _PollingWatch:
-    """Reports what polling finds, from a thread to the loop that made this."""
+    """Reports changes that polling finds, from a thread to the event loop that created this
+    watch."""
 
     def __init__(self, folder: str, report: Report) -> None:
         self.ended = False
@@ -95,7 +96,7 @@ class _PollingWatch:
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
-        # Not a job of the executor: the loop would wait for its end.
+        # Not a job of the executor, because the loop would wait for its end at shutdown.
         threading.Thread(target=self._poll, name="manifest-watch", daemon=True).start()
 
     def _poll(self) -> None:
@@ -121,7 +122,7 @@ class _PollingWatch:
     def _pass_on(self, found: Iterable[tuple[int, str]]) -> None:
         split = [(int(kind), *os.path.split(path)) for kind, path in found]
         inside = [(kind, name if folder == self._folder else "") for kind, folder, name in split]
-        # The loop may be closed by now.
+        # The loop may already be closed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._report, inside)
 
@@ -130,9 +131,9 @@ class _PollingWatch:
 
 
 class FolderWatch:
-    """Wakes whoever waits when something in the folder changes.
+    """Wakes the waiting task when something in the folder changes.
 
-    It says which names to look at; a listing finds out what changed there.
+    It reports which names to check; a listing then finds out what changed.
     """
 
     def __init__(self, path: str) -> None:
@@ -145,13 +146,13 @@ class FolderWatch:
         self._warned = False
 
     def follow(self, folder: FolderStamp | None, *, single: bool) -> bool:
-        """Watch what is at the path now, which may be another folder than before, or nothing.
+        """Watch the folder or file that is at the path now, if any.
 
-        Returns whether a watch has begun: changes before it are unknown.
+        Returns whether a new watch has begun: changes before it are unknown.
         """
         identity = (folder.device, folder.inode) if folder is not None else None
         if single:
-            # A replaced file is a new inode; the folder around it is what stays.
+            # A replaced file gets a new inode, so the folder around it is watched.
             identity = (0, 0) if folder is not None else None
         if identity == self._watched and not (self._source and self._source.ended):
             return False
@@ -178,7 +179,7 @@ class FolderWatch:
         self._wake.set()
 
     async def wait(self, seconds: float) -> Changes | None:
-        """What changed within ``seconds``; None where nothing did."""
+        """Return the changes within ``seconds``; None if there are none."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -190,7 +191,7 @@ class FolderWatch:
         return Changes({name: frozenset(kinds) for name, kinds in names.items()}, lost)
 
     def close(self) -> None:
-        """Stop watching; a thread that polls ends by itself a moment later."""
+        """Stop watching; a polling thread ends by itself shortly afterwards."""
         if self._source is not None:
             self._source.close()
         self._source = self._watched = None

@@ -1,4 +1,4 @@
-"""What libyaml says of a text that is not YAML, with its place and how to mend it."""
+"""Conversion of libyaml's syntax errors to problems with a position and a fix."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FIXES: Final = (
 
 
 def place_of(mark: Any) -> Place:
-    """Line and column of one of libyaml's marks, from 1."""
+    """Return line and column of a libyaml mark, from 1."""
     return (mark.line + 1, mark.column + 1)
 
 
 def _within(place: Place, lines: list[str]) -> Place:
-    """The place, or the end of the text where it lies in the blank lines behind that."""
+    """Return the place, moved to the end of the text if it is in the blank lines after it."""
     last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 1)
     return place if place[0] <= last else (last, len(lines[last - 1]) + 1)
 
 
 def syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
-    """The error as a problem of the text that it was met in."""
+    """Return a problem for a syntax error in the text."""
     mark: Any = getattr(error, "problem_mark", None)
     said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
     lines = source_lines(text)

@@ -1,6 +1,6 @@
-"""YAML as Kubernetes reads it, with places, and bounded against hostile text.
+"""A reader of YAML as Kubernetes understands it, with positions, and safe for hostile text.
 
-The trees are built from libyaml's events rather than from its nodes, so that depth, aliases and the
+The trees are built from libyaml's events instead of its nodes, so that depth, aliases and the
 number of values are checked while the text is read.
 """
 
@@ -44,7 +44,7 @@ from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_
 from podtui.manifest.yaml_errors import place_of, syntax_problem
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
-# The backslash is escaped itself behind an odd number of others.
+# After an odd number of backslashes, this backslash is itself escaped.
 _ESCAPED_QUOTE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\'")
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 _PRIVATE_ESCAPE: Final = re.compile(r"\\[uU]0*([eEfF][0-9a-fA-F]{3})")
@@ -64,12 +64,12 @@ class _Anchor:
 
 @dataclass(frozen=True, slots=True)
 class _Substitution:
-    """A text as libyaml has to see it to read it as the kubelet's YAML decoder does.
+    """The text as libyaml must see it to parse it as the kubelet's YAML decoder does.
 
-    That decoder knows the escape ``\\'`` in double quotes, and a byte-order mark at the start of a
-    line is a letter to it, where libyaml skips it. So ``backslash`` stands for the backslash of
-    that escape and ``mark`` for a mark, both as characters that the text does not have, escaped
-    neither. Places stay the same.
+    That decoder accepts the escape ``\\'`` in double quotes, and treats a byte-order mark at the
+    start of a line as a letter, where libyaml skips it. Therefore ``backslash`` replaces the
+    backslash of that escape, and ``mark`` such a mark. Both are characters that occur nowhere in
+    the text, not even as an escape. Positions stay the same.
     """
 
     text: str
@@ -90,7 +90,6 @@ class _Substitution:
         return cls(text.replace("\ufeff", mark) if marks else text, backslash, mark)
 
     def value(self, event: ScalarEvent) -> str:
-        """Return the value of a scalar of the original text."""
         text: str = event.value
         if not self.backslash:
             return text
@@ -100,13 +99,13 @@ class _Substitution:
 
 @dataclass(slots=True)
 class _Builder:
-    """Turns the events of one document into values, places and problems."""
+    """Builds values, positions and problems from the events of one document."""
 
     events: Generator[Event, None, None]
     source: _Substitution
     strict_text: str = ""
-    """The text, where it is read as a kubelet does: of two equal keys the later one counts, with a
-    warning; else the first, with an error."""
+    """The text, if it is read as a kubelet does: of two equal keys the later one counts, with a
+    warning. Otherwise empty: the first one counts, with an error."""
     keys: dict[Path, Place] = field(default_factory=dict[Path, Place])
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
     raw: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -248,7 +247,7 @@ class _Builder:
                     )
                 )
                 if not self.strict_text:
-                    # Read on to get behind it, under a path that nothing asks for.
+                    # Parse the value only to skip it, under a path that cannot occur otherwise.
                     said = len(self.problems)
                     self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
                     del self.problems[said:]
@@ -262,7 +261,8 @@ class _Builder:
         return found
 
     def merge(self, value: Any, place: Place) -> list[tuple[str, Any]]:
-        """The pairs that ``<<`` brings in; of several maps the first has the say."""
+        """Return the pairs that ``<<`` merges in; if several maps have a key, the first one
+        counts."""
         maps = cast("list[Any]", value if isinstance(value, list) else [value])
         pairs: list[tuple[str, Any]] = []
         for item in maps:
@@ -274,7 +274,7 @@ class _Builder:
     def key(self, event: Event, path: Path, place: Place) -> str:
         if not isinstance(event, ScalarEvent | AliasEvent):
             _refuse("InvalidYAML", "a key must be a text, not a list or a map", place)
-        # Under a path that no key can have: YAML allows no NUL.
+        # Use a path that no real key can have: YAML does not allow NUL.
         value = self.node(event, (*path, "\0"), MAX_DEPTH)
         del self.values[(*path, "\0")]
         if isinstance(value, str):
@@ -291,9 +291,9 @@ def _is_merge(event: ScalarEvent) -> bool:
 
 
 def read_yaml(text: str) -> Document:
-    """The first document, as a kubelet reads it: what stands behind it is only remarked upon.
+    """Read the first document, as a kubelet does; further documents only cause a warning.
 
-    Raises `UnreadableText` where the text is not YAML or too much.
+    Raises `UnreadableText` for invalid YAML or exceeded limits.
     """
     require_yaml_characters(text)
     source = _Substitution.of(text, strict=True)
@@ -313,10 +313,10 @@ def read_yaml(text: str) -> Document:
 
 
 def read_all_yaml(text: str) -> tuple[Document, ...]:
-    """All documents that hold anything; one without a value where none does.
+    """Read all non-empty documents; return one without a value if there is none.
 
-    Where the text ceases to be YAML behind the first document, the last one says so. Raises
-    `UnreadableText` where the first one is not YAML, or too much.
+    A syntax error after the first document is a problem of the last document read. Raises
+    `UnreadableText` if the first document is invalid or exceeds the limits.
     """
     require_yaml_characters(text)
     source = _Substitution.of(text, strict=False)
@@ -343,7 +343,7 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
 
 
 def _next_document(builder: _Builder) -> Document | None:
-    """The next document of the builder's events. What is spent counts for all of a text."""
+    """Read the next document from the builder's events. The limits apply to the whole text."""
     for event in builder.events:
         if isinstance(event, DocumentStartEvent):
             if builder.strict_text and event.version == (1, 2):
@@ -364,7 +364,7 @@ def _events(loader: Any) -> Generator[Event, None, None]:
 
 
 def _further_document(events: Generator[Event, None, None]) -> Problem | None:
-    """What to say of text behind the first document, which a kubelet does not even parse."""
+    """Return a warning about text after the first document, which a kubelet does not even parse."""
     try:
         for event in itertools.islice(events, 100):
             if isinstance(event, DocumentStartEvent):

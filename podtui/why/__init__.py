@@ -1,7 +1,7 @@
-"""Why a pod is not running, and what to change: one root cause, its evidence, the line of the
-manifest, and the change where it can be made by rote.
+"""Diagnosis of a pod that is not running: the root cause, its evidence, the line of the manifest,
+and the change if it can be made mechanically.
 
-Plain functions on what the API says; nothing here reads a file or asks anybody.
+Pure functions of API objects; nothing here reads a file or sends a request.
 """
 
 from podtui.api.health import Health

@@ -1,4 +1,4 @@
-"""Why a node refused a pod (reference §5)."""
+"""Causes of a rejection by the node's admission (reference §5)."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ _SYSCTL = re.compile(r'forbidden sysctl: "([^"]+)"(.*)')
 
 
 def is_rejected(pod: Pod) -> bool:
-    """Whether admission refused it: nothing was ever made of it."""
+    """Return whether admission rejected the pod: it failed before any container was created."""
     status = pod.status
     made = status.containerStatuses or status.initContainerStatuses or status.conditions
     return status.phase == "Failed" and bool(status.reason) and not made
 
 
 def _refusal(facts: Facts, *reasons: str) -> str:
-    """The node's words, where it refused for one of these reasons; any where none is given."""
+    """Return the node's message if it rejected the pod for one of these reasons (for any, if none
+    is given)."""
     if not is_rejected(facts.pod) or (reasons and facts.pod.status.reason not in reasons):
         return ""
     return facts.pod.status.message.removeprefix("Pod was rejected: ") or facts.pod.status.reason
 
 
 def _short(facts: Facts) -> dict[str, str]:
-    """The words for the resource that is short, where one is."""
+    """Return the template words for the insufficient resource, if there is one."""
     for resource, by in lacking(_refusal(facts, "UnexpectedAdmissionError")).items():
         if resource == "pods":
             continue
@@ -97,7 +98,7 @@ def _too_many(facts: Facts) -> Found | None:
 
 
 def _taken(facts: Facts) -> tuple[HostPort, str] | None:
-    """The port that another pod has, and that pod's name."""
+    """Return the host port that another pod already uses, and that pod's name."""
     for port in host_ports(facts.pod):
         holder = port_holder(port, facts.others)
         if holder:
@@ -117,7 +118,7 @@ def _port(facts: Facts) -> Found | None:
 
 
 def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | None]:
-    """Another port on the node, or none: the container's own stays what it is."""
+    """Offer another host port, or none at all; the container port stays unchanged."""
     if facts.pod.spec.hostNetwork:
         return
     other = next_port(port, (facts.pod, *facts.others))
@@ -136,7 +137,8 @@ def _move(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
 
 
 def _unmet(facts: Facts) -> tuple[str, str, str] | None:
-    """A label that is asked for and not there: its key, the value, and the node's nearest."""
+    """Return a required label that the node lacks: its key, its value, and the node's nearest
+    label."""
     labels = facts.node.metadata.labels if facts.node is not None else {}
     for key, value in facts.pod.spec.nodeSelector.items():
         if labels.get(key) != value:

@@ -1,4 +1,4 @@
-"""What pods ask of the node, and who has what: resources and ports."""
+"""Resources and ports: what pods request from the node, and which pods hold them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LACKING: Final = re.compile(r"\(res: ([^,]+), q: (\d+)\)")
 _FIRST_PORT: Final = 1024
 _LAST_PORT: Final = 65535
 _ROUND: Final = {"cpu": 10 * 10**6, "memory": 1024**2 * 10**9}
-"""Nano units that a lowered request is rounded down to."""
+"""Nano units to which a lowered request is rounded down."""
 
 
 def quantity(text: str) -> Quantity:
-    """Zero for what is no quantity."""
+    """Parse a quantity; return zero if the text is invalid."""
     try:
         return parse_quantity(text)
     except ValueError:
@@ -29,7 +29,7 @@ def quantity(text: str) -> Quantity:
 
 
 def plain(amount: Quantity) -> str:
-    """For reading: bytes in the unit that leaves a short number, all else as it is."""
+    """Format for reading: bytes in the unit with the shortest number, other amounts unchanged."""
     size, units = amount.value(), ("Ki", "Mi", "Gi", "Ti", "Pi")
     if amount.format is not Format.BINARY_SI or size < 10 * 1024:
         return str(amount)
@@ -38,7 +38,8 @@ def plain(amount: Quantity) -> str:
 
 
 def lacking(message: str) -> dict[str, Quantity]:
-    """By how much each resource is short, from the text of a rejection (reference §5.2)."""
+    """Return the missing amount of each resource, from the message of a rejection (reference
+    §5.2)."""
     return {
         name: Quantity.of_milli(int(amount)) if name == "cpu" else _bytes(int(amount))
         for name, amount in _LACKING.findall(message)
@@ -50,7 +51,7 @@ def _bytes(amount: int) -> Quantity:
 
 
 def requested(pod: Pod, resource: str) -> Quantity:
-    """What the pod counts for when room is looked for (reference §5.1), without overhead."""
+    """Return the pod's request as admission counts it (reference §5.1), without overhead."""
     shared = pod.spec.resources
     if shared is not None and resource in shared.requests:
         return quantity(shared.requests[resource])
@@ -74,13 +75,13 @@ def allocatable(node: Node | None, resource: str) -> Quantity | None:
 
 
 def holders(others: Iterable[Pod], resource: str) -> list[tuple[str, Quantity]]:
-    """Who has most of a resource, by name, the greatest first; what is over holds nothing."""
+    """List the pods with their requests for a resource, largest first; ended pods hold nothing."""
     found = [(pod.metadata.name, requested(pod, resource)) for pod in others if not is_over(pod)]
     return sorted((one for one in found if one[1]), key=lambda one: one[1], reverse=True)
 
 
 def largest_request(pod: Pod, resource: str) -> tuple[Path, Quantity] | None:
-    """The field that asks for most of a resource."""
+    """Return the field with the largest request for a resource."""
     shared = pod.spec.resources
     if shared is not None and resource in shared.requests:
         return ("spec", "resources", "requests", resource), quantity(shared.requests[resource])
@@ -98,7 +99,7 @@ def _kinds(pod: Pod) -> tuple[tuple[str, tuple[Container, ...]], ...]:
 
 
 def lowered(amount: Quantity, by: Quantity, resource: str) -> Quantity | None:
-    """The amount less ``by``, rounded down to a plain number; None where nothing is left."""
+    """Return the amount minus ``by``, rounded down to a round number; None if nothing remains."""
     step = _ROUND.get(resource, 10**9)
     left = (amount - by).nano // step * step
     return Quantity(left, amount.format) if left > 0 else None
@@ -106,7 +107,7 @@ def lowered(amount: Quantity, by: Quantity, resource: str) -> Quantity | None:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port that a pod takes on the node; ``ip`` empty means every address."""
+    """A port of the node that a pod uses; an empty ``ip`` means all addresses."""
 
     number: int
     protocol: str
@@ -119,7 +120,7 @@ class HostPort:
 
 
 def host_ports(pod: Pod) -> Iterator[HostPort]:
-    """Those of containers and sidecars (reference §5.1)."""
+    """Yield the host ports of containers and sidecars (reference §5.1)."""
     for kind, containers in _kinds(pod):
         for index, container in enumerate(containers):
             if kind == "initContainers" and not is_sidecar(container):
@@ -132,7 +133,7 @@ def host_ports(pod: Pod) -> Iterator[HostPort]:
 
 
 def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
-    """The name of the pod that has a port already, or empty."""
+    """Return the name of the pod that already uses a port; empty if there is none."""
     for pod in others:
         if not is_over(pod) and any(wanted.clashes(port) for port in host_ports(pod)):
             return pod.metadata.name
@@ -140,8 +141,8 @@ def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
 
 
 def next_port(wanted: HostPort, pods: Iterable[Pod]) -> int | None:
-    """The nearest higher port that no pod takes, else the nearest lower one; None where there is
-    none that needs no privilege."""
+    """Return the nearest higher port that no pod uses, or else the nearest lower one; None if there
+    is no unprivileged one."""
     taken = {port.number for pod in pods for port in host_ports(pod)}
     higher = range(wanted.number + 1, _LAST_PORT + 1)
     lower = range(wanted.number - 1, _FIRST_PORT - 1, -1)

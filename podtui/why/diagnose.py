@@ -1,8 +1,9 @@
-"""From facts to one root cause.
+"""Derives one root cause from facts.
 
-First what concerns the whole pod; then each container in the order of their start, so that the init
-container is named and not the app that waits for it; last what is left. The first that is broken is
-the cause; where none is, the first that only takes its time.
+The rules for the whole pod come first, then those of each container in start order, so that the
+init container is named and not the app container that waits for it, then the remaining rules
+for the pod. The first broken result is the cause; if there is none, the first one that is only
+waiting.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ T = TypeVar("T", Facts, Case)
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """Why the pod is as it is. Never raises for anything that an API server may say of a pod."""
+    """Return the diagnosis of a pod. Never raises, whatever an API server reports of the pod."""
     first = _of_pod(BEFORE, facts)
     if first is not None:
         return first
@@ -49,7 +50,7 @@ def _nothing() -> Diagnosis:
 
 
 def diagnose_manifest(manifest: Manifest) -> Diagnosis:
-    """Why a file gives no pod; or that it does, or need not."""
+    """Return the reason why a file produces no pod, or that it is fine or ignored."""
     if not is_broken(manifest):
         ignored = manifest.status.state is ManifestState.IGNORED
         title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
@@ -63,7 +64,7 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
 
 
 def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
-    """Offer the mechanical fixes of a file's warnings where nothing else has to be done."""
+    """Add the mechanical fixes of a file's warnings if there is nothing else to do."""
     if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.DONE):
         return made
     source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
@@ -74,7 +75,7 @@ def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
 
 
 def _at_error(made: Diagnosis, manifest: Manifest) -> Diagnosis:
-    """The place that the first error says, which is surer than any other."""
+    """Use the position of the file's first error, which is more precise than any other."""
     evidence = manifest_evidence(manifest)
     first = next(iter(errors_of(manifest)), None)
     if first is None or first.line is None:
@@ -126,7 +127,7 @@ def _first(rules: Iterable[Rule[T]], what: T) -> tuple[Rule[T] | None, Found | N
 
 
 def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
-    """The rule's words about what was found; a sentence that comes out empty is left out."""
+    """Fill in the rule's templates; sentences that become empty are left out."""
     words = {**more, **found.words}
     sentences = (template.format_map(words).strip() for template in rule.sentences)
     return Diagnosis(
@@ -142,7 +143,7 @@ def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
 def _placed(
     made: Diagnosis, rule: Rule[T], facts: Facts, what: T, found: Found, field: Path | None
 ) -> Diagnosis:
-    """With the line of the manifest to change, and what can be done there by rote."""
+    """Add the line of the manifest to change, and the mechanical fixes for it."""
     path = rule.field if field is None else field
     if not path or made.health in (Health.HEALTHY, Health.DONE):
         return made
@@ -190,7 +191,8 @@ def _state(case: Case) -> Iterator[Evidence]:
 
 
 def _kill(case: Case) -> Iterator[Evidence]:
-    """The kubelet's own record, behind all events: it weighs most."""
+    """Return the kubelet's own record. It comes after all events, because it is the strongest
+    evidence."""
     kill = case.kill
     if case.ending is not None and kill is not None:
         because = f"{STOPPED[kill.reason]}{f': {kill.message}' if kill.message else ''}"

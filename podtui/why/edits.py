@@ -1,4 +1,4 @@
-"""Edits carried out on a text, and shown before they are."""
+"""Application of edits to a text, and their preview as a diff."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONTEXT = 2
 
 
 class EditError(PodtuiError):
-    """Raised where a text is not the one that an edit was made for."""
+    """Raised if the text is not the one that an edit was made for."""
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with all edits done. Raises `EditError`."""
+    """Apply all edits to the text. Raises `EditError`."""
     starts = [0, *(match.end() for match in BREAK.finditer(text))]
     placed: list[tuple[int, Edit]] = []
     for edit in edits:
@@ -38,12 +38,12 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def diff_lines(text: str, edits: Iterable[Edit], context: int = CONTEXT) -> tuple[str, ...]:
-    """What the edits change, with so many lines around it: lines that begin with a blank, ``-`` or
-    ``+``, and ``@@`` between places that are apart. Raises `EditError`."""
+    """Return a unified diff of the edits, with ``context`` lines around them: lines begin with a
+    blank, ``-`` or ``+``, and ``@@`` separates distant hunks. Raises `EditError`."""
     return diff_texts(text, apply_edits(text, edits), context)
 
 
 def diff_texts(before: str, after: str, context: int = CONTEXT) -> tuple[str, ...]:
-    """The same for two texts."""
+    """Return the unified diff of two texts, in the format of `diff_lines`."""
     old, new = BREAK.split(before), BREAK.split(after)
     return tuple(difflib.unified_diff(old, new, lineterm="", n=context))[2:]

@@ -1,4 +1,4 @@
-"""Why a container ended: what its exit code says (reference §6.6, §7.2)."""
+"""Causes of a container's termination, derived from its exit code (reference §6.6, §7.2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _code(*codes: int) -> Callable[[Case], Found | None]:
 
 
 def _telling(*hints: str) -> Callable[[Case], Found | None]:
-    """A failure whose last words have one of these in them."""
+    """Match a failure whose last output contains one of these texts."""
 
     def match(case: Case) -> Found | None:
         ending = case.ending
@@ -75,7 +75,7 @@ def _telling(*hints: str) -> Callable[[Case], Found | None]:
 
 
 def memory_limit(case: Case) -> Path:
-    """The field that the container's memory is held to."""
+    """Return the field that sets the container's memory limit."""
     own = (*case.path, "resources", "limits", "memory")
     shared = case.pod.spec.resources
     if "memory" not in case.container.resources.limits and shared is not None:
@@ -106,7 +106,7 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
                   "A program that leaks fills that too.")  # fmt: skip
 
 
-# --- ends that are no failure
+# --- terminations that are not failures
 
 
 def _by_design(case: Case) -> Found | None:
@@ -131,11 +131,11 @@ def _ends(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
         yield Fix(f"Run it {words}: restartPolicy {policy}", edits)
 
 
-# --- ends by a signal
+# --- terminations by a signal
 
 
 def _after_grace(case: Case) -> Found | None:
-    """Killed since it did not end by itself when it was asked to."""
+    """Match a container that was killed because it did not terminate within its grace period."""
     ending = case.ending
     if ending is None or ending.exitCode != 137 or ending.reason == "OOMKilled":
         return None

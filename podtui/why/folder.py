@@ -1,4 +1,4 @@
-"""What is wrong with the file a pod comes from, and the mistakes that have a mechanical fix."""
+"""Errors of the manifest that a pod comes from, and their mechanical fixes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BROKEN = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICA
 
 
 def errors_of(manifest: Manifest) -> list[Diagnostic]:
-    """The errors, as they stand in the file from top to bottom."""
+    """Return the errors in the order of the file."""
     return [d for d in manifest.status.diagnostics if d.severity is Severity.ERROR]
 
 
@@ -42,7 +42,7 @@ def _broken(facts: Facts) -> Found | None:
 
 
 def manifest_words(manifest: Manifest) -> Found:
-    """What the rule says of a file."""
+    """Return the words for the rule about a broken manifest."""
     errors = errors_of(manifest)
     first = errors[0] if errors else None
     more = len(errors) - 1
@@ -60,7 +60,7 @@ def manifest_words(manifest: Manifest) -> Found:
 
 
 def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:
-    """One line for each diagnostic."""
+    """Return one line of evidence per diagnostic."""
     return tuple(
         Evidence(
             "manifest",
@@ -74,9 +74,9 @@ def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:
 def mechanical_edits(
     diagnostics: Iterable[Diagnostic], source: Source
 ) -> dict[Diagnostic, tuple[Edit, ...]]:
-    """The edits for each diagnostic that says by itself what to write instead.
+    """Return the edits for each diagnostic with a mechanical fix.
 
-    Two diagnostics about the same place are one: the first has the say.
+    If two diagnostics change the same place, the first one wins.
     """
     found: dict[Diagnostic, tuple[Edit, ...]] = {}
     taken: set[tuple[int, int]] = set()
@@ -90,8 +90,8 @@ def mechanical_edits(
 
 
 def mend(manifest: Manifest, source: Source) -> Iterator[Fix]:
-    """One fix for all errors that have mechanical edits; for the warnings where nothing is wrong
-    but these."""
+    """Yield one fix for all errors that have mechanical edits, or for the warnings if there are no
+    errors."""
     errors = errors_of(manifest)
     said = errors or manifest.status.diagnostics
     mended = mechanical_edits(said, source)
@@ -125,7 +125,7 @@ def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
         edit = source.replace((match[1],), match[2])
         return (edit,) if edit is not None else ()
     if not source.is_at(path, error.line, error.column):
-        # It is about another document of the same file.
+        # The diagnostic belongs to another document of the same file.
         return ()
     if match := _MOVE.fullmatch(fix):
         return _moved(error, match[1], source)
@@ -144,7 +144,7 @@ def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
 
 
 def _moved(error: Diagnostic, target: str, source: Source) -> tuple[Edit, ...]:
-    """A scalar that stands in the wrong place is taken out there and put where it belongs."""
+    """Move a misplaced scalar: remove it, and add it where it belongs."""
     path, there = field_path(error.field), field_path(target)
     found, gone = source.scalar(path), source.remove(path)
     if found is None or gone is None or there in source.places:

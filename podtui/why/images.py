@@ -1,4 +1,4 @@
-"""Why a container's image does not come (reference §6.7)."""
+"""Causes of a failed image pull (reference §6.7)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLATFORM = ("no matching manifest for", "does not match the specified platform"
 
 
 def _problem(case: Case) -> str:
-    """The engine's words on the last pull; empty where none has failed."""
+    """Return the engine's message about the last pull; empty if no pull failed."""
     if case.waiting.reason not in _PULLING:
         return ""
     _, parted, text = case.waiting.message.partition("ErrImagePull: ")
@@ -40,7 +40,8 @@ def _problem(case: Case) -> str:
 
 
 def local_images(node: Node | None) -> tuple[str, ...]:
-    """Names with tags of the images on the machine, as people write them."""
+    """Return the names of the machine's images with their tags, in the short form that people
+    write."""
     if node is None:
         return ()
     names = (name for image in node.status.images for name in image.names if "@" not in name)
@@ -52,7 +53,7 @@ def _short(name: str) -> str:
 
 
 def near_image(image: str, node: Node | None) -> str:
-    """The image on the machine that was probably meant, or empty."""
+    """Return the local image that was probably meant; empty if none is similar."""
     wanted, local = _short(image), local_images(node)
     parts = parse_image_reference(wanted)
     name = parts.name if parts is not None else wanted.lower()
@@ -64,7 +65,7 @@ def near_image(image: str, node: Node | None) -> str:
 
 
 def is_local(image: str, node: Node | None) -> bool:
-    """Whether the machine has an image of this very name."""
+    """Return whether the machine has an image of exactly this name."""
     wanted = _short(image)
     parts = parse_image_reference(wanted)
     if parts is not None and not parts.tag and not parts.digest:
@@ -132,7 +133,8 @@ def _unreachable(case: Case) -> Found | None:
 
 
 def _denied(case: Case) -> Found | None:
-    """A registry says that it denies what it does not have: the words leave it open."""
+    """Match a denied pull. A registry also denies images that do not exist, so the message is
+    ambiguous."""
     return _pull(*_DENIED)(case)
 
 

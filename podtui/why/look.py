@@ -1,4 +1,4 @@
-"""How rules look at a pod: its containers in the order of their start, and its events by time."""
+"""The rules' view of a pod: its containers in start order, and its events sorted by time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from podtui.why.types import Facts
 _NO_REASON = ContainerStateWaiting()
 _BY_SIGNAL = (137, 143)
 _HABIT = 3
-"""So many kills for one reason make it a habit, whatever the exit code."""
+"""With at least this many kills for one reason, that reason is assumed, whatever the exit code."""
 
 
 _LOG_FAILURE = re.compile(
@@ -36,7 +36,7 @@ _LOG_FAILURE = re.compile(
 
 
 def moment(text: str | None) -> float | None:
-    """Unix seconds of an RFC 3339 time."""
+    """Return the Unix seconds of an RFC 3339 time."""
     parsed = parse_time(text)
     return parsed.timestamp() if parsed is not None else None
 
@@ -46,7 +46,7 @@ def last_seen(event: Event) -> str:
 
 
 def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
-    """The last of events that come oldest first."""
+    """Return the last of events that are sorted oldest first."""
     found = None
     for event in events:
         found = event
@@ -54,18 +54,18 @@ def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
 
 
 def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
-    """By when they were seen last, which a repeated event goes by."""
+    """Sort events by the time when they were last seen; a repeated event updates only that time."""
     return tuple(sorted(events, key=lambda event: moment(last_seen(event)) or 0.0))
 
 
 def log_failure(lines: Sequence[str]) -> str:
-    """Why a log could not be read, where a kubelet answered with that in place of the log."""
+    """Return the kubelet's error if it was sent as the content of the log; empty for a real log."""
     return lines[0] if len(lines) == 1 and _LOG_FAILURE.match(lines[0]) else ""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One container of a pod, with its status and what surrounds it."""
+    """One container of a pod, with its status and context."""
 
     facts: Facts
     container: Container
@@ -87,7 +87,7 @@ class Case:
 
     @property
     def waiting(self) -> ContainerStateWaiting:
-        """Empty where it does not wait."""
+        """The waiting state; empty if the container is not waiting."""
         state = self.status.state.waiting if self.status is not None else None
         return state or _NO_REASON
 
@@ -105,7 +105,7 @@ class Case:
 
     @property
     def last_end(self) -> ContainerStateTerminated | None:
-        """Its newest end, however long ago."""
+        """The newest termination, however long ago."""
         if self.status is None:
             return None
         return self.ended or self.status.lastState.terminated
@@ -117,20 +117,20 @@ class Case:
 
     @cached_property
     def ending(self) -> ContainerStateTerminated | None:
-        """How it ended the last time, while that still matters: it is not running, or it was
-        restarted and has not run for long enough since."""
+        """The last termination while it is still relevant: the container is not running, or was
+        restarted and is still on trial."""
         if self.status is None or not self.running:
             return self.last_end
         until = on_trial_until(self.pod, self.container, self.status, init=self.init)
         return self.last_end if until is not None and self.facts.now < until else None
 
     def killed_for(self, reason: KillReason, *words: str) -> bool:
-        """Whether the kubelet stopped the instance that ended last for this reason; ``words`` are
-        those of its ``Killing`` event.
+        """Return whether the kubelet stopped the last terminated instance for this reason;
+        ``words`` are texts of its ``Killing`` event.
 
-        The kubelet's own record decides. Without one, events do: first one that was seen while the
-        instance was there, then the counts, because a repeated event is aggregated and soon
-        rate-limited, so that its time is older than the end.
+        The kubelet's own record decides. Without one, the events decide: first an event seen during
+        the life of the instance, then the counts, because a repeated event is aggregated and soon
+        rate-limited, so that its time is older than the termination.
         """
         ending = self.ending
         if ending is None:
@@ -148,14 +148,14 @@ class Case:
 
     @property
     def through(self) -> bool:
-        """Whether it has done what it was there for."""
+        """True if the container has completed its work."""
         if self.ended is None or self.ended.exitCode != 0:
             return False
         return (self.init and not self.sidecar) or self.policy != "Always"
 
     @property
     def policy(self) -> str:
-        """The restart policy that holds for it."""
+        """The restart policy in effect for the container."""
         return self.container.restartPolicy or self.pod.spec.restartPolicy or "Always"
 
     @property
@@ -163,8 +163,8 @@ class Case:
         return (*self.path, "restartPolicy") if self.container.restartPolicy else POLICY
 
     def security_path(self, name: str) -> Path:
-        """The field of a security context that holds for it: its own, else the pod's; its own
-        where neither says anything."""
+        """Return the path of the effective field of a security context: the container's own, or the
+        pod's if only that one is set."""
         shared = self.pod.spec.securityContext
         own = self.container.securityContext
         silent = own is None or getattr(own, name) is None
@@ -174,14 +174,14 @@ class Case:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """Those about this container, oldest first."""
+        """The events about this container, oldest first."""
         suffix = f"{{{self.name}}}"
         return ordered(
             [e for e in own_events(self.facts) if e.involvedObject.fieldPath.endswith(suffix)]
         )
 
     def said(self, reason: str, *words: str) -> Iterator[Event]:
-        """Events of one reason with all these words in them."""
+        """Yield the events with this reason whose message contains all these words."""
         return (
             event
             for event in self.events
@@ -189,20 +189,20 @@ class Case:
         )
 
     def said_of_ending(self, reason: str, *words: str) -> Event | None:
-        """The newest such event that was seen while the container that ended was there."""
+        """Return the newest matching event seen during the life of the terminated instance."""
         ending = self.ending
         began = moment(run_began(ending)) if ending is not None else None
         for event in reversed(tuple(self.said(reason, *words))):
             seen = moment(last_seen(event))
-            # Times are cut to seconds.
+            # Times are truncated to seconds.
             if began is None or seen is None or seen >= began - 1:
                 return event
         return None
 
     @property
     def stopped(self) -> bool:
-        """Whether it runs again after it was stopped for a reason of the pod's, not its own: a new
-        image, another sandbox."""
+        """True if the container runs again after it was stopped for a reason of the pod, not its
+        own: a new image, a new sandbox."""
         if not self.running or self.last_end is None:
             return False
         if self.kill is not None:
@@ -225,7 +225,7 @@ class Case:
 
     @cached_property
     def told(self) -> str:
-        """What it left behind: its termination message and its last lines."""
+        """The final output: the termination message and the last log lines."""
         message = self.ending.message if self.ending is not None else ""
         return "\n".join((message, *self.log))
 
@@ -234,7 +234,7 @@ POLICY: Path = ("spec", "restartPolicy")
 
 
 def cases(facts: Facts) -> Iterator[Case]:
-    """Init containers, then regular ones: the order in which they start."""
+    """Yield init containers, then regular ones, which is their start order."""
     spec, status = facts.pod.spec, facts.pod.status
     for kind, containers, statuses in (
         ("initContainers", spec.initContainers, status.initContainerStatuses),
@@ -249,20 +249,20 @@ def cases(facts: Facts) -> Iterator[Case]:
 
 
 def own_events(facts: Facts) -> list[Event]:
-    """Events about this very pod, not about an earlier one of its name. A static pod and its mirror
-    pod differ in UID."""
+    """Return the events of this pod, not of an earlier one with the same name. A static pod and its
+    mirror pod have different UIDs."""
     meta = facts.pod.metadata
     uids = {"", meta.uid, *(meta.annotations.get(key, "") for key in (CONFIG_HASH, CONFIG_MIRROR))}
     return [event for event in facts.events if event.involvedObject.uid in uids]
 
 
 def pod_events(facts: Facts, *reasons: str) -> tuple[Event, ...]:
-    """The pod's events of these reasons, oldest first."""
+    """Return the pod's events with these reasons, oldest first."""
     return ordered([event for event in facts.events if event.reason in reasons])
 
 
 def condition(facts: Facts, kind: str) -> str:
-    """The status of one of the pod's conditions; empty where it has none such."""
+    """Return the status of a condition of the pod; empty if it has no such condition."""
     return next((c.status for c in facts.pod.status.conditions if c.type == kind), "")
 
 

@@ -1,4 +1,4 @@
-"""Why a probe fails, and what comes of it (reference §8)."""
+"""Causes of probe failures, and their consequences (reference §8)."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "unknown": (),
 }
 _NEVER_SLOW = frozenset({"missing", "denied", "command", "https", "http", "unreachable", "unknown"})
-"""Failures that no longer delay and no more tries cure."""
+"""Failures that neither a longer delay nor more attempts can fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failing probe. ``kind`` is ``liveness``, ``readiness`` or ``startup``; ``sort`` a key of
-    what can go wrong; ``field`` is what of the manifest is most likely wrong."""
+    """One failing probe. ``kind`` is ``liveness``, ``readiness`` or ``startup``; ``sort`` is the
+    key of the failure's category; ``field`` is the manifest field that is most likely wrong."""
 
     kind: str
     sort: str
@@ -130,7 +130,7 @@ def _handler(probe: Probe) -> str:
 
 
 def _output(event: Event) -> str:
-    """What the probe said, from the text of an ``Unhealthy`` event."""
+    """Return the probe's output, from the message of an ``Unhealthy`` event."""
     return event.message.removeprefix(_COMBINED).partition(": ")[2]
 
 
@@ -147,7 +147,7 @@ def _failure(case: Case, kind: str, text: str) -> Failure | None:
 
 
 def _killed(kind: str) -> Callable[[Case], Failure | None]:
-    """The failure that had the container stopped, where one had."""
+    """Return a function that finds the probe failure because of which the container was stopped."""
     title = f"{kind.capitalize()} probe "
     reason = KillReason.LIVENESS_PROBE if kind == "liveness" else KillReason.STARTUP_PROBE
 
@@ -155,8 +155,8 @@ def _killed(kind: str) -> Callable[[Case], Failure | None]:
         if case.ending is None:
             return None
         if not case.killed_for(reason, f"failed {kind} probe"):
-            # The last container of a pod that is not restarted is stopped without a word of the
-            # probe.
+            # The last container of a pod that is not restarted is stopped with an event that does
+            # not mention the probe.
             last = case.kill is None and case.policy == "Never"
             stopped = last and case.said_of_ending("Killing", "Stopping container")
             if not stopped or case.said_of_ending("Unhealthy", title) is None:
@@ -170,7 +170,8 @@ def _killed(kind: str) -> Callable[[Case], Failure | None]:
 
 
 def _failing(kind: str) -> Callable[[Case], Failure | None]:
-    """The failure that keeps a running container from being ready, or from being started."""
+    """Return a function that finds the failure because of which a running container is not ready or
+    not started."""
     title = kind.capitalize()
 
     def find(case: Case) -> Failure | None:
@@ -231,8 +232,8 @@ def _fixes(
 
 
 def _never_came_up(case: Case, failure: Failure) -> bool:
-    """Whether the run that the probe ended was so short that the probe cannot have passed: only
-    then may the program be slow to start."""
+    """Return whether the killed run was so short that the probe cannot have passed. Only then may
+    the program be slow to start."""
     ending, probe = case.ending, failure.probe
     began = moment(run_began(ending)) if ending is not None else None
     ended = moment(ending.finishedAt) if ending is not None else None
@@ -245,7 +246,7 @@ def _never_came_up(case: Case, failure: Failure) -> bool:
 
 
 def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
-    """The path of the readiness probe, where that one passes on the same port."""
+    """Offer the path of the readiness probe, if that probe passes on the same port."""
     mine, ready = failure.probe.httpGet, case.container.readinessProbe
     other = ready.httpGet if ready is not None else None
     if failure.kind == "readiness" or mine is None or other is None:
@@ -278,7 +279,7 @@ def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
 
 
 def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
-    """Whether the edits do not overlap."""
+    """Return whether the edits do not overlap."""
     try:
         apply_edits(source.text, edits)
     except EditError:

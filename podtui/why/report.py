@@ -1,4 +1,4 @@
-"""Diagnoses for people and programs that have no screen."""
+"""Formats diagnoses as text or JSON, for use without the screen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GLYPHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A diagnosis and what it is about: a pod, or a file that gives none."""
+    """A diagnosis and its subject: a pod, or a file that produces none."""
 
     name: str
     said: Diagnosis
@@ -37,7 +37,7 @@ class Report:
 
 
 def clean(text: str) -> str:
-    """A text without control characters: what a pod says must not move the cursor."""
+    """Remove control characters: the output of a pod must not move the cursor."""
     return "".join(
         " " if c in "\n\t" else c
         for c in text
@@ -46,7 +46,7 @@ def clean(text: str) -> str:
 
 
 def render_text(reports: Sequence[Report]) -> str:
-    """A block for each, with a blank line between two."""
+    """Format one block per report, separated by blank lines."""
     return "\n\n".join("\n".join(_block(report)) for report in reports)
 
 
@@ -90,7 +90,7 @@ def _fix(text: str, fix: Fix) -> list[str]:
 
 
 def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
-    """One object for each, for ``json.dumps``; fields that are empty are there too."""
+    """Return one object per report for ``json.dumps``, including empty fields."""
     return [
         {
             "name": report.name,

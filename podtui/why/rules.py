@@ -1,4 +1,4 @@
-"""All causes, in the order in which they are looked for: what is at the root comes first."""
+"""All rules in the order in which they are tried: root causes come first."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from podtui.why.types import Facts, Rule
 from podtui.why.whole import ENDS, ENGINE, REST
 
 BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
-"""Of the whole pod, before its containers are looked at."""
+"""Rules for the whole pod, tried before those of its containers."""
 EACH: tuple[Rule[Case], ...] = (*IMAGES, *SETTING_UP, *STARTING, *KILLS, *ENDINGS)
-"""Of one container that does not run, or ended not long ago."""
+"""Rules for a container that is not running, or that terminated recently."""
 RUNNING: tuple[Rule[Case], ...] = (*HELD, *UNDER_WAY, CREATING)
-"""Of one that runs or is on its way."""
+"""Rules for a container that is running or starting."""
 AFTER: tuple[Rule[Facts], ...] = REST
-"""Of the whole pod, when no container has anything to say."""
+"""Rules for the whole pod, tried if no rule of a container matched."""
 
 
 def all_ids() -> tuple[str, ...]:
-    """The ids of all rules, each once."""
+    """Return the ids of all rules."""
     return tuple(rule.id for rules in (BEFORE, EACH, RUNNING, AFTER) for rule in rules)

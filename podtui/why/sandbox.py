@@ -1,4 +1,4 @@
-"""Why a pod has no sandbox yet: its volumes, its ports (reference §6.4, §10.2)."""
+"""Causes of a missing sandbox: volumes and ports (reference §6.4, §10.2)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _DOCUMENT = re.compile(r'(configmap|secret) "?([^"\s]+)"? not found')
 _FAILED = re.compile(r"failed to process volumes=\[([^\s\]]+)")
 _CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
 _FRESH_SECONDS = 150.0
-"""A failed mount is tried again after two minutes at the latest; what is older is mended."""
+"""A failed mount is retried after two minutes at the latest; an older failure is resolved."""
 
 
 # --- volumes
 
 
 def _before_sandbox(facts: Facts, event: Event) -> bool:
-    """Whether the pod had no sandbox since ``event``.
+    """Return whether the pod has had no sandbox since ``event``.
 
-    Kubelets before 1.29 do not tell: there a container that began afterwards, or that runs, does.
+    Kubelets before 1.29 do not report the condition; then a container that started later, or that
+    is running, proves that there was a sandbox.
     """
     told = condition(facts, "PodReadyToStartContainers")
     if is_over(facts.pod):
@@ -48,7 +49,8 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
 
 
 def _mount(facts: Facts) -> tuple[str, str, Path] | None:
-    """The volume that cannot be had, why, and where it is in the manifest."""
+    """Return the name of the volume that cannot be mounted, the error, and its path in the
+    manifest."""
     event = newest(pod_events(facts, "FailedMount"))
     if event is None or not _before_sandbox(facts, event):
         return None
@@ -63,7 +65,8 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
 
 
 def _within(volume: Path, *steps: str) -> Path:
-    """A field of a volume; of one that the manifest does not have (any more) there is none."""
+    """Return the path of a field of a volume, or ``volume`` itself if the manifest does not have
+    it."""
     return (*volume, *steps) if _is_there(volume) else volume
 
 

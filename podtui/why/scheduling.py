@@ -1,5 +1,5 @@
-"""Why no node has a pod yet, or has it no more. Static pods have theirs from the start; a cluster's
-wait for the scheduler."""
+"""Causes of a pod without a node, or whose node is lost. A static pod is bound to its node from the
+start; the pods of a cluster wait for the scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DOCS = "https://kubernetes.io/docs/"
 
 
 def _scheduled(facts: Facts) -> PodCondition | None:
-    """The condition that says why it is not, where it is not."""
+    """Return the condition with the reason why the pod is not scheduled; None if it is."""
     if facts.pod.spec.nodeName or facts.pod.status.phase not in ("", "Pending"):
         return None
     conditions = facts.pod.status.conditions
@@ -36,7 +36,8 @@ def _unschedulable(facts: Facts) -> Found | None:
 
 
 def _lost(facts: Facts) -> Found | None:
-    """The node of somebody else's kubelet is gone; our own says more of itself."""
+    """Match a lost node of another kubelet. The agent of this machine reports its own problems in
+    more detail."""
     node = facts.node
     if node is None or node.status.nodeInfo is None or facts.pod.status.phase not in ALIVE:
         return None

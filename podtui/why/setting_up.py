@@ -1,4 +1,4 @@
-"""Why what a container is to be given cannot be put together (reference §10.3, §10.5, §12)."""
+"""Causes of a container configuration that cannot be built (reference §10.3, §10.5, §12)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY = re.compile(r"couldn't find key (\S+) in (\w+) (\S+)/(\S+)")
 
 
 def _text(case: Case) -> str:
-    """The error of the last try; empty where there was none."""
+    """Return the error of the last attempt; empty if there was none."""
     return case.waiting.message if case.waiting.reason == "CreateContainerConfigError" else ""
 
 
@@ -28,7 +28,7 @@ def _any(case: Case) -> Found | None:
     return Found({"text": text}) if text else None
 
 
-# --- who it runs as
+# --- user and group
 
 
 def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
@@ -46,7 +46,7 @@ def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
 def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     demand, user = case.security_path("runAsNonRoot"), case.security_path("runAsUser")
     if user not in source.places:
-        # Beside the demand, which holds for as many containers.
+        # Set the user at the same level as runAsNonRoot, so that both apply to the same containers.
         user = (*demand[:-1], "runAsUser")
     edits = source.set(user, _NOBODY, after="runAsNonRoot")
     note = "The program must be able to do without root: its files, and ports below 1024."
@@ -54,7 +54,7 @@ def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]
     yield Fix("Allow root: runAsNonRoot false", source.set(demand, False))
 
 
-# --- documents
+# --- ConfigMaps and Secrets
 
 
 def _document(case: Case) -> Found | None:
@@ -75,7 +75,7 @@ def _key(case: Case) -> Found | None:
 
 
 def _reference(container: Container, path: Path, name: str, key: str) -> Path:
-    """The field that names a ConfigMap or Secret."""
+    """Return the field that refers to a ConfigMap or Secret."""
     for index, entry in enumerate(container.env):
         value = entry.valueFrom
         for field in ("configMapKeyRef", "secretKeyRef"):

@@ -1,8 +1,8 @@
-"""A manifest's text with the places of its fields, and the edits that change one of them.
+"""A manifest's text with the positions of its fields, and edits that change a single field.
 
-An edit touches what it is about and nothing else: comments, quotes, anchors and the order of keys
-stay. Where a change cannot be made safely there is none: every place is checked against the text,
-so what came by an alias or a merge is not mistaken for text of its own.
+An edit changes only its target: comments, quotes, anchors and the order of keys stay. If a change
+is not safe, no edit is returned: every position is checked against the text, so that a value from
+an alias or a merge is not mistaken for text at that position.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from podtui.why.types import Edit
 from podtui.why.writing import Raw, Value, block, flow_pair, written
 
 MAX_TEXT: Final = 256 * 1024 - 4
-"""A text that is longer may have been cut."""
+"""A longer text may have been truncated."""
 
-# The line breaks of YAML 1.1, as the reader of manifests counts them.
+# The line breaks of YAML 1.1, as the manifest reader counts them.
 BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*[ \t]+)*")
 _ANCHOR: Final = re.compile(r"&([^\s,\[\]{}]+)")
@@ -35,7 +35,7 @@ _COMMA: Final = re.compile(r"\s*,\s*")
 
 
 class Source:
-    """``text`` as the agent read it; ``places`` by path."""
+    """``text`` as the agent read it; ``places`` are the positions of its fields, by path."""
 
     def __init__(self, text: str, places: Mapping[Path, FieldPlace]) -> None:
         self.text = text
@@ -46,27 +46,28 @@ class Source:
 
     @classmethod
     def of(cls, manifest: Manifest | None) -> Source | None:
-        """None where the text is not at hand, or not all of it."""
+        """Return None if the text is missing or incomplete."""
         if manifest is None or not manifest.spec.text or len(manifest.spec.text) > MAX_TEXT:
             return None
         return cls(manifest.spec.text, read_places(manifest.status.places))
 
-    # --- looking
+    # --- lookup
 
     @property
     def line_count(self) -> int:
         return len(self._starts)
 
     def line(self, number: int) -> str:
-        """A line without its break; ``number`` from 1."""
+        """Return a line without its line break; ``number`` counts from 1."""
         if not 1 <= number <= len(self._starts):
             return ""
         text = self.text[self._starts[number - 1] : self._ends[number - 1]]
-        # The reader's columns do not count a byte order mark.
+        # The reader's columns do not count a byte-order mark.
         return text.removeprefix("\ufeff") if number == 1 else text
 
     def find(self, path: Path) -> tuple[Place | None, bool]:
-        """Where a field is, or the nearest one above it that is written; and whether it is."""
+        """Return the position of a field, or of its nearest ancestor in the text, and whether the
+        field itself is in the text."""
         for end in range(len(path), 0, -1):
             found = self.places.get(path[:end])
             if found is not None:
@@ -74,13 +75,13 @@ class Source:
         return None, False
 
     def is_at(self, path: Path, line: int | None, column: int | None) -> bool:
-        """Whether a field, or its key, is written at a place."""
+        """Return whether a field or its key is at this position."""
         found = self.places.get(path)
         return found is not None and (line, column) in (found.key, found.value)
 
     def scalar(self, path: Path) -> tuple[Place, str] | None:
-        """Where the text of a scalar is and what it says, quotes included; None for what is no
-        scalar, goes over several lines, or is shared by way of an anchor."""
+        """Return the position and the source text, including quotes, of a scalar. Returns None for
+        other values, for multi-line scalars, and for scalars that an anchor shares."""
         found = self.places.get(path)
         if found is None or not self._is_own(path, found):
             return None
@@ -107,7 +108,7 @@ class Source:
         return match[0] if match else None
 
     def _goes_on(self, path: Path, number: int, line: str, end: int) -> bool:
-        """Whether the scalar is continued on the next line."""
+        """Return whether the scalar continues on the next line."""
         rest = line[end:].strip()
         if rest and not rest.startswith(("#", ",", "]", "}")):
             return True
@@ -120,8 +121,8 @@ class Source:
         return bool(text) and not text.startswith("#") and len(following) - len(text) > indent
 
     def _is_own(self, path: Path, found: FieldPlace) -> bool:
-        """Whether the key really stands at its place, which one that a merge brought in does not,
-        and nobody else has it by an alias."""
+        """Return whether the field belongs to this position alone: its key is written there (the
+        key of a merged field is not), and no alias shares it."""
         above = (self.places.get(path[:end]) for end in range(1, len(path)))
         if any(one is not None and self._is_shared(one) for one in above):
             return False
@@ -136,7 +137,8 @@ class Source:
         return any(self._opens_flow(path[:end]) for end in range(len(path)))
 
     def _opens_flow(self, path: Path) -> str:
-        """``{`` or ``[`` where the value at a path is written in one, else nothing."""
+        """Return ``{`` or ``[`` if the value at a path is written in flow style, or an empty
+        string."""
         if not path:
             return "{" if self.json else ""
         found = self.places.get(path)
@@ -157,11 +159,11 @@ class Source:
             if len(child) == size and child[:-1] == path and self._is_own(child, place)
         ]
 
-    # --- changing
+    # --- edits
 
     def set(self, path: Path, value: Value, *, after: str = "") -> tuple[Edit, ...]:
-        """Give a field a value, adding what is missing above it; ``after`` is the sibling that a
-        new key goes below, where there is one. Empty where it cannot be done safely."""
+        """Set a field, adding its missing ancestors; ``after`` is the sibling below which a new key
+        is placed, if that exists. Returns no edits if this is not safe."""
         known = len(path)
         while known and path[:known] not in self.places:
             known -= 1
@@ -178,7 +180,7 @@ class Source:
         return (edit,) if edit else ()
 
     def add_first(self, key: str, value: Value) -> tuple[Edit, ...]:
-        """Add a field to the object at the root, before the others."""
+        """Add a field to the root object, before its other fields."""
         if (key,) in self.places:
             return ()
         if self.json:
@@ -193,24 +195,24 @@ class Source:
         return (Edit(line, column, "", "".join(f"{text}{feed}" for text in block(key, value))),)
 
     def set_raw(self, path: Path, raw: str) -> tuple[Edit, ...]:
-        """Add a field with a value as it is to be written."""
+        """Add a field whose value is written verbatim."""
         edits = self.set(path, Raw(raw))
         return edits if path not in self.places else ()
 
     def replace_raw(self, path: Path, raw: str) -> Edit | None:
-        """Write something in place of a scalar, quotes and all."""
+        """Replace a scalar by a verbatim text, including its quotes."""
         found = self.scalar(path)
         return Edit(*found[0], found[1], raw) if found is not None else None
 
     def replace_text(self, path: Path, text: str) -> Edit | None:
-        """Write a text in place of a scalar, in quotes where it would be read as something else."""
+        """Replace a scalar by a string, quoted if it would otherwise be read as another type."""
         found = self.scalar(path)
         if found is None:
             return None
         return Edit(*found[0], found[1], written(text, json=self.json))
 
     def replace(self, path: Path, value: Value) -> Edit | None:
-        """Write another scalar in place of one, in quotes where that one is."""
+        """Replace a scalar by another one, which is quoted if the old one is."""
         found = self.scalar(path)
         if found is None or isinstance(value, Mapping):
             return None
@@ -221,7 +223,7 @@ class Source:
         return Edit(line, column, old, new) if new != old else None
 
     def replace_key(self, path: Path, new: str) -> Edit | None:
-        """Call a key by another name."""
+        """Rename a key."""
         found = self.places.get(path)
         if found is None or found.key is None or not self._is_own(path, found):
             return None
@@ -253,7 +255,7 @@ class Source:
         return self._below(line, column - 1, key, value)
 
     def _add_first(self, above: FieldPlace, key: str, value: Value) -> Edit | None:
-        """Into a mapping that has its key and nothing more."""
+        """Add a field to a mapping that has its key but no fields yet."""
         if above.key is None:
             return None
         line, column = above.key
@@ -262,13 +264,14 @@ class Source:
         return self._below(line, column + 1, key, value)
 
     def _ends_its_line(self, path: Path) -> bool:
-        """Whether a field is a scalar with a line for itself, behind which another may come."""
+        """Return whether a field is a scalar on its key's line, so that another field can follow
+        it."""
         found = self.scalar(path)
         key = self.places[path].key
         return found is not None and key is not None and found[0][0] == key[0]
 
     def _is_shared(self, above: FieldPlace) -> bool:
-        """Whether a mapping has an anchor that is used elsewhere."""
+        """Return whether a mapping has an anchor that is used elsewhere."""
         line, column = above.value
         anchor = _ANCHOR.match(self.line(line), column - 1)
         return anchor is not None and f"*{anchor[1]}" in self.text
@@ -279,7 +282,7 @@ class Source:
         return Edit(line, len(self.line(line)) + 1, "", new)
 
     def _feed(self, line: int) -> str:
-        """The line break behind a line, else the text's first."""
+        """Return the line break after a line, or else the first one of the text."""
         match = BREAK.match(self.text, self._ends[line - 1]) or BREAK.search(self.text)
         return match[0] if match else "\n"
 
@@ -298,7 +301,7 @@ class Source:
         return Edit(line, column + 1, "", pair if empty else f"{pair}, ")
 
     def prepend(self, path: Path, items: tuple[str, ...]) -> Edit | None:
-        """Put items before the first one of a list of texts."""
+        """Insert items before the first item of a list of strings."""
         first = self.scalar((*path, 0))
         if first is None:
             return None
@@ -313,14 +316,14 @@ class Source:
         return Edit(line, column, "", "".join(f"{word}{feed}{indent}" for word in words))
 
     def remove(self, path: Path) -> Edit | None:
-        """Take a field out, with all that is below it; not where an alias needs what is there."""
+        """Remove a field with all its content; None if an alias refers to that content."""
         found = self.places.get(path)
         if found is None or found.key is None:
             return None
         return next(iter(self.remove_all((path,))), None)
 
     def remove_all(self, paths: Iterable[Path]) -> tuple[Edit, ...]:
-        """Take fields and items of lists out, as far as that can be done safely."""
+        """Remove fields and list items, as far as that is safe."""
         by_parent: dict[Path, list[Path]] = {}
         for path in dict.fromkeys(paths):
             if path in self.places and self._is_own(path, self.places[path]):
@@ -360,13 +363,13 @@ class Source:
         return Edit(line, 1, self.text[start:end].removeprefix("\ufeff"), "")
 
     def _is_deeper(self, number: int, indent: int) -> bool:
-        """Whether a line is indented more, or blank."""
+        """Return whether a line is blank or has a deeper indentation."""
         line = self.line(number)
         text = line.lstrip(" ")
         return not text.strip() or len(line) - len(text) > indent
 
     def _remove_first(self, path: Path, key: Place) -> Edit | None:
-        """One that stands behind a dash: its next sibling takes its place."""
+        """Remove a field that follows a dash: its next sibling takes its place."""
         line, column = key
         if not self._ends_its_line(path):
             return None
@@ -380,7 +383,7 @@ class Source:
         return Edit(line, column, self.text[start:end], "")
 
     def _remove_from_flow(self, parent: Path, gone: Collection[Path]) -> Iterator[Edit]:
-        """Take children out of a collection in braces or brackets, with the commas between."""
+        """Remove children of a flow collection, with the commas between them."""
         children: list[tuple[Path, int, int]] = []
         for path, place in self._children(parent):
             value = self._offset(place.value)
@@ -388,7 +391,7 @@ class Source:
         children.sort(key=lambda child: child[1])
         between = [self.text[a[2] : b[1]] for a, b in pairwise(children)]
         if any(not _COMMA.fullmatch(text) for text in between):
-            # There are children whose places are not known, or comments.
+            # The collection has children without a known position, or comments.
             return
         index = 0
         while index < len(children):
@@ -412,7 +415,8 @@ class Source:
         return self._starts[place[0] - 1] + place[1] - 1 + mark
 
     def _flow_end(self, start: int) -> int:
-        """Where a value in a flow collection ends: before the comma or bracket behind it."""
+        """Return the end of a value in a flow collection: before the next comma or closing
+        bracket."""
         depth, last, at_start = 0, start, True
         offset = start
         while offset < len(self.text):
@@ -437,8 +441,8 @@ class Source:
 
 
 def _plain(line: str, start: int, *, flow: bool) -> str | None:
-    """The unquoted scalar that begins at ``start``, without what is behind it; None where it is
-    none."""
+    """Return the unquoted scalar that begins at ``start``, without what follows it; None if there
+    is none."""
     first = line[start]
     if first.isspace() or first in ("#,[]{}" if flow else "#"):
         return None

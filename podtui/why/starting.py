@@ -1,4 +1,4 @@
-"""Why a container cannot be made or started (reference §6.5)."""
+"""Causes of a container that cannot be created or started (reference §6.5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVENTS = ("Failed",)
 _BUILTINS = frozenset(
     "cd export source . alias ulimit umask set unset eval exec exit trap wait if for while".split()
 )
-"""What a shell does itself: there is no program of that name."""
+"""Built-in commands of a shell: there is no executable with such a name."""
 _BIND = re.compile(r"(?:Bind for|listen (?:tcp|udp)\d?) \S*?:(\d+)\b.*?(?:already|in use)")
 PORT_TEXTS = ("port is already allocated", "address already in use")
 _PROGRAM = re.compile(r'exec: \\?"([^"\\]+)\\?"')
@@ -27,7 +27,7 @@ _USER = re.compile(r"unable to find (?:user|group) ([^:\s]+)")
 
 
 def _text(case: Case) -> str:
-    """The error of the last try. A container that never ran may have ended at once."""
+    """Return the error of the last attempt. A failed start may be reported as a termination."""
     if case.waiting.reason in _START:
         return case.waiting.message
     ending = case.ending
@@ -50,7 +50,7 @@ def _saying(*hints: str) -> Callable[[Case], Found | None]:
 
 
 def _program(case: Case, text: str) -> tuple[str, Path]:
-    """What was to be run, and the field that says so."""
+    """Return the program that could not be run, and the field that names it."""
     match = _PROGRAM.search(text)
     words = case.container.command or case.container.args
     name = match[1] if match else (words[0] if words else "its program")
@@ -77,7 +77,7 @@ def _missing(case: Case) -> Found | None:
 
 
 def _in_shell(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    """A command that is one whole line is given to a shell."""
+    """Offer to pass a command that is a whole command line to a shell."""
     command = case.container.command
     if len(command) == 1 and " " in command[0] and command[0] == found.words["program"]:
         edit = source.prepend((*case.path, "command"), ("sh", "-c"))
@@ -118,7 +118,7 @@ def _enough_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | N
 
 
 def taken_port(facts: Facts, text: str) -> HostPort | None:
-    """The pod's port that the engine could not have, from its words."""
+    """Return the pod's host port that the engine could not bind, parsed from its message."""
     match = _BIND.search(text)
     ports = tuple(host_ports(facts.pod))
     return next((p for p in ports if match and p.number == int(match[1])), None)

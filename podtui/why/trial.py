@@ -1,4 +1,4 @@
-"""Whether an applied fix works: it is verified once the thing that failed was seen to work."""
+"""Verification of an applied fix: it is verified once the part that failed was seen to work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podtui.why.look import Case, cases, moment
 from podtui.why.types import Diagnosis, Facts
 
 MARGIN: Final = 10.0
-"""Seconds by which a container must outlive the run that failed."""
+"""The number of seconds by which a container must outlive the failed run."""
 LIVENESS: Final = "LivenessKilled"
 OUT_OF_MEMORY: Final = "OutOfMemory"
 
@@ -27,9 +27,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a fix is to take away. ``ended`` is the id of the instance that ended last, ``runs`` the
-    one that runs, ``ran`` how long the failed run lasted in seconds; empty and None where there was
-    none."""
+    """The state before a fix. ``ended`` is the id of the instance that ended last, ``runs`` that of
+    the running one, and ``ran`` the duration of the failed run in seconds; empty or None if there
+    is none."""
 
     cause: str
     container: str = ""
@@ -40,7 +40,7 @@ class Trial:
 
     @property
     def watches_liveness(self) -> bool:
-        """Whether the liveness probe must be seen to pass: no status shows that."""
+        """True if the liveness probe must be seen to pass, which no status shows."""
         return self.cause == LIVENESS
 
 
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
-    """The state before a fix; ``facts`` is None where there is no pod."""
+    """Record the state before a fix; ``facts`` is None if there is no pod."""
     if facts is None:
         return Trial(said.cause)
     case = _case(facts, said.container)
@@ -71,8 +71,8 @@ def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
 
 
 def judge(trial: Trial, facts: Facts, said: Diagnosis, *, liveness_passed: bool) -> Outcome:
-    """How far the fix has come, given the pod that has it and its diagnosis. ``liveness_passed``:
-    the liveness probe of the container was seen to pass since."""
+    """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
+    set if the container's liveness probe has passed since the fix."""
     if said.health is Health.BROKEN:
         return _broken(trial, facts, said)
     if said.health not in (Health.HEALTHY, Health.DONE):
@@ -96,7 +96,7 @@ def _broken(trial: Trial, facts: Facts, said: Diagnosis) -> Outcome:
     again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
     if facts.pod.metadata.uid != trial.uid:
         return again
-    # The pod goes on under its fixed UID, and so does what is known of its last run.
+    # The pod continues under its fixed UID, so that its status still has the last run.
     case = _case(facts, trial.container)
     end = case.ending if case is not None else None
     if end is not None and end.containerID != trial.ended:
@@ -110,7 +110,7 @@ def _outlives(trial: Trial, case: Case, now: float) -> Outcome:
     if began is None or (case.status is not None and case.status.containerID == trial.runs):
         return Outcome(Verdict.PENDING, f"waiting for {case.name} to be restarted")
     before, age = trial.ran or 0.0, now - began
-    # With twice the memory a leak takes twice the time.
+    # With twice the memory, a leak takes twice the time to fill it.
     needed = MARGIN + (2 * before if trial.cause == OUT_OF_MEMORY else before)
     failed = f"the run before failed after {short_duration(before)}"
     if age < needed:

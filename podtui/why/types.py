@@ -1,4 +1,4 @@
-"""What goes into a diagnosis, what comes out of it, and what a rule is."""
+"""The input and the output of a diagnosis, and the type of its rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The input of a diagnosis. ``now`` is Unix seconds; ``events`` are those about the pod's name;
-    ``others`` the other pods of the node; ``logs`` the last lines by container, oldest first;
-    ``log_problems`` by container why its log could not be read."""
+    """The input of a diagnosis. ``now`` is in Unix seconds. ``events`` are those about the pod's
+    name; ``others`` are the other pods of the node. ``logs`` has the last lines by container,
+    oldest first; ``log_problems`` has the reason, by container, why a log could not be read."""
 
     pod: Pod
     now: float
@@ -34,7 +34,7 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One observation. ``source`` is ``event``, ``state``, ``kubelet``, ``pod``, ``node``,
-    ``manifest`` or ``log``; ``time`` RFC 3339 where it has one; ``warning``: it is a fault."""
+    ``manifest`` or ``log``. ``time`` is an RFC 3339 time or empty. ``warning`` marks a fault."""
 
     source: str
     text: str
@@ -45,7 +45,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace ``old`` at a place by ``new``; both may have several lines."""
+    """Replaces ``old`` at a position by ``new``; both may span several lines."""
 
     line: int
     column: int
@@ -55,7 +55,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What a key may do. ``title`` begins with a verb; ``note`` is what one should know before."""
+    """A fix that the user can apply. ``title`` begins with a verb; ``note`` is a caveat to read
+    before."""
 
     title: str
     edits: tuple[Edit, ...]
@@ -64,8 +65,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Why a pod is as it is. ``cause`` is the id of a rule; ``field`` the path of the manifest to
-    change, at ``place`` of its text (or the nearest place above where ``written`` is false)."""
+    """The diagnosis of a pod. ``cause`` is the id of a rule. ``field`` is the path of the manifest
+    field to change, at ``place`` in its text (or, if ``written`` is false, the position of its
+    nearest ancestor)."""
 
     cause: str
     health: Health
@@ -78,18 +80,18 @@ class Diagnosis:
     written: bool = False
     fixes: tuple[Fix, ...] = ()
     advice: str = ""
-    """What to do by hand."""
+    """Manual steps to fix the problem."""
     docs: str = ""
     wants_log: bool = False
-    """Whether the last lines of the container's log would tell more."""
+    """True if the last lines of the container's log would improve the diagnosis."""
     log_problem: str = ""
-    """Why that log could not be read."""
+    """The reason why that log could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a rule's predicate found: ``words`` fill the rule's sentences in, ``field`` stands for
-    the rule's own where it depends on what was found."""
+    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` and
+    ``health`` override those of the rule if they are set."""
 
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     field: Path | None = None
@@ -101,9 +103,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[T]):
-    """One cause. ``title`` and ``sentences`` are templates for `Found.words`; ``field`` is below
-    the container for the rules about one; ``events`` are the reasons of the events that bear
-    witness; ``docs`` is where to read more."""
+    """One possible cause. ``title`` and ``sentences`` are templates for `Found.words`. ``field`` is
+    relative to the container in rules for containers. ``events`` are the reasons of the events that
+    serve as evidence. ``docs`` is a link for further reading."""
 
     id: str
     match: Callable[[T], Found | None]

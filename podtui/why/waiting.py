@@ -1,4 +1,4 @@
-"""A file that is fine and gives no pod yet: no pod is started while the node is not ready."""
+"""Diagnosis of a valid file without a pod: no pod is started while the node is not ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRIED: Final = "; tried:"
 
 
 def engine_advice(problem: str) -> str:
-    """What to do about an engine that cannot be used, from the words that say why."""
+    """Return advice about an unusable engine, based on the error message."""
     if "permission denied" in problem.lower():
         return (
             "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
@@ -24,8 +24,8 @@ def engine_advice(problem: str) -> str:
 
 
 def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
-    """What holds up the pod of a file in use of which there is no pod; None where nothing does,
-    so that it will be there in a moment."""
+    """Diagnose the delay of an accepted file's pod; return None if nothing delays it, so that the
+    pod will appear shortly."""
     condition = unready(node)
     if node is None or condition is None or manifest.status.state is not ManifestState.ACCEPTED:
         return None

@@ -1,4 +1,4 @@
-"""What holds a whole pod up, before any container is looked at and after all were."""
+"""Causes that affect a whole pod, tried before or after those of its containers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _engine(facts: Facts) -> Found | None:
     return Found({"text": text, "advice": engine_advice(text)})
 
 
-# --- ends of the whole pod
+# --- termination of the whole pod
 
 
 def _ended(*reasons: str) -> Callable[[Facts], Found | None]:
@@ -90,7 +90,7 @@ def _shorter(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]
 
 
 def _old_version(facts: Facts) -> Found | None:
-    """A pod of the same name that has not ended yet: the new version waits for it."""
+    """Match a pod with the same name that has not terminated yet: the new version waits for it."""
     meta, status = facts.pod.metadata, facts.pod.status
     if status.phase not in ("", "Pending") or status.containerStatuses or status.conditions:
         return None
@@ -108,7 +108,7 @@ def _same_name(one: Pod, other: Pod) -> bool:
     return (a.namespace, a.name) == (b.namespace, b.name)
 
 
-# --- what is left when all containers are well
+# --- remaining causes when all containers are healthy
 
 
 def _gate(facts: Facts) -> Found | None:
@@ -138,7 +138,7 @@ def _done(facts: Facts) -> Found | None:
 
 
 def _recovering(facts: Facts) -> Found | None:
-    """A restart that no container is to blame for, or of which nothing else is known."""
+    """Match a recent restart without a known cause."""
     found = pod_health(facts.pod, facts.now)
     if found.until is None:
         return None

@@ -1,4 +1,4 @@
-"""Values as a manifest's text has them."""
+"""Formatting of values for a manifest's text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _WORDS: Final = frozenset("y yes n no true false on off null nan inf".split())
 
 
 class Raw(str):
-    """A scalar as it is to be written."""
+    """A scalar that is written verbatim."""
 
     __slots__ = ()
 
 
 def written(value: str | int | bool, *, json: bool = False) -> str:
-    """A scalar, plain where YAML leaves that a text."""
+    """Format a scalar, unquoted if YAML still reads it as a string."""
     if isinstance(value, Raw):
         return value
     if not isinstance(value, str):
@@ -30,7 +30,7 @@ def written(value: str | int | bool, *, json: bool = False) -> str:
 
 
 def block(key: str, value: Value) -> list[str]:
-    """The lines of a pair in YAML, not indented."""
+    """Return the lines of a key and its value in YAML block style, without indentation."""
     if not isinstance(value, Mapping):
         return [f"{key}: {written(value)}"]
     inner = cast("Mapping[str, Value]", value)
@@ -38,7 +38,7 @@ def block(key: str, value: Value) -> list[str]:
 
 
 def flow_pair(key: str, value: Value, *, json: bool) -> str:
-    """A pair between braces, its keys in quotes where it is JSON."""
+    """Format a key and its value in flow style; the key is quoted in JSON."""
     name = json_text.dumps(key) if json else key
     if not isinstance(value, Mapping):
         return f"{name}: {written(value, json=json)}"

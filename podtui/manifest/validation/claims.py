@@ -29,7 +29,7 @@ from podtui.manifest.validation.resources import quantity
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES: Final = ("Block", "Filesystem")
-# A template's object has labels and annotations; all else is made for it.
+# A template may only have labels and annotations; the other metadata is generated.
 _NOT_IN_TEMPLATES: Final = (
     "name",
     "generateName",
@@ -52,7 +52,7 @@ def pod_claims(entries: tuple[PodResourceClaim, ...], meta: ObjectMeta, path: st
     for index, claim in enumerate(entries):
         here = f"{path}[{index}]"
         if CONFIG_MIRROR in meta.annotations:
-            # The API server's path of nothing.
+            # An empty field path, as the API server writes it.
             yield forbidden("[]", "static pods do not support resource claims", at=here)
             continue
         if not claim.name:
@@ -150,7 +150,7 @@ def _data(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
     if source is None or ref is None:
         return
     at = f"{path}.dataSource"
-    # The API server shows an empty object in place of the value.
+    # The API server prints an empty object instead of the value.
     if ref.namespace:
         why = "may not be specified when dataSourceRef.namespace is specified"
         yield invalid(path, {}, why, at=at)

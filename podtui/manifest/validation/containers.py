@@ -103,7 +103,7 @@ def _ports(ports: tuple[ContainerPort, ...], path: str) -> Errors:
 
 
 def _host_ports(container: AnyContainer, taken: set[str], path: str) -> Errors:
-    """``taken`` grows by the container's host ports."""
+    """Adds the container's host ports to ``taken``."""
     for index, port in enumerate(container.ports):
         if not port.hostPort:
             continue
@@ -114,7 +114,7 @@ def _host_ports(container: AnyContainer, taken: set[str], path: str) -> Errors:
 
 
 def _long_running(container: Container, around: Surroundings, path: str) -> Errors:
-    """Hooks and probes, which regular containers and sidecars have."""
+    """Check hooks and probes, which only regular containers and sidecars have."""
     if container.lifecycle is not None:
         yield from handlers.lifecycle(
             container.lifecycle, f"{path}.lifecycle", around.grace_seconds, around.os_name
@@ -191,7 +191,7 @@ def _guest(container: EphemeralContainer, path: str) -> Errors:
     why = "cannot be set for an Ephemeral Container"
     for name in _NOT_EPHEMERAL:
         value: object = getattr(container, name)
-        # Empty resources are what a container has that says nothing of them.
+        # Empty resources are the decoded value of an absent field.
         unset = value is None or value in ("", ()) or value == _NO_RESOURCES
         if not unset:
             yield forbidden(f"{path}.{name}", why)

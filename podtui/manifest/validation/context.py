@@ -1,4 +1,4 @@
-"""What the rules of one container need to know of the pod around it."""
+"""The pod-level facts that the rules of a container depend on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ AnyContainer = Container | EphemeralContainer
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The pod as a container sees it.
+    """Pod-level facts for the rules of its containers.
 
-    ``volumes`` holds the sound volumes by name; ``grace_seconds`` and ``os_name`` are None where
-    the pod leaves them out; ``host_users`` is true unless the pod has a user namespace.
+    ``volumes`` has the valid volumes by name. ``grace_seconds`` and ``os_name`` are None if the pod
+    does not set them. ``host_users`` is true unless the pod has a user namespace.
     """
 
     volumes: Mapping[str, Volume]
@@ -27,7 +27,7 @@ class Surroundings:
 
 
 def containers_with_paths(spec: PodSpec) -> Iterator[tuple[str, AnyContainer]]:
-    """Every container with its field path: init, regular, then ephemeral ones."""
+    """Yield every container with its field path: init, regular, then ephemeral ones."""
     for index, container in enumerate(spec.initContainers):
         yield f"spec.initContainers[{index}]", container
     for index, container in enumerate(spec.containers):

@@ -1,4 +1,4 @@
-"""Rules for the volume sources of storage systems, most of them of old."""
+"""Rules for the volume sources of storage systems, most of them legacy."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _REGISTRY_WORDS: Final = "must be a host:port pair or multiple pairs separated b
 
 
 def all_given(source: object, names: tuple[str, ...], path: str) -> Errors:
-    """The fields that a source can't do without."""
+    """Report each required field of a source that is missing."""
     for name in names:
         if not getattr(source, name):
             yield required(f"{path}.{name}")
 
 
 def needs(*names: str) -> Callable[[Any, str], Errors]:
-    """The rule of a source that only has fields it can't do without."""
+    """Return the rule of a source whose only rule is that these fields are required."""
 
     def rule(source: object, path: str) -> Errors:
         return all_given(source, names, path)
@@ -96,7 +96,7 @@ def _initiator(name: str, path: str, *, at: str = "") -> Errors:
     pattern = _INITIATORS.get(name[:3])
     if pattern is None:
         yield invalid(path, name, "must be valid format starting with iqn, eui, or naa", at=at)
-    # An iqn may stand anywhere in the text, the two others are the whole of it.
+    # The iqn pattern may match anywhere in the text, the other two must match all of it.
     elif not (pattern.search(name) if name.startswith("iqn") else pattern.match(name)):
         yield invalid(path, name, "must be valid format", at=at)
 

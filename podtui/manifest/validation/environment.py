@@ -45,7 +45,7 @@ VOLUME_FIELDS: Final = (
     "metadata.namespace",
     "metadata.uid",
 )
-# Fields that exist for other readers: known, but of no use in either place above.
+# Fields that exist for other readers: known, but not supported in env or volumes.
 _OTHER_FIELDS: Final = ("spec.restartPolicy", "spec.schedulerName", "status.phase")
 _KNOWN_FIELDS: Final = frozenset({*ENV_FIELDS, *VOLUME_FIELDS, *_OTHER_FIELDS})
 _SUBSCRIPTED: Final = ("metadata.annotations", "metadata.labels")
@@ -97,7 +97,7 @@ def _value_from(variable: EnvVar, source: EnvVarSource, path: str) -> Errors:
 
 
 def split_subscript(field: str) -> tuple[str, str | None]:
-    """``metadata.labels['app']`` taken apart; the subscript is None where there is none."""
+    """Split ``metadata.labels['app']``; the subscript is None if there is none."""
     if field.endswith("']"):
         base, opening, subscript = field[:-2].partition("['")
         if opening and base:
@@ -106,7 +106,7 @@ def split_subscript(field: str) -> tuple[str, str | None]:
 
 
 def field_ref(ref: ObjectFieldSelector, known: tuple[str, ...], path: str) -> Errors:
-    """``known`` is what the place supports."""
+    """``known`` are the fields that are supported here."""
     if not ref.apiVersion:
         yield required(f"{path}.apiVersion")
         return
@@ -214,7 +214,7 @@ def sources(env_from: tuple[EnvFromSource, ...], path: str) -> Errors:
 
 
 def file_key_volumes(spec: PodSpec) -> Errors:
-    """Files with variables are read out of an emptyDir of the same pod."""
+    """Check that a file with variables comes from an emptyDir of the same pod."""
     volumes = {volume.name: volume for volume in spec.volumes}
     for path, container in containers_with_paths(spec):
         for index, variable in enumerate(container.env):

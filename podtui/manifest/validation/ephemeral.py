@@ -1,4 +1,4 @@
-"""The rules of the ``ephemeralcontainers`` subresource of a pod (reference §1.4)."""
+"""The rules of a pod's ``ephemeralcontainers`` subresource (reference §1.4)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _PATH = "spec.ephemeralContainers"
 
 
 def validate_ephemeral_update(old: Pod, new: Pod) -> list[FieldError]:
-    """Every rule that a pod breaks by what it becomes. Both are decoded and defaulted, and differ
-    in nothing but their ephemeral containers."""
+    """Return all rules that an update breaks. Both pods are decoded and defaulted, and differ only
+    in their ephemeral containers."""
     return list(_update(old, new))
 
 
 def refused_for_static_pods() -> FieldError:
-    """What an API server says of every mirror pod."""
+    """Return the error with which an API server refuses this for every mirror pod."""
     return forbidden("[]", "static pods do not support ephemeral containers")
 
 
 def _update(old: Pod, new: Pod) -> Errors:
     for error in spec_errors(new):
-        # What is wrong beside them was so before, and is not this request's doing.
+        # Other errors existed before and are not caused by this request.
         if error.path.startswith(_PATH):
             yield error
     now = {one.name: one for one in new.spec.ephemeralContainers}

@@ -1,4 +1,4 @@
-"""One broken rule at one field, worded as the API server words it."""
+"""A broken rule at one field, in the wording of the API server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ESCAPES: Final = {
     "\t": "\\t",
     "\v": "\\v",
 }
-# What JSON need not escape, and Go does.
+# Go escapes these characters, although JSON does not require it.
 _HTML: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.SecurityContext: "Capabilities* Privileged* SELinuxOptions* WindowsOptions* RunAsUser*"
@@ -58,16 +58,16 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.LabelSelectorRequirement: "key! operator! values",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
 }
-"""The fields of objects as Go prints them, in their order.
+"""The fields of objects as Go prints them, in order.
 
-An object of the API server's internal types shows all of its fields under their names in Go, with
-null for a pointer or list (``*``) that is not set; others show those that are set, and a few
-always (``!``).
+Go prints an object of the API server's internal types with all fields, under their Go names, and
+null for an unset pointer or list (``*``). Of other objects it prints the fields that are set, and a
+few always (``!``).
 """
 
 
 class GoText(str):
-    """A text of a type of its own in Go (an enum), which messages show as JSON."""
+    """A string of a named Go type (an enum), which messages print as JSON."""
 
     __slots__ = ()
 
@@ -76,9 +76,9 @@ class GoText(str):
 class FieldError:
     """A rule that a pod breaks.
 
-    ``path`` is the field as the API server names it: ``spec.containers[0].image``, map entries as
-    ``resources.limits[cpu]``. Where the API server is vague or mistaken about the place, ``at``
-    is the exact path; see `location`. ``value`` is what was found there, None for nothing.
+    ``path`` is the field in the API server's notation: ``spec.containers[0].image``, map entries as
+    ``resources.limits[cpu]``. If the API server's path is vague or wrong, ``at`` is the exact path;
+    see `location`. ``value`` is the offending value, or None.
     """
 
     path: str
@@ -87,24 +87,24 @@ class FieldError:
     value: object | None = None
     at: str = ""
     known: tuple[str, ...] | None = None
-    """Of a reference to nothing: the names that it could have had."""
+    """For a reference that does not exist: the names that do."""
 
     @property
     def location(self) -> str:
-        """The path of the offending field (or of what should hold it) in the manifest."""
+        """The path in the manifest of the offending field, or of the object that lacks it."""
         return self.at or self.path
 
     def body(self) -> str:
-        """The message without the path."""
+        """Return the message without the path."""
         text = _TITLES.get(self.type, self.type)
         if self.type not in _WITHOUT_VALUE:
             text += f": {printed(self.value)}"
         return f"{text}: {shown(self.detail)}" if self.detail else text
 
     def message(self) -> str:
-        """The whole message, for instance ``spec.containers[0].image: Required value``.
+        """Return the whole message, for instance ``spec.containers[0].image: Required value``.
 
-        Fit for a terminal: what a manifest smuggles in unprintably comes out escaped.
+        Safe for a terminal: non-printable characters are escaped.
         """
         return f"{shown(self.path)}: {self.body()}"
 
@@ -113,12 +113,12 @@ Errors = Iterator[FieldError]
 
 
 def shown(text: str) -> str:
-    """The text with everything that does not print escaped."""
+    """Escape all non-printable characters."""
     return text if text.isprintable() else "".join(map(_printing, text))
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, with quotes and everything that does not print escaped."""
+    """Put a text in double quotes, with quotes and non-printable characters escaped."""
     return '"' + shown(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
@@ -134,7 +134,7 @@ def _printing(char: str) -> str:
 
 
 def printed(value: object) -> str:
-    """A value as it stands in a message: texts quoted, all else as Go's JSON."""
+    """Format a value for a message: strings quoted, all else as Go's JSON."""
     if isinstance(value, str) and not isinstance(value, GoText):
         return quoted(value)
     return shown(_json(value))
@@ -177,7 +177,7 @@ def invalid(path: str, value: object, detail: str, *, at: str = "") -> FieldErro
 def not_supported(
     path: str, value: object, known: Sequence[str], *, at: str = "", plain: bool = False
 ) -> FieldError:
-    """``known`` is listed in the order given. ``plain``: the field is no enum to Go."""
+    """``known`` is listed in the given order. ``plain``: the field is not an enum in Go."""
     if isinstance(value, str) and not plain:
         value = GoText(value)
     detail = "supported values: " + ", ".join(quoted(text) for text in known)
@@ -195,7 +195,7 @@ def duplicate(path: str, value: object, *, at: str = "") -> FieldError:
 def not_found(
     path: str, value: object, known: Iterable[str], detail: str = "", *, at: str = ""
 ) -> FieldError:
-    """``known`` are the names that would be found."""
+    """``known`` are the valid names."""
     return FieldError(path, NOT_FOUND, detail, value, at, tuple(known))
 
 
@@ -213,13 +213,13 @@ def type_invalid(path: str, value: object, detail: str, *, at: str = "") -> Fiel
 
 
 def invalid_each(path: str, value: object, problems: Iterable[str], *, at: str = "") -> Errors:
-    """One error for every problem that a format found with the value."""
+    """Yield one error for each problem of the value."""
     for problem in problems:
         yield invalid(path, value, problem, at=at)
 
 
 def said_at(errors: Iterable[FieldError], real: str, said: str) -> Errors:
-    """The errors under ``real``, reported under ``said`` as the API server does."""
+    """Report the errors under ``real`` with the path ``said``, as the API server does."""
     for error in errors:
         if real != said and error.path.startswith(real):
             path = said + error.path[len(real) :]

@@ -1,6 +1,7 @@
-"""The formats of names, keys and numbers. Each check answers with what is wrong, in words.
+"""Formats of names, keys and numbers. Each check returns its problems as messages.
 
-Lengths are counted in bytes. The words are the API server's, since people search for them.
+Lengths are counted in bytes. The messages are the API server's, so that users can search for
+them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _EDGES: Final = "must start and end with an alphanumeric character"
 
 
 def size(text: str) -> int:
-    """The bytes of the text in UTF-8, lone surrogates included."""
+    """Return the length of the text in UTF-8 bytes, including lone surrogates."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A pattern, how to say that a text does not match it, and the longest text allowed."""
+    """A pattern, the message for a text that does not match, and the maximum length."""
 
     pattern: str
     words: str
@@ -131,7 +132,7 @@ def dns_subdomain(text: str) -> list[str]:
 
 
 def name_prefix(text: str) -> list[str]:
-    """A subdomain to which more will be appended, so that it may end in a dash."""
+    """A subdomain that may end in a dash, because a suffix will be appended."""
     if len(text) > 1 and text.endswith("-"):
         text = text[:-2] + "a"
     return SUBDOMAIN.problems(text)
@@ -161,7 +162,7 @@ def label_value(text: str) -> list[str]:
 
 
 def config_key(text: str) -> list[str]:
-    """A key of a ConfigMap or a Secret, which becomes a file's name."""
+    """A key of a ConfigMap or a Secret, which is used as a file name."""
     found = CONFIG_KEY.problems(text)
     if text in (".", ".."):
         found.append(f"must not be '{text}'")
@@ -203,7 +204,7 @@ def sysctl_name(text: str) -> bool:
 
 
 def owner_id(number: int) -> list[str]:
-    """A user's or a group's number."""
+    """A user id or group id."""
     return in_range(number, 0, INT31)
 
 

@@ -51,7 +51,7 @@ _SIGNALS: Final = {"linux": LINUX_SIGNALS, "windows": WINDOWS_SIGNALS}
 
 
 def probe(check: Probe, path: str) -> Errors:
-    """What all three probes must keep to."""
+    """Check the rules that all three probes share."""
     yield from _handler(check, path, None)
     for name in _SECONDS_AND_COUNTS:
         number: int = getattr(check, name) or 0
@@ -63,7 +63,7 @@ def probe(check: Probe, path: str) -> Errors:
 
 
 def killing_probe(check: Probe | None, path: str) -> Errors:
-    """A liveness or startup probe: one success is enough, always."""
+    """Check a liveness or startup probe: its success threshold must be 1."""
     if check is None:
         return
     yield from probe(check, path)
@@ -84,7 +84,8 @@ def readiness_probe(check: Probe | None, path: str) -> Errors:
 
 
 def lifecycle(hooks: Lifecycle, path: str, grace: int | None, os_name: str | None) -> Errors:
-    """``grace`` bounds a sleep; None leaves it unbounded, since its absence is reported."""
+    """``grace`` is the maximum duration of a sleep; None means no maximum, because a missing grace
+    period is reported elsewhere."""
     if hooks.postStart is not None:
         yield from _handler(hooks.postStart, f"{path}.postStart", grace)
     if hooks.preStop is not None:
@@ -136,7 +137,7 @@ def _sleep(action: SleepAction, path: str, grace: int | None) -> Errors:
 
 
 def _handler(holder: Probe | LifecycleHandler, path: str, grace: int | None) -> Errors:
-    """Exactly one handler; only the first one found is looked into."""
+    """Check that there is exactly one handler, and the rules of the first one."""
     given = [name for name in _HANDLERS if getattr(holder, name, None) is not None]
     if not given:
         yield required(path, "must specify a handler type")

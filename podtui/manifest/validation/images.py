@@ -1,4 +1,4 @@
-"""Rules for image references and when they are pulled."""
+"""Rules for image references and pull policies."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def label_name(name: str, path: str, *, at: str = "") -> Errors:
 
 
 def labels(entries: Mapping[str, str], path: str) -> Errors:
-    """The API server names the map alone; the exact place is the entry."""
+    """The API server's path is that of the map; the exact path is that of the entry."""
     for key, value in entries.items():
         at = f"{path}[{key}]"
         yield from label_name(key, path, at=at)
@@ -63,7 +63,8 @@ def label_selector(selector: LabelSelector | None, path: str) -> Errors:
 
 
 def set_operator(operator: str, values: tuple[str, ...], path: str) -> Errors:
-    """The four set operators and how many values each wants."""
+    """Check that the operator is one of the four set operators and has the right number of
+    values."""
     if operator in ("In", "NotIn"):
         if not values:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -89,7 +90,7 @@ def _label_requirement(requirement: LabelSelectorRequirement, path: str) -> Erro
 
 
 def object_meta(meta: ObjectMeta, path: str) -> Errors:
-    """A namespaced object's metadata, its name already made."""
+    """Check the metadata of a namespaced object whose name was already generated."""
     if meta.generateName:
         problems = formats.name_prefix(meta.generateName)
         yield from invalid_each(f"{path}.generateName", meta.generateName, problems)
@@ -120,7 +121,7 @@ def _owners(owners: tuple[OwnerReference, ...], path: str) -> Errors:
     for index, owner in enumerate(owners):
         here = f"{path}[{index}]"
         version = owner.apiVersion.rpartition("/")[2]
-        # More than one slash is no group and version at all.
+        # With more than one slash it is not a group and version at all.
         if not version or owner.apiVersion.count("/") > 1:
             yield invalid(
                 f"{path}.apiVersion",

@@ -51,7 +51,7 @@ def mounts(container: AnyContainer, volumes: Mapping[str, Volume], path: str) ->
                 mount.subPathExpr,
                 "subPathExpr and subPath are mutually exclusive",
             )
-        # The API server leaves the index out of these.
+        # The API server omits the index in these paths.
         yield from said_at(_options(mount, container, here), here, path)
 
 

@@ -96,7 +96,7 @@ def hostnames(spec: PodSpec) -> Errors:
 
 
 def host_network_ports(spec: PodSpec) -> Errors:
-    """On the host's network a port is the host's port."""
+    """Check that each host port equals the container port, as it must in the host's network."""
     if not spec.hostNetwork:
         return
     for index, container in enumerate(spec.containers):

@@ -23,7 +23,7 @@ Content = Mapping[str, bytes]
 
 
 def validate_config_map(item: ConfigMap, binary: Content) -> Errors:
-    """``binary`` is what ``binaryData`` holds."""
+    """``binary`` is the decoded ``binaryData``."""
     yield from object_meta(item.metadata, "metadata")
     for key in item.data:
         yield from _key(key, "data", "data")
@@ -33,12 +33,12 @@ def validate_config_map(item: ConfigMap, binary: Content) -> Errors:
     for key in binary:
         yield from _key(key, "binaryData", "binaryData")
     if sum(map(formats.size, item.data.values())) + sum(map(len, binary.values())) > MAX_BYTES:
-        # The API server's path of nothing.
+        # An empty field path, as the API server writes it.
         yield too_long("[]", MAX_BYTES, at="data")
 
 
 def validate_secret(item: Secret, content: Content) -> Errors:
-    """``content`` is what ``data`` and ``stringData`` hold together. No message tells any of it."""
+    """``content`` is ``data`` and ``stringData`` together. Its values never appear in a message."""
     yield from object_meta(item.metadata, "metadata")
     for key in content:
         yield from _key(key, "data", "stringData" if key in item.stringData else "data")

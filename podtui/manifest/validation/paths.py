@@ -1,4 +1,4 @@
-"""Rules for paths: relative ones stay inside, and none climbs; file modes."""
+"""Rules for paths, which must be relative and without ``..`` in most places, and for file modes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from podtui.manifest.validation.errors import Errors, invalid
 
 
 def no_backsteps(target: str, path: str) -> Errors:
-    """No ``..`` among the elements."""
+    """Check that no path element is ``..``."""
     if ".." in target.split("/"):
         yield invalid(path, target, "must not contain '..'")
 
 
 def descending(target: str, path: str) -> Errors:
-    """Relative, and without ``..``."""
+    """Check that the path is relative and has no ``..`` element."""
     if target.startswith("/"):
         yield invalid(path, target, "must be a relative path")
     yield from no_backsteps(target, path)
 
 
 def inside_volume(target: str, path: str) -> Errors:
-    """Descending, and not a name that the volume's own writer keeps (``..data``)."""
+    """Check that the path stays inside the volume and is not reserved by its writer
+    (``..data``)."""
     yield from descending(target, path)
     if target.startswith("..") and not target.startswith("../"):
         yield invalid(path, target, "must not start with '..'")

@@ -1,4 +1,4 @@
-"""All of a pod's rules, in the order in which the API server asks them at creation."""
+"""All rules of a pod, in the API server's order at creation."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ from podtui.manifest.validation.errors import (
 )
 
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
-# Fields that name objects; an empty one is left out.
+# Fields that refer to objects; empty ones are skipped.
 _NAMES: Final = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName")
 
 
 def validate_pod(pod: Pod) -> list[FieldError]:
-    """Every rule of creation that a decoded and defaulted pod breaks (reference §1.4).
+    """Return an error for each creation rule that a decoded and defaulted pod breaks (reference
+    §1.4).
 
-    Empty for a valid pod. The pod is to have its node name, as a static pod has.
+    Empty for a valid pod. The pod must have its node name, as a static pod does.
     """
     return list(_pod(pod))
 
@@ -69,7 +70,7 @@ def _pod(pod: Pod) -> Errors:
 
 
 def spec_errors(pod: Pod) -> Errors:
-    """The rules of a spec that hold at creation and ever after."""
+    """Check the rules of a spec that apply at creation and at every update."""
     spec = pod.spec
     if spec.terminationGracePeriodSeconds is None:
         yield required("spec.terminationGracePeriodSeconds")

@@ -1,4 +1,4 @@
-"""Rules for the annotations that mean something on a pod."""
+"""Rules for the annotations that have a meaning on a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for seccomp and AppArmor: the fields, the old annotations, and that both agree."""
+"""Rules for seccomp and AppArmor: the fields, the deprecated annotations, and their agreement."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def apparmor(profile: AppArmorProfile | None, path: str) -> Errors:
 
 
 def profile_annotations(pod: Pod, path: str) -> Errors:
-    """The annotations of old, by themselves."""
+    """Check the deprecated annotations by themselves."""
     names = {container.name for _, container in containers_with_paths(pod.spec)}
     for key, value in pod.metadata.annotations.items():
         entry = f"{path}[{key}]"
@@ -92,7 +92,7 @@ def _seccomp_name(name: str, path: str) -> Errors:
 
 
 def agreement(pod: Pod) -> Errors:
-    """Where an annotation and its field are both there, they say the same."""
+    """Check that an annotation and its field, if both are set, have the same meaning."""
     notes, own = pod.metadata.annotations, pod.spec.securityContext
     if own is not None and own.seccompProfile is not None and SECCOMP_POD in notes:
         path = "spec.securityContext.seccompProfile"

@@ -1,4 +1,4 @@
-"""Rules for what is projected into volumes: keys, downward API files, tokens, certificates."""
+"""Rules for the sources of projected volumes: keys, downward API files, tokens, certificates."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def downward_file(item: DownwardAPIVolumeFile, path: str) -> Errors:
 
 
 class _Taken:
-    """The paths that the sources of one volume have claimed so far."""
+    """The paths that the previous sources of one volume have claimed."""
 
     def __init__(self, volume_path: str) -> None:
         self._volume_path = volume_path
         self._paths: set[str] = set()
 
     def claim(self, target: str, at: str, value: str | None = None) -> Errors:
-        """Complains of a path claimed before; ``value`` is shown instead of it."""
+        """Report a path that is already claimed; ``value`` is shown instead of it."""
         if target in self._paths:
             shown = target if value is None else value
             yield invalid(self._volume_path, shown, "conflicting duplicate paths", at=at)
@@ -150,7 +150,7 @@ def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> E
 
 
 def _bundle_name(name: str) -> list[str]:
-    """``NAME``, or ``SIGNER-DOMAIN:SIGNER-PATH:NAME``."""
+    """Check ``NAME``, or ``SIGNER-DOMAIN:SIGNER-PATH:NAME``."""
     signer, colon, own = name.rpartition(":")
     if colon and not signer:
         return ['ClusterTrustBundle without signer name must not have ":" in its name']
@@ -158,7 +158,7 @@ def _bundle_name(name: str) -> list[str]:
 
 
 def _signer(name: str, path: str) -> Errors:
-    """``DOMAIN/NAME``, the domain of two parts or more."""
+    """Check ``DOMAIN/NAME``, whose domain must have at least two parts."""
     if not name:
         yield required(path)
         return
@@ -237,7 +237,7 @@ def _user_annotations(wish: PodCertificateProjection, path: str) -> Errors:
 
 
 def account_tokens(spec: PodSpec) -> Errors:
-    """A token belongs to an account, so the pod must have one."""
+    """Check that a pod with tokens has a service account, to which the tokens belong."""
     if spec.serviceAccountName or spec.serviceAccount:
         return
     for index, volume in enumerate(spec.volumes):

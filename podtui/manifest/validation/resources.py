@@ -1,4 +1,4 @@
-"""Rules for resources: names, amounts, requests against limits, claims, pod-level totals."""
+"""Rules for resources: names, amounts, requests and limits, claims, pod-level totals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Amounts = dict[str, Quantity]
 
 
 def quantity(text: str) -> Quantity | None:
-    """The amount, or None for a text that is none."""
+    """Return the amount; None if the text is not a quantity."""
     try:
         return parse_quantity(text)
     except ValueError:
@@ -48,12 +48,12 @@ def quantity(text: str) -> Quantity | None:
 
 
 def is_native(name: str) -> bool:
-    """Whether the name is Kubernetes' own: without a domain, or in ``kubernetes.io/``."""
+    """Return whether the name belongs to Kubernetes: without a domain, or in ``kubernetes.io/``."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Whether the name is somebody's own resource, counted in whole numbers."""
+    """Return whether the name is an extended resource, counted in whole numbers."""
     return (
         not is_native(name)
         and not name.startswith("requests.")
@@ -92,7 +92,7 @@ def pod_resource_name(name: str, path: str) -> Errors:
 
 
 def amount(name: str, value: Quantity, path: str) -> Errors:
-    """Not negative, and whole where the resource is counted."""
+    """Check that the amount is not negative, and an integer if the resource is counted."""
     if value < _ZERO:
         yield invalid(path, str(value), "must be greater than or equal to 0")
     if (name in _COUNTED or is_extended(name)) and value.overflowing_milli_value() % 1000:
@@ -112,7 +112,7 @@ def _is_multiple(value: Quantity, page: Quantity | None) -> bool:
 
 
 def _amounts(entries: Mapping[str, str], rule: NameRule, path: str, found: Amounts) -> Errors:
-    """The rules of each entry; the amounts that could be read land in ``found``."""
+    """Check each entry; valid amounts are added to ``found``."""
     for name, text in entries.items():
         here = f"{path}[{name}]"
         yield from rule(name, here)
@@ -162,7 +162,8 @@ def _request_against_limit(
 
 
 def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) -> Errors:
-    """A container's claims: each of the pod's, whole or one request of it, and only once."""
+    """Check a container's claims: each must be a claim of the pod, as a whole or one request of it,
+    and occur only once."""
     seen: set[str] = set()
     for index, ref in enumerate(refs):
         here = f"{path}[{index}]"
@@ -191,7 +192,7 @@ def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) ->
 
 
 def pod_resources(spec: PodSpec, claim_names: frozenset[str], path: str) -> Errors:
-    """The pod's own requests and limits, against the sum of its containers'."""
+    """Check the pod's own requests and limits against the sum of its containers."""
     if spec.resources is None:
         return
     if spec.os is not None and spec.os.name == "windows":
@@ -241,10 +242,10 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
 
 
 def aggregate(spec: PodSpec, pick: Callable[[ResourceRequirements], Mapping[str, str]]) -> Amounts:
-    """What the pod's containers need together at the worst moment (reference §13.5).
+    """Return the peak demand of the pod's containers (reference §13.5).
 
-    Containers and sidecars run side by side; each plain init container runs alone beside the
-    sidecars started before it.
+    Containers and sidecars run in parallel; each plain init container runs only with the sidecars
+    that were started before it.
     """
     together: Amounts = {}
     for container in spec.containers:
@@ -262,7 +263,7 @@ def aggregate(spec: PodSpec, pick: Callable[[ResourceRequirements], Mapping[str,
 
 
 def overhead(entries: Mapping[str, str], path: str) -> Errors:
-    """A pod's overhead, which the API server looks at as if it were a container's limits."""
+    """Check a pod's overhead, which the API server validates like the limits of a container."""
     limits = ResourceRequirements(limits=dict(entries))
     for error in requirements(limits, path):
         yield replace(error, at=path + error.path.removeprefix(f"{path}.limits"))

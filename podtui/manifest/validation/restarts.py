@@ -1,5 +1,5 @@
-"""Rules for when containers restart: the pod's policy, a container's own, its rules by exit code,
-and the policy for resizing in place."""
+"""Rules for restarts: the pod's policy, a container's own policy, its exit-code rules, and the
+policy for in-place resize."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pod_policy(policy: str, path: str) -> Errors:
 
 
 def container_policy(container: Container, path: str, *, init: bool) -> Errors:
-    """The container's own policy and the rules that refine it (reference §6.8)."""
+    """Check the container's own policy and its exit-code rules (reference §6.8)."""
     policy, rules = container.restartPolicy, container.restartPolicyRules
     here = f"{path}.restartPolicy"
     if not policy:
@@ -84,7 +84,7 @@ def _one_of(value: str, known: tuple[str, ...], path: str, at: str) -> Errors:
 
 
 def init_resize(container: Container, path: str) -> Errors:
-    """A plain init container runs once: there is nothing to restart for a resize."""
+    """A plain init container runs once, so that a resize cannot restart it."""
     if container.restartPolicy == "Always":
         return
     for index, policy in enumerate(container.resizePolicy):

@@ -1,6 +1,6 @@
-"""Rules for scheduling: affinity, tolerations, spreading, gates.
+"""Rules for scheduling: affinity, tolerations, topology spread, gates.
 
-A static pod meets no scheduler, but the API server refuses a malformed wish all the same.
+No scheduler handles a static pod, but the API server rejects malformed fields nevertheless.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def _label_keys(
         for index, key in enumerate(keys):
             yield from label_name(key, f"{path}.{name}[{index}]")
     if selector is not None:
-        # A key may come once more than its merged selector does, and no more than that.
+        # The API server merges matchLabelKeys into matchExpressions, so that one expression for
+        # such a key is allowed; any further occurrence is an error.
         seen = set(selector.matchLabels)
         for expression in selector.matchExpressions:
             if expression.key in match and expression.key in seen:
@@ -195,7 +196,7 @@ def _toleration(toleration: Toleration, path: str) -> Errors:
             why = "value must be empty when `operator` is 'Exists'"
             yield invalid(operator, value, why, at=f"{path}.value")
     elif toleration.operator in ("Lt", "Gt"):
-        # They wait for a feature gate that is off, and are named in the answer nevertheless.
+        # Lt and Gt need a feature gate that is off, but the message lists them nevertheless.
         yield not_supported(operator, toleration.operator, ("Equal", "Exists", "Lt", "Gt"))
     else:
         yield not_supported(operator, toleration.operator, ("Equal", "Exists"))

@@ -17,11 +17,11 @@ from podtui.manifest.validation.errors import (
     required,
 )
 
-# Each enumeration of the pod's context with what it may say (reference §12).
+# The enum fields of the pod's context with their allowed values (reference §12).
 POLICIES: Final = (
     ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
     ("supplementalGroupsPolicy", ("Merge", "Strict")),
-    # MountOption waits for a feature gate that is off.
+    # MountOption needs a feature gate that is off.
     ("seLinuxChangePolicy", ("Recursive",)),
 )
 PROC_MOUNTS: Final = ("Default", "Unmasked")
@@ -115,7 +115,8 @@ def _sysctls(context: PodSecurityContext, spec: PodSpec, path: str) -> Errors:
 
 
 def _dotted(name: str) -> str:
-    """The name with dots between its parts: where a slash comes first, slashes are meant so."""
+    """Return the name with dots as separators. If a slash comes first, slashes are the
+    separators."""
     slash, dot = name.find("/"), name.find(".")
     if slash < 0 or 0 <= dot < slash:
         return name
@@ -123,7 +124,7 @@ def _dotted(name: str) -> str:
 
 
 def user_namespace(spec: PodSpec) -> Errors:
-    """A pod with users of its own shares no other namespace with the host."""
+    """Check that a pod with its own user namespace shares no other namespace with the host."""
     if spec.hostUsers is not False:
         return
     why = "when `hostUsers` is false"

@@ -1,4 +1,4 @@
-"""What a static pod may not refer to: anything that only the API server could look up."""
+"""References that a static pod may not have, because only an API server could resolve them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Found = Iterator[tuple[str, str]]
 
 
 def validate_static(pod: Pod) -> list[FieldError]:
-    """Every reference of a pod that a static pod may not have, in the kubelet's order.
+    """Return an error for each forbidden reference, in the kubelet's order.
 
     The kubelet stops at the first one; its detail is the kubelet's whole message (reference §1.4).
-    ``value`` is what is referred to, ``secrets`` or ``configmaps`` for instance, so that a caller
-    who can resolve it may pass over it.
+    ``value`` is the kind of object referred to, such as ``secrets`` or ``configmaps``, so that a
+    caller who can resolve it may ignore the error.
     """
     return [
         *(
@@ -43,7 +43,7 @@ def _references(spec: PodSpec) -> Found:
 
 
 def _of_no_kind(spec: PodSpec) -> Iterator[FieldError]:
-    """Projected sources that are none of the known kinds."""
+    """Report projected sources of no known kind."""
     for index, volume in enumerate(spec.volumes):
         sources = volume.projected.sources if volume.projected is not None else ()
         for position, source in enumerate(sources):
@@ -54,7 +54,7 @@ def _of_no_kind(spec: PodSpec) -> Iterator[FieldError]:
 
 
 def _secrets(spec: PodSpec) -> Iterator[str]:
-    """The paths of all names of secrets."""
+    """Yield the paths of all references to Secrets by name."""
     for index, ref in enumerate(spec.imagePullSecrets):
         if ref.name:
             yield f"spec.imagePullSecrets[{index}].name"
@@ -100,7 +100,7 @@ def _volume_secrets(volume: Volume, path: str) -> Iterator[str]:
 
 
 def _config_maps(spec: PodSpec) -> Iterator[str]:
-    """The paths of all names of config maps."""
+    """Yield the paths of all references to ConfigMaps by name."""
     for path, container in containers_with_paths(spec):
         for index, source in enumerate(container.envFrom):
             if source.configMapRef is not None and source.configMapRef.name:
@@ -120,7 +120,7 @@ def _config_maps(spec: PodSpec) -> Iterator[str]:
 
 
 def _volume(volume: Volume, path: str) -> Found:
-    """What the volume refers to by its kind. Names found above are not said again."""
+    """Yield the references of the volume's source, except the names found above."""
     if volume.configMap is not None and not volume.configMap.name:
         yield f"{path}.configMap", "configmaps (via configmap volumes)"
     if volume.secret is not None and not volume.secret.secretName:

@@ -1,4 +1,4 @@
-"""Rules for volumes: one sound source each, under a name of its own."""
+"""Rules for volumes: a unique name and exactly one valid source each."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def projection(source: ProjectedVolumeSource, path: str) -> Errors:
 
 
 def image(source: ImageVolumeSource, path: str) -> Errors:
-    # A kubelet takes a missing reference, and fails to pull it; an API server alone asks for one.
+    # A kubelet accepts a missing reference, and fails to pull it; only an API server requires one.
     yield from pull_policy(source.pullPolicy, f"{path}.pullPolicy")
 
 
@@ -137,8 +137,8 @@ def claim(source: PersistentVolumeClaimVolumeSource, path: str) -> Errors:
     yield from drivers.all_given(source, ("claimName",), path)
 
 
-# In the order in which the API server looks for them: the first one found is the volume's source,
-# each further one is one too many. A source's rules are asked with its own type.
+# In the API server's order: the first source found is the volume's source, each further one is an
+# error. Each rule is called with a source of its own type.
 _SOURCES: Final[dict[str, Callable[[Any, str], Errors]]] = {
     "emptyDir": empty_dir,
     "hostPath": host_path,
@@ -171,7 +171,7 @@ _SOURCES: Final[dict[str, Callable[[Any, str], Errors]]] = {
     "ephemeral": ephemeral,
     "image": image,
 }
-# What the API server calls a source when it is one too many, and when its own rules are broken.
+# The API server's deviating names for a surplus source, and for a source that breaks its rules.
 _SAID_EXTRA: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _SAID_BROKEN: Final = {"gcePersistentDisk": "persistentDisk"}
 
@@ -210,7 +210,7 @@ def _iscsi_interface(interface: str, name: str, path: str) -> Errors:
 def volumes(
     entries: tuple[Volume, ...], meta: ObjectMeta, path: str
 ) -> tuple[dict[str, Volume], list[FieldError]]:
-    """The sound volumes by name, and what is wrong with the others."""
+    """Return the valid volumes by name, and the errors of the others."""
     sound: dict[str, Volume] = {}
     errors: list[FieldError] = []
     made = {f"{meta.name}-{v.name}" for v in entries if v.ephemeral is not None and meta.name}

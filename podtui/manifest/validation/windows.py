@@ -1,4 +1,5 @@
-"""Rules for spec.os, for what each operating system lacks, and for the Windows options."""
+"""Rules for spec.os, for fields that an operating system does not support, and for the Windows
+options."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def _linux(spec: PodSpec) -> Errors:
 
 
 def _is_set(holder: object, name: str) -> bool:
-    """Whether a field says anything: false counts, an empty text or list does not."""
+    """Return whether a field is set: False counts as set, an empty string or list does not."""
     value: object = getattr(holder, name)
     return value is not None and value not in ("", ())
 
@@ -117,7 +118,7 @@ def options(chosen: WindowsSecurityContextOptions | None, path: str) -> Errors:
 
 
 def _user_problems(name: str) -> list[str]:
-    """What is wrong with ``USER`` or ``DOMAIN\\USER``."""
+    """Return the problems of ``USER`` or ``DOMAIN\\USER``."""
     if any(char < " " or char == "\x7f" for char in name):
         return ["runAsUserName cannot contain control characters"]
     if name.count("\\") > 1:
@@ -151,7 +152,8 @@ def _user_problems(name: str) -> list[str]:
 
 
 def host_process(spec: PodSpec) -> Errors:
-    """HostProcess is for all of a pod's containers or for none, and wants the host's network."""
+    """Check HostProcess: all or no containers of a pod must use it, and it requires the host's
+    network."""
     own = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     pod_choice = own.hostProcess if own is not None else None
     effective: list[bool] = []

@@ -1,7 +1,9 @@
-"""Empty texts and lists that are written out, where the API tells them from none at all.
+"""Rules for empty strings and lists that are written explicitly, where the API distinguishes them
+from absent ones.
 
-A Pod holds both as an empty text, so these rules look at the decoded tree before it becomes one.
-Fields for which only the wording would differ, or that a static pod may not use, are left out.
+A Pod object has the same value for both, so that these rules check the decoded tree before it is
+converted. Fields for which only the wording would differ, or that a static pod may not use, are
+left out.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from podtui.manifest.validation.errors import (
 
 Tree = Mapping[str, Any]
 Rule = Callable[[str, Tree, Tree], Errors]
-"""Given the path of the empty field, the object that has it, and the pod's spec."""
+"""Called with the path of the empty field, the object that contains it, and the pod's spec."""
 
 
 def written_empties(tree: Tree) -> list[FieldError]:
-    """What the API says of the empty values in a decoded Pod (reference §1.4)."""
+    """Return the API's errors for the empty values in a decoded Pod (reference §1.4)."""
     spec = cast(Tree, tree.get("spec", {}))
     return [
         error
@@ -42,7 +44,7 @@ def written_empties(tree: Tree) -> list[FieldError]:
 def _objects(
     tree: Tree, struct: type[v1.Struct], path: str
 ) -> Iterator[tuple[type[v1.Struct], str, Tree]]:
-    """An object and all objects in it, each with its type and its path."""
+    """Yield an object and all objects inside it, each with its type and its path."""
     yield struct, path, tree
     known = fields(struct)
     for name, value in tree.items():
@@ -71,7 +73,7 @@ def _one_of(known: tuple[str, ...]) -> Rule:
 
 def _mount_option(known: tuple[str, ...]) -> Rule:
     def rule(path: str, holder: Tree, spec: Tree) -> Errors:
-        # The API server leaves the mount's index out.
+        # The API server omits the mount's index.
         parent, _, field = path.rpartition(".")
         yield not_supported(f"{parent[: parent.rindex('[')]}.{field}", "", known, at=path)
 
