@@ -144,7 +144,7 @@ class LineBuffer:
 
     @property
     def dropped(self) -> int:
-        """Number of lines added since the last `clear` and dropped since."""
+        """Number of lines dropped since the last `clear`."""
         return self.first - self.began
 
     @property

@@ -94,7 +94,7 @@ class LogLines:
         if self.marks and self.marks[0] < first:
             del self.marks[: bisect_left(self.marks, first)]
 
-    # --- what is shown of them
+    # --- shown lines and rows
 
     def lay_out(
         self, count: RowCount | None = None, uneven: Callable[[Chunk], bool] | None = None

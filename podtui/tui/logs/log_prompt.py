@@ -74,7 +74,7 @@ class LogPrompt(Horizontal):
         return self.display and self._asked is Asked.FILTER
 
     def ask(self, asked: Asked, before: str) -> None:
-        """Open an empty line; ``before`` stays in force until the user types, ↑ recalls it."""
+        """Open an empty line; ``before`` stays in effect until the user types, ↑ recalls it."""
         self._asked, self._before = asked, before
         self._typed[asked].add(before)
         self._sign.update("filter" if asked is Asked.FILTER else "find")

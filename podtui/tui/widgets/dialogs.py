@@ -233,7 +233,7 @@ class Ask(ModalScreen[str | None]):
         self._check = check
         self._begin = text
         self._touched = False
-        """True after the first change; errors are not shown before."""
+        """True after the first change or submission; errors are not shown before."""
         self.view = LinesView(id="ask-text")
         self.wrong = LinesView(id="ask-wrong")
         self.input = Input(value=text, select_on_focus=False)
