@@ -58,7 +58,7 @@ class Watched(Struct, frozen=True):
 
 
 class Alert(Struct, frozen=True):
-    """One notification; ``kind`` is a value of ``notifyOn`` or `READY`, ``namespace`` is empty for
+    """One notification; ``kind`` is a value of the setting ``notifyOn``, ``namespace`` is empty for
     a node."""
 
     kind: str

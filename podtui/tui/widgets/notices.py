@@ -18,7 +18,10 @@ WIDEST: Final = 800
 
 
 class Notices(App[None]):
-    """An app base class that sanitizes notifications and limits their length and number."""
+    """An app base class that sanitizes notifications and limits their length and number.
+
+    The message of a notification with markup is passed on unchanged.
+    """
 
     def __init__(self) -> None:
         super().__init__()
