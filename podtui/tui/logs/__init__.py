@@ -1,1 +1,1 @@
-"""Logs: millions of lines on disk, filtered, searched, merged and drawn."""
+"""Logs: store millions of lines on disk; filter, search, merge and draw them."""

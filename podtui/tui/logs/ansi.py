@@ -1,7 +1,7 @@
-"""A line of a log as styled text: colours kept, every other control sequence neutralised.
+"""Convert a log line to styled text: keep colours, neutralise all other control sequences.
 
-Colour sequences (SGR) become styles. Whatever else could move the cursor, set a title, write the
-clipboard or turn the text direction is taken out or shown as a picture of itself.
+Colour sequences (SGR) become styles. Sequences that could move the cursor, set a title, write the
+clipboard or change the text direction are removed or replaced by a visible symbol.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from podtui.terminal_text import (
 
 NO_STYLE: Final = Style.null()
 MAX_SHOWN: Final = LONGEST
-"""Characters of one line that are drawn; the buffer keeps the rest."""
+"""Maximum number of characters drawn of one line; the buffer keeps the rest."""
 
 _PLAIN: Final = re.compile(rb"[\x20-\x7e]*")
 _COLORS: Final = (
@@ -34,12 +34,12 @@ _COLORS: Final = (
 
 
 def is_plain(line: bytes) -> bool:
-    """Whether a line is printable ASCII, one cell a byte."""
+    """Return True if the line is printable ASCII, so that each byte takes one cell."""
     return _PLAIN.fullmatch(line) is not None
 
 
 def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
-    """Segments of one line; their text never contains a control character."""
+    """Return the segments of one line; their text never contains a control character."""
     text = line[: MAX_SHOWN * 4].decode(errors="replace")
     wide = text[: MAX_SHOWN + 1].expandtabs(TAB)
     cut = len(wide) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
@@ -69,12 +69,12 @@ def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
 
 
 def plain_text(line: bytes) -> str:
-    """What `parse` shows, without styles."""
+    """Return the text of `parse` without styles."""
     return "".join(segment.text for segment in parse(line))
 
 
 def colours_only(line: bytes) -> bytes:
-    """A line for another program that draws: its colours, and no other control sequence."""
+    """Strip all control sequences but colours, for display by another program."""
     if is_plain(line):
         return line
     text = line.decode(errors="replace").replace("\0", "").replace("\t", "\0")
@@ -83,7 +83,7 @@ def colours_only(line: bytes) -> bytes:
 
 
 def apply_sgr(style: Style, parameters: str, base: Style) -> Style:
-    """The style after one SGR sequence; unknown codes change nothing."""
+    """Return the style after one SGR sequence; ignore unknown codes."""
     codes = [int(code) if code else 0 for code in re.split("[;:]", parameters) if len(code) < 4]
     index = 0
     while index < len(codes):
@@ -130,7 +130,10 @@ def _named(number: int, bright: bool) -> str:
 
 
 def _extended(codes: list[int]) -> tuple[Color | None, int]:
-    """The colour of ``38;5;N`` or ``38;2;R;G;B`` and how many codes it took."""
+    """Parse the part after 38 or 48 (``5;N`` or ``2;R;G;B``).
+
+    Returns the colour and the number of codes consumed.
+    """
     if len(codes) >= 2 and codes[0] == 5 and codes[1] <= 255:
         return Color.from_ansi(codes[1]), 2
     if len(codes) >= 4 and codes[0] == 2 and max(codes[1:4]) <= 255:

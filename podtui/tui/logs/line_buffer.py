@@ -1,9 +1,9 @@
-"""Log lines on disk, with little of them in memory: millions at the price of a few megabytes.
+"""A buffer that keeps log lines on disk: millions of lines for a few megabytes of memory.
 
-A line is known by its sequence number, which never changes and is never reused; `first` and `end`
-bound those still kept. Lines lie in chunks; the newest chunk is in memory, full ones are written
-to a `RunStore` and read back, a chunk at a time, when somebody looks. What a chunk costs while
-nobody looks is its entry in a list. Nothing here knows a screen.
+A sequence number identifies a line; it never changes and is never reused. `first` and `end` bound
+the lines that are still kept. Lines are stored in chunks: the newest chunk is in memory, full
+chunks are written to a `RunStore` and read back one at a time when needed. A chunk on disk costs
+one index entry in memory. This module does not depend on a screen.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from podtui.tui.logs.log_store import Place, RunStore
 
 CHUNK_BYTES: Final = 128 * 1024
 CHUNK_LINES: Final = 2048
-"""What is done a chunk at a time stays short, and an index fits into two bytes."""
+"""Maximum lines of a chunk: work on one chunk stays short, and a line index fits into two bytes."""
 DISK_BYTES: Final = 4 * 1024**3
 CACHE_BYTES: Final = 12 * 1024 * 1024
-"""Of chunks read back. A buffer is bounded by this, `PENDING_BYTES` and some 300 bytes a chunk."""
+"""Cache size for chunks read back from disk. The memory of a buffer is bounded by this,
+`PENDING_BYTES` and about 300 bytes per chunk."""
 PENDING_BYTES: Final = 8 * 1024 * 1024
-"""Of full chunks that the disk would not take."""
+"""Maximum size of full chunks that wait in memory because they could not be written to disk."""
 
 
 class Block:
-    """The lines of one chunk: their text, each ended by a line feed, in one run of bytes.
+    """The lines of one chunk: one byte string with a line feed after each line.
 
-    ``ends[i]`` is where line ``i`` ends in ``data``, its line feed included; ``stamps[i]`` is its
-    time in nanoseconds since 1970, 0 for none; ``tags[i]`` says what or whose it is.
+    ``ends[i]`` is the offset in ``data`` after line ``i`` and its line feed; ``stamps[i]`` is its
+    time in nanoseconds since 1970, 0 for none; ``tags[i]`` is its source or kind
+    (see `podtui.tui.logs.log_tags`).
     """
 
     __slots__ = ("data", "ends", "stamps", "tags")
@@ -60,7 +62,7 @@ class Block:
         return bytes(self.data[start : self.ends[index] - 1])
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
-        """From line ``start`` on."""
+        """Yield the lines from index ``start`` on."""
         position = self.ends[start - 1] if start else 0
         for end in self.ends[start:]:
             yield bytes(self.data[position : end - 1])
@@ -72,7 +74,7 @@ class Block:
         self.data += b"\n".join(lines)
         self.data += b"\n"
         ends = accumulate((len(line) + 1 for line in lines), initial=base)
-        next(ends)  # the base itself is no line's end
+        next(ends)  # skip the initial value: no line ends at the base
         self.ends.extend(ends)
         self.stamps.extend(stamps)
         self.tags += tags
@@ -89,7 +91,10 @@ class Block:
 
 
 class Chunk:
-    """An entry of the index: lines ``first`` to ``first + count``; ``block`` while in memory."""
+    """An index entry for lines ``first`` to ``first + count``.
+
+    ``block`` is set while the lines are in memory, ``place`` once they are on disk.
+    """
 
     __slots__ = ("block", "count", "first", "nbytes", "place")
 
@@ -106,11 +111,11 @@ class Chunk:
 
 
 class LineBuffer:
-    """An ordered store of lines; what had to go is counted, never silent.
+    """An ordered store of lines that counts the lines it had to drop.
 
-    `trim` keeps it within ``disk_bytes``. What a disk would not take stays in memory and is offered
-    again; beyond `PENDING_BYTES` of that `trim` lets the oldest lines go, which gives disk back a
-    segment at a time. ``trouble`` says why.
+    `trim` keeps it within ``disk_bytes``. Chunks that could not be written to disk stay in memory
+    and are retried. If they exceed `PENDING_BYTES`, `trim` drops the oldest lines, which frees disk
+    space one segment at a time. ``trouble`` holds the last disk error.
     """
 
     def __init__(self, disk_bytes: int = DISK_BYTES, store: RunStore | None = None) -> None:
@@ -118,7 +123,7 @@ class LineBuffer:
         self.chunks: list[Chunk] = [Chunk(0)]
         self.nbytes = 0
         self.longest = 0
-        """Bytes of the longest line since the last `clear`."""
+        """Length in bytes of the longest line since the last `clear`."""
         self.began = 0
         """Sequence number of the first line since the last `clear`."""
         self.trouble = ""
@@ -139,12 +144,12 @@ class LineBuffer:
 
     @property
     def dropped(self) -> int:
-        """Lines that came since the last `clear` and had to go."""
+        """Number of lines dropped since the last `clear`."""
         return self.first - self.began
 
     @property
     def resident(self) -> int:
-        """Bytes of lines in memory."""
+        """Number of bytes of line data in memory."""
         return self._pending_bytes + self.chunks[-1].nbytes + self._cached
 
     @property
@@ -157,7 +162,7 @@ class LineBuffer:
     def append(
         self, lines: Sequence[bytes], stamps: Sequence[int] = (), tags: int | bytes = 0
     ) -> None:
-        """Add lines, without line feeds; a line feed inside one becomes a space."""
+        """Add lines given without line feeds; replace a line feed inside a line by a space."""
         if not lines:
             return
         clean = [line.replace(b"\n", b" ") if b"\n" in line else line for line in lines]
@@ -177,8 +182,11 @@ class LineBuffer:
             chunk.count, chunk.nbytes = len(chunk.block), chunk.block.nbytes
 
     def trim(self) -> None:
-        """Let the oldest lines go until what is kept is within its bounds. Apart from `append`, so
-        that whoever knows lines by their place can look up where that is first."""
+        """Drop the oldest lines until the buffer is within its bounds.
+
+        This is separate from `append`, so that a caller who holds row positions can look up the
+        affected lines before they are dropped.
+        """
         while len(self.chunks) > 1 and (
             self.nbytes > self.disk_bytes
             or (self._pending_bytes > PENDING_BYTES and not self._write_pending())
@@ -186,7 +194,7 @@ class LineBuffer:
             self._drop_segment()
 
     def clear(self) -> None:
-        """Forget every line; sequence numbers go on."""
+        """Drop all lines; sequence numbers are not reset."""
         self.chunks = [Chunk(self.end)]
         self.began = self.first
         self.nbytes = self.longest = self._cached = 0
@@ -196,23 +204,23 @@ class LineBuffer:
         self._store.clear()
 
     def close(self) -> None:
-        """Give back the disk. The buffer is empty afterwards."""
+        """Free the disk space. The buffer is empty afterwards."""
         self.clear()
 
     def chunk_of(self, sequence: int) -> Chunk:
-        """Raises IndexError for a line that is not kept."""
+        """Return the chunk that holds a line. Raises IndexError for a line that is not kept."""
         if not self.first <= sequence < self.end:
             raise IndexError(sequence)
         return self.chunks[self.place_of(sequence)]
 
     def place_of(self, sequence: int) -> int:
-        """Which of `chunks` holds a line, or would."""
+        """Return the index in `chunks` of the chunk that holds a line, or would hold it."""
         return max(0, bisect_right(self.chunks, sequence, key=_first_of) - 1)
 
     def block(self, chunk: Chunk) -> Block:
-        """The lines of a chunk, read back where they are not in memory. Takes some 0.05 ms then.
+        """Return the lines of a chunk, reading them from disk (about 0.05 ms) if necessary.
 
-        Where the disk cannot be read, each line says so.
+        If the disk cannot be read, each line is replaced by the error message.
         """
         if chunk.block is not None:
             return chunk.block
@@ -235,7 +243,7 @@ class LineBuffer:
         return found
 
     def snapshot(self) -> Snapshot:
-        """The lines as they are now, to be read in a thread."""
+        """Return a snapshot of the lines that another thread can read."""
         return Snapshot(self.chunks, self._store.copy())
 
     def __getitem__(self, sequence: int) -> bytes:
@@ -248,7 +256,7 @@ class LineBuffer:
             yield from self.block(chunk).lines()
 
     def stamp(self, sequence: int) -> int:
-        """Nanoseconds since 1970, 0 for none. Raises IndexError."""
+        """Return the time of a line in nanoseconds since 1970, 0 for none. Raises IndexError."""
         chunk = self.chunk_of(sequence)
         return self.block(chunk).stamps[sequence - chunk.first]
 
@@ -260,7 +268,7 @@ class LineBuffer:
     # --- to disk
 
     def _write_pending(self) -> bool:
-        """Whether all that is full is on disk now."""
+        """Write full chunks to disk. Returns False if a chunk could not be written."""
         while self._pending:
             chunk = self._pending[0]
             assert chunk.block is not None
@@ -274,7 +282,7 @@ class LineBuffer:
         return True
 
     def _drop_segment(self) -> None:
-        """Let the oldest lines go: those of one segment, or one chunk that is in memory."""
+        """Drop the oldest lines: all of one segment, or one chunk that is still in memory."""
         oldest = self.chunks[0].place
         count = 1
         if oldest is not None:
@@ -292,7 +300,7 @@ class LineBuffer:
 
 
 class Snapshot:
-    """The lines of a buffer at one moment. Whoever took it closes it."""
+    """The lines of a buffer at one moment. The caller of `LineBuffer.snapshot` must close it."""
 
     def __init__(self, chunks: Sequence[Chunk], store: RunStore) -> None:
         self._store = store
@@ -301,7 +309,7 @@ class Snapshot:
         ]
 
     def blocks(self) -> Iterator[Block]:
-        """One for each chunk, oldest first. Raises OSError."""
+        """Yield one block per chunk, oldest first. Raises OSError."""
         for count, place, packed in self._chunks:
             yield Block.unpack(packed if place is None else self._store.read(place), count)
 
@@ -314,7 +322,7 @@ def _first_of(chunk: Chunk) -> int:
 
 
 def _parts(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Runs of lines that fill no more than about a chunk."""
+    """Split lines into index ranges of about one chunk at most."""
     start = size = 0
     for index, line in enumerate(lines):
         size += len(line) + 14

@@ -1,7 +1,7 @@
-"""Some of the lines of a buffer: those that a filter shows, or that a search found.
+"""A subset of the lines of a buffer: the lines that pass a filter or match a search.
 
-A set is filled a chunk at a time, newest chunk first, whenever there is time for it. It keeps two
-bytes for each line that is in it.
+A set is filled by scanning one chunk at a time, newest chunk first, when the event loop is free.
+It takes two bytes per member.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from itertools import accumulate
 from podtui.tui.logs.line_buffer import Chunk, LineBuffer
 
 Hits = Callable[[Chunk, int], Iterable[int]]
-"""Indexes, in order, of a chunk's lines from a given one on that belong to the set."""
+"""Callback: return the indexes of matching lines of a chunk, from a given index on, in order."""
 
 
 class LineSet:
-    """``context`` lines before and after each hit belong to the set as well, as far as the chunks
-    beside the hit's reach."""
+    """A set of the lines that ``hits`` returns.
+
+    ``context`` lines before and after each hit belong to the set as well, but only within the
+    hit's chunk and the two adjacent chunks.
+    """
 
     def __init__(self, buffer: LineBuffer, hits: Hits, context: int = 0) -> None:
         self._buffer = buffer
         self._find = hits
         self._context = context
-        # By a chunk's first sequence number.
+        # All three are keyed by the first sequence number of a chunk.
         self._hits: dict[int, array[int]] = {}
         self._members: dict[int, array[int]] = {}
         self._known: dict[int, int] = {}
@@ -33,11 +36,11 @@ class LineSet:
         self._seen = buffer.first
         self._starts: list[int] | None = None
         self.scanned = 0
-        """Lines looked at, of those that are kept."""
+        """Number of scanned lines among the lines that are kept."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Take note of lines that came or went; `scan_more` looks at them."""
+        """Register lines that were added or dropped; `scan_more` scans the new ones."""
         buffer = self._buffer
         for gone in [key for key in self._known if key < buffer.first]:
             self.scanned -= self._known.pop(gone)
@@ -52,7 +55,7 @@ class LineSet:
         self._starts = None
 
     def scan_more(self) -> bool:
-        """Look at one chunk; whether there was one to look at."""
+        """Scan one chunk. Returns False if no chunk was waiting."""
         while self._waiting:
             first = self._waiting.pop()
             if first >= self._buffer.first:
@@ -61,7 +64,7 @@ class LineSet:
         return False
 
     def scan(self, chunk: Chunk) -> None:
-        """Look at what is new in a chunk."""
+        """Scan the new lines of a chunk."""
         known = self._known.get(chunk.first, 0)
         if known == chunk.count:
             return
@@ -87,18 +90,18 @@ class LineSet:
                 around.extend(range(low, min(hit + shift + n + 1, self._known[chunk.first])))
         self._members[chunk.first] = around
 
-    # --- what is in it
+    # --- members
 
     def is_scanned(self, chunk: Chunk) -> bool:
         return self._known.get(chunk.first, -1) == chunk.count
 
     def members(self, chunk: Chunk) -> array[int]:
-        """Indexes of the chunk's lines that are in the set, as far as is known."""
+        """Return the indexes of the chunk's lines in the set, as far as scanned."""
         found = self._members if self._context else self._hits
         return found.get(chunk.first) or array("H")
 
     def is_hit(self, sequence: int) -> bool:
-        """Whether a line is in the set by itself, not as the context of another."""
+        """Return True if the line itself is a hit, not only context of another line."""
         first = self._buffer.chunk_of(sequence).first
         hits = self._hits.get(first)
         index = bisect_left(hits, sequence - first) if hits else 0
@@ -106,7 +109,7 @@ class LineSet:
 
     @property
     def starts(self) -> list[int]:
-        """How many lines of the set lie before each chunk; one more at the end for all."""
+        """The number of members before each chunk; the additional last item is the total."""
         if self._starts is None:
             found = self._members if self._context else self._hits
             sizes = (len(found.get(chunk.first, ())) for chunk in self._buffer.chunks)
@@ -118,7 +121,7 @@ class LineSet:
         return self.starts[-1]
 
     def rank(self, sequence: int) -> int:
-        """How many lines of the set come before this one."""
+        """Return the number of members before this line."""
         if sequence >= self._buffer.end:
             return self.count
         place = self._buffer.place_of(sequence)
@@ -126,7 +129,7 @@ class LineSet:
         return self.starts[place] + bisect_left(self.members(chunk), sequence - chunk.first)
 
     def at(self, rank: int) -> int:
-        """The sequence number of a line by its rank. Raises IndexError."""
+        """Return the sequence number of the member with this rank. Raises IndexError."""
         if not 0 <= rank < self.count:
             raise IndexError(rank)
         place = bisect_right(self.starts, rank) - 1

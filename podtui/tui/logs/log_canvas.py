@@ -1,7 +1,7 @@
-"""Draws millions of log lines at the cost of those in sight.
+"""Draw a log of millions of lines at the cost of the visible lines.
 
-`LogCanvas` draws by Textual's line API what `LogLines` holds. What arrives is taken in at once and
-shown by a timer, so that neither ten thousand lines a second nor a key waits for the other.
+`LogCanvas` draws the lines of `LogLines` by Textual's line API. New lines are stored at once and
+drawn by a timer, so that ten thousand lines per second do not delay keys, nor keys the lines.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from podtui.tui.logs.log_time import Times
 
 FRAME: Final = 1 / 15
 FLOOD: Final = 250
-"""Lines in a frame which nobody can read: then drawing all frames would only hold up the lines."""
+"""New lines per frame that are too many to read: drawing every frame would only delay the lines."""
 FLOOD_FRAME: Final = 1 / 4
 SLICE: Final = 0.004
-"""Seconds of filtering, searching and counting between two looks at the keyboard."""
+"""Seconds of filtering, searching and counting before the event loop may handle keys again."""
 TURN: Final = 0.001
-"""Seconds that all others have between two slices."""
+"""Seconds left to other tasks between two slices."""
 KEYS_FIRST: Final = 0.03
-"""Seconds after a key in which such work and frames are put off: first what it does is drawn."""
+"""Seconds after a key in which slices and frames wait, so that the effect of the key is drawn
+first."""
 LONGEST: Final = 0.5
-"""Seconds that a frame is put off at most: a key may be held down."""
+"""Maximum delay of a frame in seconds: the user may hold a key down."""
 TYPING: Final = 0.12
-"""Seconds after a key in which another is to be expected: then the work leaves most of the time to
-the threads that read keys and write what is drawn, which a search keeps waiting."""
+"""Seconds after a key in which another key is likely. During this time slices are short: a search
+blocks the threads that read keys and write to the terminal."""
 SHORT_SLICE: Final = 0.0015
 LONG_TURN: Final = 0.005
-"""The same two meanwhile."""
+"""`SLICE` and `TURN` while the user types."""
 
 
 class LogCanvas(LogDrawing):
-    """Lines as the API sends them: an RFC 3339 time stamp, a space, the text."""
+    """A widget that draws log lines as the API sends them: RFC 3339 time stamp, space, text."""
 
-    # Textual would lay out the whole screen, and draw all of it, for each line that comes.
+    # By default Textual would lay out and draw the whole screen again for each new line.
     virtual_size = Reactive(Size(0, 0), layout=False, repaint=False)
 
     class FollowChanged(Message):
@@ -66,20 +67,20 @@ class LogCanvas(LogDrawing):
     ) -> None:
         super().__init__(disk_bytes=disk_bytes, now=now, id=id, classes=classes)
         self.idle: Callable[[], float] = lambda: math.inf
-        """Seconds since somebody pressed a key."""
-        # A line and its place on the screen, to be kept until the filter has looked at all.
+        """Return the seconds since the last key press."""
+        # A line and its row on the screen, kept in place until the filter has scanned all lines.
         self._hold: tuple[int, int] | None = None
         self._seeking = False
-        """Whether the view goes to the first match as soon as the search finds it."""
+        """True if the view moves to the first match as soon as the search finds it."""
         self._stale = False
         self._busy = False
         self._placing = False
         self._frames: Timer | None = None
         self._framed_at = 0.0
         self._came = 0
-        """Lines since the last frame."""
+        """Number of lines added since the last frame."""
         self._worked = False
-        """Whether work was done of which nothing is shown yet."""
+        """True if work was done whose result is not drawn yet."""
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -96,20 +97,20 @@ class LogCanvas(LogDrawing):
         return self.lines.buffer
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Take in lines of the first source; they are drawn with the next frame."""
+        """Add lines of the first source; they are drawn with the next frame."""
         if lines:
             self.lines.write(lines)
             self._wake()
 
     def add(self, stamps: Sequence[int], texts: Sequence[bytes], tag: int) -> None:
-        """Take in lines of one source or kind, see `podtui.tui.logs.log_tags`."""
+        """Add lines of one source or kind, see `podtui.tui.logs.log_tags`."""
         if texts:
             self.lines.add(stamps, texts, tag)
             self._came += len(texts)
             self._wake()
 
     def clear(self) -> None:
-        """Forget all lines and what was found in them; filter and search stay."""
+        """Drop all lines and their matches; keep the filter and the search."""
         self.lines.clear()
         self._cursor = self._hold = None
         self._expanded.clear()
@@ -118,7 +119,7 @@ class LogCanvas(LogDrawing):
         self._lay_out()
 
     def name_sources(self, names: Sequence[str]) -> None:
-        """Whose lines the tags from 0 on are."""
+        """Set the names of the sources, in the order of their tags from 0 on."""
         self._names = tuple(names)
         self._recount()
 
@@ -143,7 +144,7 @@ class LogCanvas(LogDrawing):
             self._frame()
 
     def _frame(self) -> None:
-        """Show what came since the last frame and what was found, and go on with the work."""
+        """Draw new lines and new matches, then continue the background work."""
         top = self._top()
         stale, self._stale = self._stale, False
         if stale:
@@ -159,7 +160,7 @@ class LogCanvas(LogDrawing):
             self._frames.pause()
 
     def _work(self) -> bool:
-        """Do a slice of the work that waits; whether there is more."""
+        """Do one slice of the pending work. Returns True if there is more."""
         now = perf_counter()
         until = now + (SLICE if self.idle() >= TYPING else SHORT_SLICE)
         more = self.lines.work()
@@ -173,7 +174,7 @@ class LogCanvas(LogDrawing):
             self._busy = True
             idle = self.idle()
             pause = TURN if idle >= TYPING else max(LONG_TURN, KEYS_FIRST - idle)
-            # A message to oneself would be taken before the loop looks at anybody else.
+            # A message to the widget itself would be handled before other tasks get a turn.
             self.set_timer(pause, self._go_on)
 
     def _go_on(self) -> None:
@@ -186,13 +187,13 @@ class LogCanvas(LogDrawing):
             self._go_on_soon()
 
     def _top(self) -> tuple[int, int] | None:
-        """The line at the top and how many of its rows are above; None while following."""
+        """Return the top line and the number of its rows above the view; None while following."""
         row = round(self.scroll_y)
         at = None if self.follow else self._line_at(row)
         return None if at is None else (at[0], row - self._row_of(at[0]))
 
     def _settle(self, top: tuple[int, int] | None) -> None:
-        """Rows came or went: keep what is read in its place, and draw the rows that are others."""
+        """Keep the visible lines in place after rows were added or removed; draw changed rows."""
         self._resize()
         if self.follow:
             self._place(self.virtual_size.height)
@@ -219,13 +220,13 @@ class LogCanvas(LogDrawing):
             self.post_message(self.SearchChanged(self))
 
     def _lay_out(self) -> None:
-        """Begin anew with what is shown."""
+        """Rebuild the shown lines and rows, after a change of the query or the lines."""
         self._strip.cache_clear()
         self.lines.lay_out(*self._counting())
         self._after_layout()
 
     def _recount(self) -> None:
-        """Begin anew with the rows: the width, the wrapping or what is folded out is other."""
+        """Rebuild the rows, after a change of width, wrapping, prefix or unfolded JSON."""
         if not self.is_mounted:
             return
         top = self._line_at(round(self.scroll_y))
@@ -251,7 +252,7 @@ class LogCanvas(LogDrawing):
             self._placing = False
 
     def _place(self, row: int) -> None:
-        """Scroll without it counting as the user's own doing."""
+        """Scroll without treating it as scrolling by the user."""
         self._placing = True
         y = max(0, min(row, self.max_scroll_y))
         self.scroll_to(y=y, animate=False, force=True, immediate=True)
@@ -284,7 +285,7 @@ class LogCanvas(LogDrawing):
         self.post_message(self.FollowChanged(self))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # Not Textual's way: that draws all rows, also those that only moved with what is above.
+        # Textual's own method would draw all rows, also rows whose content did not change.
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.position = new_value
         if round(old_value) != round(new_value):

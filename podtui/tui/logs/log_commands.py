@@ -1,4 +1,4 @@
-"""What keys do with the lines of a log pane, whoever's they are: filter, mark, copy, save."""
+"""The key commands of a log pane: filter, search, mark, copy and save its lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LogCommands(Pane):
-    """A pane with a log view and a prompt. A subclass says whose lines it shows."""
+    """A pane with a log view and a prompt. A subclass provides the lines."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", key_display="/", id="logs.filter",
@@ -95,15 +95,15 @@ class LogCommands(Pane):
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """What the logs shown are called."""
+        """The names of the shown logs."""
         raise NotImplementedError
 
     def show_note(self) -> None:
-        """Say the state of the view in the lower border."""
+        """Show the state of the view in the lower border."""
         raise NotImplementedError
 
     def narrowing(self) -> list[str]:
-        """What narrows what is seen, in words."""
+        """Describe everything that limits the shown lines: filter, level, search, progress."""
         view = self.view
         parts: list[str] = []
         if view.wanted.filter.text:
@@ -143,7 +143,7 @@ class LogCommands(Pane):
         self.screen.set_focus(self.view)
 
     def _apply(self, asked: Asked, text: str) -> str:
-        """What is wrong with it, or empty."""
+        """Apply a filter or search. Returns the error message, or an empty string."""
         if asked is Asked.SEARCH:
             self.search(text)
             self.view.seek()
@@ -157,13 +157,13 @@ class LogCommands(Pane):
         return ""
 
     def find(self, pattern: str) -> None:
-        """Search, and go to the first match."""
+        """Search and go to the first match."""
         self.view.begin_find()
         self.search(pattern)
         self.view.seek()
 
     def search(self, pattern: str) -> None:
-        """Mark what matches; empty ends it."""
+        """Highlight all matches; an empty pattern ends the search."""
         self._search = pattern
         self.view.search(pattern)
         self.show_note()
@@ -240,7 +240,7 @@ class LogCommands(Pane):
         message.stop()
         self.show_note()
 
-    # --- out of the view
+    # --- export
 
     def action_copy(self) -> None:
         buffer, here = self.view.buffer, self.view.current
@@ -277,13 +277,13 @@ class LogCommands(Pane):
 
     @property
     def file_words(self) -> tuple[str, ...]:
-        """What a file of these logs is named after."""
+        """The names from which the name of a saved file is made."""
         return self.source_names
 
     async def _looked_at(self, everything: bool) -> None:
-        """Wait until the filter has looked at every line that is here now."""
+        """Wait until the filter has scanned all lines."""
         while not everything and self.view.lines.progress < 1 and self.view.lines.work():  # noqa: ASYNC110
-            # The work is done here, in turns with keys.
+            # `work` scans in this task; the sleep lets the event loop handle keys in between.
             await asyncio.sleep(0)
 
     def action_pager(self) -> None:
@@ -307,8 +307,10 @@ class LogCommands(Pane):
 
 
 async def _whole(work: Callable[[], int]) -> int:
-    """What ``work`` gives, done in a thread that nobody leaves behind: it reads what is closed
-    afterwards."""
+    """Run ``work`` in a thread and return its result.
+
+    On cancellation, wait for the thread: the caller closes the snapshot that the thread reads.
+    """
     doing = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(doing)

@@ -1,5 +1,4 @@
-"""What the rows of a log say, and how they are drawn: those in sight, and of them only what differs
-from what stands there."""
+"""Build and draw the rows of a log: only visible rows, and of these only the changed ones."""
 
 from __future__ import annotations
 
@@ -26,22 +25,22 @@ from podtui.tui.widgets.row_index import RowCount
 from podtui.tui.widgets.scrolled_text import ScrolledText
 
 LineRow = tuple[int, int, bool]
-"""A line, which of its rows, and whether the cursor is on it."""
+"""A line, the index of the row within the line, and True if the cursor is on the line."""
 Row = LineRow | str
-"""What a row of the screen says: a line, or these words."""
+"""The content of a screen row: a row of a line, or a message."""
 
 
 class Shown(Struct, frozen=True):
-    """What is the same for all rows of one drawing."""
+    """The values that all rows of one frame share."""
 
     width: int
     look: Look
     cursor: int | None
-    """The line of the cursor; None while following, when none stands out."""
+    """The line of the cursor; None while following, when no line is highlighted."""
 
 
 class LogDrawing(ScrolledText):
-    """Draws what `LogLines` holds. A subclass says when."""
+    """Draws the lines of `LogLines`. A subclass decides when."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"log-view--{part}" for part in PARTS}
     DEFAULT_CSS = """
@@ -103,9 +102,9 @@ class LogDrawing(ScrolledText):
         self._drawing = False
         self._shown_now: Shown | None = None
         self._drawn: dict[int, Row] = {}
-        """What each row of the screen said when it was drawn last."""
+        """The last drawn content of each screen row."""
         self.repaints = 0
-        """Rows drawn since the start; what tests count instead of time."""
+        """Number of rows drawn since the start; tests check it instead of the time."""
 
     def _counting(self) -> tuple[RowCount | None, Callable[[Chunk], bool] | None]:
         if not (self.wrap or self.json_all or self._expanded):
@@ -116,7 +115,7 @@ class LogDrawing(ScrolledText):
 
     @property
     def _head(self) -> int:
-        """Rows above the first line: one says what had to go."""
+        """The number of rows above the first line: one if lines were dropped, to report that."""
         return 1 if self.lines.buffer.dropped else 0
 
     def _look(self, width: int) -> Look:
@@ -148,7 +147,7 @@ class LogDrawing(ScrolledText):
 
     @property
     def _base(self) -> Style:
-        """What everything is drawn on. Textual works `rich_style` out anew each time."""
+        """The background style. `visual_style` is cached; `rich_style` is not."""
         return self.visual_style.rich_style
 
     def _shown(self) -> Shown:
@@ -170,7 +169,7 @@ class LogDrawing(ScrolledText):
         return f"… {buffer.dropped:,} lines not kept{why}"
 
     def _said(self, y: int, width: int) -> str:
-        """What stands in a row without a line."""
+        """Return the message text in a row without a log line."""
         used = min(self.lines.rows.rows + self._head, self.size.height)
         said = self.empty_text if not self.lines.log_lines else ""
         if not used and len(self.lines.buffer):
@@ -181,7 +180,7 @@ class LogDrawing(ScrolledText):
         return lines[y - start] if start <= y < start + len(lines) else ""
 
     def _refresh_rows(self) -> None:
-        """Draw the rows that say something else than when they were drawn last."""
+        """Draw the rows whose content changed since they were last drawn."""
         shown = self._shown()
         self._refresh(
             y for y in range(self.size.height) if self._drawn.get(y) != self._row(y, shown)
@@ -233,8 +232,10 @@ class LogDrawing(ScrolledText):
 
     @property
     def current(self) -> int | None:
-        """The line that keys act on: the last while following, else the one of the cursor, which
-        stays in view."""
+        """The line that keys act on: the last line while following, otherwise the cursor line.
+
+        A cursor outside the view is moved to the nearest visible line.
+        """
         rows = self.lines.rows.rows
         if not rows:
             return None

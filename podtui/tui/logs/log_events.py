@@ -1,4 +1,4 @@
-"""A pod's events as lines between those of its log."""
+"""Convert a pod's events to lines for display between its log lines."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from podtui.tui.widgets.sanitize import clean
 
 
 class EventLines:
-    """Tells each occurrence of an event once."""
+    """Yields each occurrence of an event once."""
 
     def __init__(self, since: float | None = None) -> None:
-        """``since`` (epoch seconds): what happened before is not told."""
+        """Skip events before ``since`` (epoch seconds)."""
         self._since = since
         self._told: dict[str, tuple[int, str]] = {}
 
     def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
-        """(tag, nanoseconds, text) of what is new."""
+        """Yield (tag, nanoseconds, text) for each new occurrence."""
         for event in events:
             moment = event_time(event)
             occurrence = (event.count or 0, str(moment))
@@ -34,7 +34,7 @@ class EventLines:
 
 
 def event_time(event: Event) -> int:
-    """Nanoseconds of its last occurrence, 0 where it tells none."""
+    """Return the time of the last occurrence in nanoseconds, 0 if the event has none."""
     for stated in (
         event.series.lastObservedTime if event.series is not None else None,
         event.lastTimestamp,
@@ -48,6 +48,6 @@ def event_time(event: Event) -> int:
 
 
 def event_text(event: Event) -> str:
-    """``BackOff  Back-off restarting failed container (x4)``."""
+    """Format an event: ``BackOff  Back-off restarting failed container (x4)``."""
     times = f" (x{event.count})" if (event.count or 0) > 1 else ""
     return f"{clean(event.reason)}  {clean(event.message)}{times}"

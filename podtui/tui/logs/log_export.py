@@ -1,4 +1,4 @@
-"""Logs out of the view: to a file, to the clipboard, to a pager."""
+"""Export log lines to a file, the clipboard or a pager."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ from podtui.tui.logs.log_tags import EVENTS, is_log
 from podtui.tui.logs.log_time import rfc3339
 
 MOST_COPIED: Final = 100_000
-"""Bytes: terminals drop a clipboard sequence that is longer."""
+"""Maximum number of bytes to copy: terminals ignore a longer clipboard sequence."""
 MOST_NAMED: Final = 120
-"""Characters of names in the name of a file, which may have 255 bytes."""
+"""Maximum number of characters from log names in a file name, which may have 255 bytes."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
 class Export(Struct, frozen=True):
-    """What is written: a moment's lines, or those ``chosen`` of each of its blocks. ``names`` of
-    several sources are written before their lines."""
+    """Lines to export: all lines of a snapshot, or the ``chosen`` indexes of each of its blocks.
+
+    With several ``names``, the name of its source is written before each line.
+    """
 
     snapshot: Snapshot
     chosen: tuple[array[int], ...] | None = None
     names: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[bytes]:
-        """Lines with their times. Events are left out; what is said about gaps and restarts is
-        not. Raises OSError."""
+        """Yield the lines with their times, including remarks on gaps and restarts but no events.
+
+        Raises OSError.
+        """
         for number, block in enumerate(self.snapshot.blocks()):
             chosen = range(len(block)) if self.chosen is None else self.chosen[number]
             for index in chosen:
@@ -44,21 +48,26 @@ class Export(Struct, frozen=True):
                     yield _export(block, index, self.names)
 
     def save(self, path: Path) -> int:
-        """Write to a new file, readable by the owner alone; returns the number of lines. Leaves
-        none when it raises OSError, FileExistsError among them."""
+        """Write to a new file that only the owner can read. Returns the number of lines.
+
+        Raises OSError, including FileExistsError, and then leaves no new file behind.
+        """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         return _write_whole(descriptor, path, self.lines())
 
     def temporary(self) -> Path:
-        """A file for a pager, readable by the owner alone, with no control sequences but colours.
-        Leaves none when it raises OSError."""
+        """Write a temporary file for a pager: only the owner can read it, and it contains no
+        control sequences but colours. Raises OSError and then leaves no file behind."""
         descriptor, name = tempfile.mkstemp(prefix="podtui-", suffix=".log")
         _write_whole(descriptor, Path(name), map(colours_only, self.lines()))
         return Path(name)
 
 
 def export_of(lines: LogLines, *, names: Sequence[str] = (), everything: bool = False) -> Export:
-    """What a view holds, or what it shows of that. Close its snapshot."""
+    """Return an export of the shown lines, or of all lines with ``everything``.
+
+    The caller must close its snapshot.
+    """
     shown = None if everything else lines.rows.shown
     chosen = None
     if shown is not None:
@@ -78,7 +87,7 @@ def _export(block: Block, index: int, names: Sequence[str]) -> bytes:
 
 
 def _write_whole(descriptor: int, path: Path, lines: Iterable[bytes]) -> int:
-    """All of the lines, or no file. Closes ``descriptor``."""
+    """Write all lines, or remove the file on OSError. Closes ``descriptor``."""
     count = 0
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -92,8 +101,12 @@ def _write_whole(descriptor: int, path: Path, lines: Iterable[bytes]) -> int:
 
 
 def file_name(names: Sequence[str], stamp: str, *, filtered: bool) -> str:
-    """``web-n1-app-20261121-070809.log``; of several logs, how many. Whatever the names are, it is
-    a file of the folder one is in, which no shell and no terminal takes for something else."""
+    """Return a file name such as ``web-n1-app-20261121-070809.log``; for several logs, the first
+    name and the number of the others.
+
+    The name is safe for any input: it is in the current folder and contains no characters that are
+    special to a shell or a terminal.
+    """
     first = names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more"
     part = "-filtered" if filtered else ""
     safe = _UNSAFE.sub("_", first).lstrip(".-_")[:MOST_NAMED]
@@ -101,7 +114,7 @@ def file_name(names: Sequence[str], stamp: str, *, filtered: bool) -> str:
 
 
 def clipboard_text(lines: Sequence[bytes]) -> tuple[str, int]:
-    """What is copied, and how many of the lines that is."""
+    """Return the text to copy and the number of lines in it."""
     taken: list[bytes] = []
     size = 0
     for line in lines:
@@ -109,13 +122,13 @@ def clipboard_text(lines: Sequence[bytes]) -> tuple[str, int]:
         if size > MOST_COPIED and taken:
             break
         taken.append(line[:MOST_COPIED])
-    # No control sequence may reach whatever it is pasted into.
+    # A control sequence must not reach the program where the text is pasted.
     return "\n".join(map(plain_text, taken)), len(taken)
 
 
 def pager_command(environment: dict[str, str]) -> list[str]:
-    """``$PAGER``, else less; less is told to keep colours and long lines. Raises ValueError for a
-    ``$PAGER`` with an open quote."""
+    """Return the command of ``$PAGER``, by default less, with options that make less show colours
+    and not wrap long lines. Raises ValueError for a ``$PAGER`` with an open quote."""
     command = shlex.split(environment.get("PAGER", "")) or ["less"]
     if Path(command[0]).name == "less":
         command += ["-R", "-S"]

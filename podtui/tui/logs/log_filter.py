@@ -1,8 +1,8 @@
-"""Which lines are shown and which were looked for: patterns as users type them.
+"""Parse the filter and search patterns that users type.
 
-``re`` and ``!re`` (lines without it), ``-f letters`` (in this order, anything between), and with
-each ``-C N`` for so many lines around. Lower case finds either case. What is no regular expression
-is looked for as it stands.
+A pattern is ``re``, ``!re`` (lines that do not match) or ``-f letters`` (fuzzy: these letters in
+this order, anything between), each optionally with ``-C N`` for N lines of context. A lower-case
+pattern matches either case. Text that is not a valid regular expression is searched literally.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from podtui.tui.logs.line_buffer import Block
 MOST_CONTEXT: Final = 999
 _CONTEXT: Final = re.compile(r"(?:^|\s)-C\s*(\S*)")
 _SGR: Final = re.compile(rb"\x1b\[[0-9;:]*m")
-# What looks around or at the ends of a text would see beyond its line.
+# Look-arounds and text anchors would see beyond the line when a whole block is searched.
 _ALONE: Final = re.compile(r"\\[AZ]|\(\?")
 
 
 class LogFilter(Struct, frozen=True):
-    """``pattern`` None shows all. ``marked`` says that the pattern's groups are what is to be
-    marked, not all of it."""
+    """A parsed filter; a ``pattern`` of None passes all lines.
+
+    If ``marked``, the groups of the pattern are highlighted instead of the whole match.
+    """
 
     text: str = ""
     pattern: re.Pattern[bytes] | None = None
@@ -35,7 +37,7 @@ class LogFilter(Struct, frozen=True):
     marked: bool = False
 
     def hits(self, block: Block, start: int) -> Iterable[int]:
-        """Indexes, from ``start`` on, of the lines that pass by themselves."""
+        """Return the indexes, from ``start`` on, of the lines that pass, without context lines."""
         if self.pattern is None:
             return range(start, len(block))
         found = matching_lines(block, self.pattern, start)
@@ -45,7 +47,7 @@ class LogFilter(Struct, frozen=True):
         return [index for index in range(start, len(block)) if index not in without]
 
     def spans(self, line: bytes) -> list[tuple[int, int]]:
-        """Byte ranges of a line to be marked."""
+        """Return the byte ranges of a line to highlight."""
         return [] if self.inverse else spans_of(self.pattern, line, groups=self.marked)
 
 
@@ -53,7 +55,7 @@ EVERY_LINE: Final = LogFilter()
 
 
 def parse_log_filter(text: str) -> LogFilter:
-    """Raises `UsageError` for a context that is no number."""
+    """Parse a filter. Raises `UsageError` if the context is not a number up to `MOST_CONTEXT`."""
     context = 0
 
     def take(match: re.Match[str]) -> str:
@@ -75,8 +77,9 @@ def parse_log_filter(text: str) -> LogFilter:
 
 
 def fuzzy(letters: str) -> re.Pattern[bytes]:
-    """Finds lines that hold these letters in this order; blanks count for nothing."""
-    # Each gap stops at the byte that ends it: no line is tried in more than one way.
+    """Compile a pattern that finds lines with these letters in this order; ignore blanks."""
+    # Each gap ends at the first wanted byte: a line can match in one way only, which avoids
+    # catastrophic backtracking.
     letters = "".join(letters.split())
     singles = [re.escape(bytes((byte,))) for byte in letters.encode()]
     source = b"".join(b"[^%b\n]*(%b)" % (byte, byte) for byte in singles)
@@ -84,8 +87,10 @@ def fuzzy(letters: str) -> re.Pattern[bytes]:
 
 
 def compile_search(pattern: str) -> re.Pattern[bytes]:
-    """A search as users type it: a regular expression if it is one, else its plain text; lower
-    case finds either case."""
+    """Compile a search: a regular expression if it is valid, otherwise literal text.
+
+    A lower-case pattern matches either case.
+    """
     source = pattern.encode()
     try:
         return re.compile(source, _flags(pattern))
@@ -94,7 +99,7 @@ def compile_search(pattern: str) -> re.Pattern[bytes]:
 
 
 def _flags(pattern: str) -> int:
-    # An escape such as \S is no upper case letter that somebody wants to find.
+    # An escape such as \S does not count as an upper-case letter.
     plain = re.sub(r"\\.", "", pattern)
     return re.MULTILINE | (0 if plain != plain.lower() else re.IGNORECASE)
 
@@ -102,7 +107,7 @@ def _flags(pattern: str) -> int:
 def spans_of(
     pattern: re.Pattern[bytes] | None, line: bytes, *, groups: bool = False
 ) -> list[tuple[int, int]]:
-    """Byte ranges that a pattern finds, or those of its groups."""
+    """Return the byte ranges of all matches of a pattern, or of their groups."""
     if pattern is None:
         return []
     if groups:
@@ -111,7 +116,7 @@ def spans_of(
 
 
 def matching_lines(block: Block, pattern: re.Pattern[bytes], start: int = 0) -> list[int]:
-    """Indexes, from ``start`` on, of a block's lines that match."""
+    """Return the indexes, from ``start`` on, of a block's lines that match."""
     if start >= len(block):
         return []
     if b"\x1b" in block.data:
@@ -123,7 +128,7 @@ def matching_lines(block: Block, pattern: re.Pattern[bytes], start: int = 0) -> 
 
 
 def _matching_run(block: Block, pattern: re.Pattern[bytes], start: int) -> list[int]:
-    """The same over the whole run of bytes at once, which is quicker by far."""
+    """Search all bytes of the block at once, which is much faster than line by line."""
     found: list[int] = []
     ends, data = block.ends, block.data
     position = ends[start - 1] if start else 0
@@ -131,7 +136,7 @@ def _matching_run(block: Block, pattern: re.Pattern[bytes], start: int) -> list[
         index = bisect_right(ends, match.start())
         if index >= len(ends):
             break
-        # A match that runs over a line's end is a match only if the line matches by itself.
+        # A match that crosses the end of the line counts only if the line alone matches too.
         if match.end() < ends[index] or pattern.search(block.line(index)):
             found.append(index)
         position = ends[index]

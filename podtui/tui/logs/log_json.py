@@ -1,6 +1,6 @@
-"""A JSON line laid out over rows, for reading.
+"""Pretty-print a JSON log line over several rows.
 
-JSON's library is imported where it is used: the first picture waits for this module.
+The `json` module is imported inside the functions: the first frame waits for this module.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import Any, Final, cast
 MOST_ROWS: Final = 500
 MOST_BYTES: Final = 256 * 1024
 MOST_LEVELS: Final = 200
-"""Lists and objects inside each other; rows of a deeper document cannot be read anyway."""
+"""Maximum nesting of lists and objects; a deeper document would be unreadable anyway."""
 INDENT: Final = "  "
 
 Piece = tuple[str, str]
-"""Text, and what it is: ``key``, ``string``, ``number``, ``word`` or empty."""
+"""A text and its kind: ``key``, ``string``, ``number``, ``word`` or empty."""
 JsonRow = tuple[Piece, ...]
 
 
 def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
-    """The object or list that a line is, or ends in after words of its own; None if there is
-    none."""
+    """Parse a line that is an object or a list, or that ends with an object after other text.
+
+    Returns None if there is no JSON, or if it is too long or too deeply nested.
+    """
     if len(line) > MOST_BYTES:
         return None
     text = line.strip()
@@ -40,7 +42,7 @@ def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """The parser's own limit differs between Python versions."""
+    """Check the nesting depth; the parser's own limit differs between Python versions."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -55,7 +57,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def row_count(line: bytes) -> int:
-    """How many rows `pretty` gives."""
+    """Return the number of rows of `pretty`."""
     value = parse_json(line)
     return 0 if value is None else min(_count(value), MOST_ROWS)
 
@@ -70,13 +72,15 @@ def _count(value: Any) -> int:
             waiting.extend(inside)
         else:
             count += 1
-    # What waits is at least a row each.
+    # Each waiting item takes at least one row.
     return count + len(waiting)
 
 
 def pretty(line: bytes) -> list[JsonRow]:
-    """Rows of a line that holds JSON; empty for one that holds none. The last row of what is too
-    long says so."""
+    """Return the rows of the JSON in a line; empty if it contains none.
+
+    At most `MOST_ROWS` rows: if there are more, the last row is an ellipsis.
+    """
     value = parse_json(line)
     if value is None:
         return []

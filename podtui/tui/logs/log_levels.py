@@ -1,4 +1,4 @@
-"""How grave a log line is, told from the formats that programs use."""
+"""Detect the severity level of a log line from the formats that programs use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Level(IntEnum):
-    """UNKNOWN is shown wherever INFO is."""
+    """A severity; lines of level UNKNOWN are shown whenever INFO lines are."""
 
     UNKNOWN = 0
     TRACE = 1
@@ -20,12 +20,12 @@ class Level(IntEnum):
 
     @property
     def rank(self) -> int:
-        """For comparing: what tells nothing counts as INFO."""
+        """The value for comparisons: UNKNOWN counts as INFO."""
         return int(self) or int(Level.INFO)
 
 
 MINIMA: Final = (Level.UNKNOWN, Level.DEBUG, Level.INFO, Level.WARN, Level.ERROR)
-"""What one key goes through; UNKNOWN shows all."""
+"""The minimum levels that a key cycles through; UNKNOWN shows all lines."""
 LETTERS: Final = {
     Level.UNKNOWN: " ", Level.TRACE: "T", Level.DEBUG: "D", Level.INFO: "I", Level.WARN: "W",
     Level.ERROR: "E", Level.FATAL: "F",
@@ -52,9 +52,9 @@ _SYSLOG: Final = (
     Level.DEBUG,
 )  # fmt: skip
 HEAD: Final = 160
-"""Bytes of a line in which a bare word is looked for: further on it is part of a sentence."""
+"""Bytes of a line searched for a bare level word: later words are part of a sentence."""
 FIELDS: Final = 4096
-"""Bytes in which a named field is looked for."""
+"""Bytes of a line searched for a named field."""
 
 _SGR: Final = re.compile(rb"\x1b\[[0-9;:]*m")
 _WORDS: Final = b"|".join(sorted(_NAMES, key=len, reverse=True))
@@ -83,7 +83,7 @@ _PINO: Final = ((60, Level.FATAL), (50, Level.ERROR), (40, Level.WARN), (30, Lev
 
 
 def level_of(line: bytes) -> Level:
-    """The level that a line states, UNKNOWN if none."""
+    """Return the level stated in a line, or UNKNOWN."""
     line = line[:FIELDS]
     if b"\x1b" in line:
         line = _SGR.sub(b"", line)
@@ -124,5 +124,5 @@ def _of_words(head: bytes) -> Level:
 
 
 def continues(line: bytes) -> bool:
-    """Whether a line without a level belongs to the one above, as those of a stack trace do."""
+    """Return True if a line without a level continues the line above, as in a stack trace."""
     return line[:1] in (b" ", b"\t") or line.startswith((b"Caused by:", b"Traceback ", b"}"))

@@ -1,6 +1,6 @@
-"""What a log view shows, without a screen: lines, those that pass the filter, what was found.
+"""The data of a log view, independent of a screen: lines, filter and search results, levels, marks.
 
-Whatever takes long is done in pieces of a millisecond or so by `work`, newest lines first.
+`work` does long tasks in pieces of about a millisecond, newest lines first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from podtui.tui.logs.log_time import split_lines
 from podtui.tui.widgets.row_index import RowCount, RowIndex
 
 TRACE_LINES: Final = 200
-"""How far up, in the chunk before, the line is looked for that a stack trace goes on with."""
+"""Lines of the previous chunk searched for the level of a stack trace that continues in a chunk."""
 NEAR: Final = 20
-"""How far up it is looked for where only one line's level is asked for."""
+"""Lines searched upward for that level if the level of only one line is requested."""
 LEVELS_KEPT: Final = 512
-"""Chunks whose lines' levels are remembered, a byte a line."""
+"""Maximum number of chunks whose levels are cached, at one byte per line."""
 
 
 class Query(Struct, frozen=True):
-    """Which lines are shown. What is said about the log itself always is."""
+    """Selects the lines to show. Remarks about the log itself (gaps, restarts) are always shown."""
 
     filter: LogFilter = EVERY_LINE
     level: Level = Level.UNKNOWN
@@ -42,7 +42,7 @@ class Query(Struct, frozen=True):
 
 
 class LogLines:
-    """Lines, their levels and marks, and the rows that are shown of them."""
+    """Lines, their levels and marks, and the rows in which they are shown."""
 
     def __init__(self, disk_bytes: int = DISK_BYTES) -> None:
         self.buffer = LineBuffer(disk_bytes)
@@ -51,7 +51,7 @@ class LogLines:
         self.found: LineSet | None = None
         self.marks: list[int] = []
         self.log_lines = 0
-        """Lines of logs since the last `clear`; what is said between them does not count."""
+        """Number of log lines since the last `clear`, without remarks and events."""
         self._last_stamp = 0
         self._levels: OrderedDict[int, bytearray] = OrderedDict()
         self._count: RowCount | None = None
@@ -61,19 +61,19 @@ class LogLines:
     # --- lines
 
     def write(self, lines: Sequence[bytes], tag: int = 0) -> None:
-        """Take in lines as the API sends them."""
+        """Add lines as the API sends them."""
         stamps, texts = split_lines(lines, self._last_stamp)
         self.add(stamps, texts, tag)
 
     def add(self, stamps: Sequence[int], texts: Sequence[bytes], tag: int) -> None:
-        """Take in lines of one kind or source with their times."""
+        """Add lines of one source or kind with their times."""
         self.buffer.append(texts, stamps, tag)
         self._last_stamp = stamps[-1] if stamps else self._last_stamp
         if tag < GAP:
             self.log_lines += len(texts)
 
     def clear(self) -> None:
-        """Forget all lines and what was found in them; filter and search stay."""
+        """Drop all lines and their matches; keep the filter and the search."""
         self.buffer.clear()
         self.marks.clear()
         self._levels.clear()
@@ -81,11 +81,11 @@ class LogLines:
         self.lay_out(self._count, self._uneven)
 
     def refresh(self) -> None:
-        """Take note of lines that came, and let go of those beyond the buffer's bounds."""
+        """Register new lines and drop those beyond the buffer's bounds."""
         self.buffer.trim()
         if self.rows.shown is not None:
             self.rows.shown.refresh()
-            # What came last is looked at now: it is what somebody who follows wants to see.
+            # Scan the newest chunk now: a user who follows the log waits for it.
             self.rows.shown.scan_more()
         if self.found is not None:
             self.found.refresh()
@@ -94,12 +94,12 @@ class LogLines:
         if self.marks and self.marks[0] < first:
             del self.marks[: bisect_left(self.marks, first)]
 
-    # --- what is shown of them
+    # --- shown lines and rows
 
     def lay_out(
         self, count: RowCount | None = None, uneven: Callable[[Chunk], bool] | None = None
     ) -> None:
-        """Begin anew with what is shown; ``count`` and ``uneven`` as in `RowIndex`."""
+        """Rebuild the shown lines and rows; for ``count`` and ``uneven`` see `RowIndex`."""
         self._count, self._uneven = count, uneven
         shown = None
         if self.query.narrows:
@@ -109,7 +109,7 @@ class LogLines:
         self.search(self.pattern)
 
     def recount(self, count: RowCount | None, uneven: Callable[[Chunk], bool] | None) -> None:
-        """The same lines are shown, in other rows."""
+        """Rebuild the rows of the shown lines; for ``count`` and ``uneven`` see `RowIndex`."""
         self._count, self._uneven = count, uneven
         self._index(self.rows.shown)
 
@@ -120,14 +120,14 @@ class LogLines:
             self.rows = RowIndex(self.buffer, shown, self._count, self._uneven)
 
     def search(self, pattern: Pattern[bytes] | None) -> None:
-        """Look for a pattern in the lines that are shown, those to come included."""
+        """Search the shown lines, including future ones, for a pattern; None ends the search."""
         self.pattern = pattern
         self.found = None if pattern is None else LineSet(self.buffer, self._matching)
         if self.found is not None:
             self.found.scan_more()
 
     def work(self) -> bool:
-        """Do one piece of what there is to do; whether there was any."""
+        """Do one piece of the pending work. Returns False if there was none."""
         if self.rows.shown is not None and self.rows.shown.scan_more():
             self.rows.refresh()
             return True
@@ -137,13 +137,13 @@ class LogLines:
 
     @property
     def progress(self) -> float:
-        """The share of lines that filter and search have looked at."""
+        """The share of lines (0 to 1) that filter and search have scanned."""
         whole = len(self.buffer)
         shares = [s.scanned / whole for s in (self.rows.shown, self.found) if s and whole]
         return min(shares, default=1.0)
 
     def before(self, sequence: int) -> int | None:
-        """The line that is shown above this one."""
+        """Return the line shown above this one, or None."""
         shown = self.rows.shown
         if shown is None:
             return sequence - 1 if sequence > self.buffer.first else None
@@ -151,7 +151,7 @@ class LogLines:
         return shown.at(rank - 1) if rank else None
 
     def is_context(self, sequence: int) -> bool:
-        """Whether a line is shown only because it is near one that passed the filter."""
+        """Return True if a line is shown only as context of a line that passed the filter."""
         shown = self.rows.shown
         return shown is not None and bool(self.query.filter.context) and not shown.is_hit(sequence)
 
@@ -185,7 +185,7 @@ class LogLines:
     # --- levels
 
     def level(self, sequence: int) -> Level:
-        """Raises IndexError for a line that is not kept."""
+        """Return the level of a line. Raises IndexError for a line that is not kept."""
         chunk = self.buffer.chunk_of(sequence)
         index = sequence - chunk.first
         told = self._levels.get(chunk.first, b"")
@@ -197,8 +197,11 @@ class LogLines:
         return Level(told[index])
 
     def _level_of(self, chunk: Chunk, index: int) -> Level | None:
-        """The level of one line, which is what a view of a few needs of the thousands that come;
-        None where that takes a look at many others."""
+        """Return the level of one line without computing the levels of its whole chunk.
+
+        This suffices for the few visible lines of the thousands that arrive. Returns None if the
+        level depends on lines more than `NEAR` lines above.
+        """
         block = self.buffer.block(chunk)
         tag = block.tags[index]
         if tag >= GAP:
@@ -221,8 +224,8 @@ class LogLines:
         return levels
 
     def _tell_levels(self, chunk: Chunk, levels: bytearray) -> None:
-        """Levels of new lines. A line that goes on with the one above has its level, if both are
-        of one source."""
+        """Append the levels of new lines. A continuation line has the level of the line above of
+        the same source."""
         block = self.buffer.block(chunk)
         start = len(levels)
         above = self._above(chunk) if not start else dict(zip(block.tags, levels, strict=False))
@@ -238,7 +241,10 @@ class LogLines:
             levels.append(level)
 
     def _above(self, chunk: Chunk) -> dict[int, int]:
-        """The level of the last line of each source before a chunk, as far as it is near."""
+        """Return the last level of each source, by tag, in the last lines of the previous chunk.
+
+        Empty if the first line of this chunk is not a continuation line.
+        """
         place = self.buffer.place_of(chunk.first)
         if place == 0 or not continues(self.buffer.block(chunk).line(0)):
             return {}
@@ -253,7 +259,7 @@ class LogLines:
     # --- marks
 
     def toggle_mark(self, sequence: int) -> bool:
-        """Whether it is marked now."""
+        """Mark or unmark a line. Returns True if it is marked now."""
         index = bisect_left(self.marks, sequence)
         if index < len(self.marks) and self.marks[index] == sequence:
             del self.marks[index]
@@ -262,7 +268,7 @@ class LogLines:
         return True
 
     def next_mark(self, sequence: int, step: int) -> int | None:
-        """The marked line after (``step`` 1) or before this one, round at the end."""
+        """Return the marked line after (``step`` 1) or before this one, wrapping at the ends."""
         if not self.marks:
             return None
         index = bisect_left(self.marks, sequence + 1 if step > 0 else sequence)

@@ -1,7 +1,8 @@
-"""Lines of several logs, and the events of their pods, in the order of their times.
+"""Merge the lines of several logs and the events of their pods in the order of their times.
 
-Lines wait for a moment until every other log has said something later, or has had time to. What
-comes later than that is shown where it comes: late, but never lost. Nothing here reads a clock.
+A line waits until every other log has delivered a later line, or until a short window is over.
+Lines that arrive after that are shown late and out of order, but are never lost. This module reads
+no clock.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Final
 from msgspec import Struct
 
 WINDOW: Final = 0.25
-"""Seconds that a line waits for those of logs that have nothing to say."""
+"""Seconds that a line waits for logs that deliver nothing."""
 OPENING: Final = 1.5
-"""The same while a log is being opened: its past may be long."""
+"""The same while a log is being opened: its history may be long."""
 MOST_WAITING: Final = 50_000
-"""Lines that wait at most."""
+"""Maximum number of waiting lines."""
 
 
 class Run(Struct, frozen=True):
@@ -31,7 +32,7 @@ class Run(Struct, frozen=True):
 
 
 class Merger:
-    """``sources`` are the tags of the logs; ``now`` everywhere is monotonic seconds."""
+    """Merges logs by time; ``sources`` are their tags, ``now`` is always in monotonic seconds."""
 
     def __init__(self, sources: Iterable[int], now: float) -> None:
         self._newest: dict[int, int] = dict.fromkeys(sources, 0)
@@ -39,7 +40,7 @@ class Merger:
         self._opened = now
         self._last_arrival = now
         self._waiting: list[tuple[int, int, bytes]] = []
-        # When lines arrived, and the latest time of any that had arrived by then.
+        # The arrival time of each batch, and the latest time stamp in it.
         self._arrivals: deque[tuple[float, int]] = deque()
         self._events: list[tuple[int, int, bytes]] = []
 
@@ -54,7 +55,7 @@ class Merger:
     def take(
         self, source: int, stamps: Sequence[int], texts: Sequence[bytes], now: float, tag: int = -1
     ) -> None:
-        """Lines of a log; with ``tag`` what is said at this place of it."""
+        """Add lines of a log, or with ``tag`` a remark about this place in the log."""
         if not texts:
             return
         self._last_arrival = now
@@ -65,19 +66,19 @@ class Merger:
         self._arrivals.append((now, max(stamps)))
 
     def last_stamp(self, source: int) -> int:
-        """The time of the newest line of a log, 0 before the first."""
+        """Return the time of the newest line of a log, 0 before the first."""
         return self._newest[source]
 
     def take_event(self, tag: int, stamp: int, text: bytes) -> None:
-        """An event; it holds back no line."""
+        """Add an event; lines do not wait for events."""
         self._events.append((stamp, tag, text))
 
     def finish(self, source: int) -> None:
-        """A log has nothing more to say for now: the others need not wait for it."""
+        """Note that a log has no more lines for now, so that other logs do not wait for it."""
         self._done.add(source)
 
     def ready(self, now: float) -> list[Run]:
-        """What may be shown now, in order."""
+        """Return the lines and events that can be shown now, in order."""
         bound = self._bound(now)
         due = self._waiting
         if len(self._newest) > 1:
@@ -91,7 +92,7 @@ class Merger:
         return _runs(self._with_events(due, now))
 
     def _bound(self, now: float) -> int:
-        """The time up to which nothing earlier is to be expected."""
+        """Return the time stamp up to which no more lines are expected."""
         window = WINDOW
         speaking = [s for s in self._newest if s not in self._done]
         if any(not self._newest[s] for s in speaking) and now - self._opened < OPENING:

@@ -1,4 +1,4 @@
-"""One row of a log view: mark, level, time, source, and the line itself with its colours."""
+"""Paint one row of a log view: mark, level, time, source, and the line itself with its colours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GUTTER: Final = 3
 MARK: Final = "◆"
 WIDEST_SOURCE: Final = 24
 COLOURS: Final = 4
-"""Styles for sources, used in turn; the name says which is which."""
+"""Number of styles for sources, used in rotation; the printed name identifies the source."""
 PARTS: Final = (
     "timestamp", "match", "current", "gap", "rule", "event", "event-warning", "empty", "mark",
     "cursor", "context", "json-key", "json-string", "json-number", "json-word",
@@ -37,7 +37,7 @@ _CALM: Final = Style(bold=False, reverse=False)
 
 
 class Prefix(Enum):
-    """Where a merged view names the source of a line; the value is what the view says of it."""
+    """The position of the source name in a merged view; the value is its text in the border."""
 
     LOCKED = ""
     ALONG = "names scroll"
@@ -50,32 +50,35 @@ class Prefix(Enum):
 
 
 class Look(Struct, frozen=True):
-    """How lines are drawn. ``width`` is all there is; ``shift`` cells of it are to the left."""
+    """Options for drawing lines. ``width`` is the total width; ``shift`` cells of the text are
+    scrolled out to the left."""
 
     width: int
     times: Times = Times.OFF
     wrap: bool = False
     prefix: Prefix = Prefix.LOCKED
     names: tuple[str, ...] = ()
-    """Of the sources, by tag; fewer than two are not shown."""
+    """Source names by tag; shown only if there are two or more."""
     shift: int = 0
 
     @property
     def source_width(self) -> int:
-        """Cells of a source's name with what parts it from the line; 0 where none is shown."""
+        """The width of a source name and its separator in cells; 0 if names are not shown."""
         if len(self.names) < 2 or self.prefix is Prefix.OFF:
             return 0
         return min(WIDEST_SOURCE, max(map(width_of, self.names)), max(8, self.width // 4)) + 3
 
     @property
     def text_width(self) -> int:
-        """Cells for the text of a line, or for as much of it as there is room for."""
+        """The width in cells that is available for the text of a line."""
         locked = self.source_width if self.prefix is Prefix.LOCKED else 0
         return max(1, self.width - GUTTER - self.times.width - locked)
 
     def breaks(self, text: bytes, tag: int) -> list[int]:
-        """The cells at which the rows of a line begin, and where the last one ends. No character
-        is cut in two."""
+        """Return the cell offsets where the rows of a line begin, and where the last row ends.
+
+        A wide character is never split.
+        """
         width = self.text_width
         if tag in (GAP, RULE):
             shown = rule_text(text)
@@ -90,7 +93,7 @@ class Look(Struct, frozen=True):
         return list(accumulate(map(width_of, parts or [""]), initial=0))
 
     def rows_of(self, text: bytes, tag: int) -> int:
-        """How many rows a line takes, without its JSON."""
+        """Return the number of rows of a line, without unfolded JSON."""
         if not self.wrap:
             return 1
         if tag < GAP and len(text) <= MAX_SHOWN and is_plain(text):
@@ -100,7 +103,7 @@ class Look(Struct, frozen=True):
 
 
 class LogRow(Struct, frozen=True):
-    """What is drawn: row ``inside`` of a line; ``json`` where it is one of those below it."""
+    """The content of row ``inside`` of a line; ``json`` is set for a row of unfolded JSON."""
 
     text: bytes
     tag: int = 0
@@ -110,18 +113,18 @@ class LogRow(Struct, frozen=True):
     marked: bool = False
     context: bool = False
     spans: tuple[tuple[int, int], ...] = ()
-    """Characters of the shown text to be marked."""
+    """Character ranges of the shown text to highlight."""
     current: bool = False
-    """Whether the marks are those of the current match."""
+    """True if ``spans`` belong to the current match."""
     json: JsonRow | None = None
 
 
 Styles = Callable[[str], Style]
-"""The style of a part by its name in `PARTS`."""
+"""Return the style of a part by its name in `PARTS`."""
 
 
 def paint(row: LogRow, look: Look, part: Styles, base: Style) -> Strip:
-    """Exactly ``look.width`` cells; ``base`` has the background, parts need not know it."""
+    """Paint a row of exactly ``look.width`` cells; ``base`` provides the background."""
 
     def style(name: str) -> Style:
         return base + part(name)
@@ -145,15 +148,18 @@ def paint(row: LogRow, look: Look, part: Styles, base: Style) -> Strip:
 
 
 def _cut(segments: list[Segment], start: int, stop: int) -> Iterable[Segment]:
-    """Those cells of a row. Most rows are shorter: to make strips of them, only to find that, would
-    be most of what a line costs."""
+    """Crop a row to a cell range.
+
+    Most rows are short enough already; creating a strip only to find that out would be most of the
+    cost of a line.
+    """
     if not start and _cells(segments) <= stop:
         return segments
     return Strip(segments).crop(start, stop)
 
 
 def _filled(segments: list[Segment], width: int, base: Style) -> Strip:
-    """Exactly so many cells."""
+    """Return a strip of exactly ``width`` cells."""
     rest = width - _cells(segments)
     if rest < 0:
         return Strip(segments).crop(0, width)
@@ -167,7 +173,7 @@ def _cells(segments: Iterable[Segment]) -> int:
 
 
 def rule_text(text: bytes) -> str:
-    """What a row says that parts lines."""
+    """Return the text of a separator row."""
     return f"── {plain_text(text)} "
 
 
@@ -181,7 +187,7 @@ def _rule(row: LogRow, look: Look, style: Styles, base: Style) -> Strip:
 
 
 def _part(row: LogRow, look: Look) -> tuple[int, int]:
-    """The cells of a line that this row shows."""
+    """Return the cell range of the line that this row shows."""
     if not look.wrap:
         return look.shift, look.shift + look.text_width
     starts = look.breaks(row.text, row.tag)
@@ -227,7 +233,7 @@ def _text(row: LogRow, style: Styles, base: Style) -> list[Segment]:
     else:
         own = base
         if row.level in _COLOURED:
-            # Whole lines of bold or reverse are hard to read: these are for the letter.
+            # Whole lines in bold or reverse are hard to read: only the level letter has them.
             own = base + style(f"level-{row.level.name.lower()}") + _CALM
         if row.context:
             own = own + style("context")
@@ -247,6 +253,9 @@ def _json(piece: tuple[str, str], style: Styles, base: Style) -> Segment:
 def shown_spans(
     text: bytes, spans_in: Callable[[bytes], Sequence[tuple[int, int]]]
 ) -> tuple[tuple[int, int], ...]:
-    """Characters to be marked in what `parse` shows of a line; ``spans_in`` tells bytes."""
+    """Return the character ranges to highlight in the text of `parse`.
+
+    ``spans_in`` returns byte ranges.
+    """
     raw = plain_text(text).encode()
     return tuple(characters(raw, spans_in(raw)))

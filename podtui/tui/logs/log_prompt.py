@@ -1,4 +1,4 @@
-"""The line of a log pane where filters and searches are typed."""
+"""The input line of a log pane for filters and searches."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from podtui.tui.widgets.sanitize import clean
 
 
 class Asked(Enum):
-    """The value is the hint in an empty line."""
+    """The kind of input; the value is the placeholder of an empty line."""
 
     FILTER = "show lines with re, without !re, -f letters; -C 3 shows lines around"
     SEARCH = "go to the first line with re; n and N go on"
 
 
 class LogPrompt(Horizontal):
-    """Hidden until `ask`; posts `Changed` as one types, `Done` at the end."""
+    """Hidden until `ask`; posts `Changed` while the user types and `Done` at the end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Leave it as it was"),
@@ -50,7 +50,7 @@ class LogPrompt(Horizontal):
             self.text = text
 
     class Done(Changed):
-        """``text`` is what it was before where that was ``cancelled``."""
+        """Posted at the end; if ``cancelled``, ``text`` is the previous text."""
 
         def __init__(self, asked: Asked, text: str, *, cancelled: bool) -> None:
             super().__init__(asked, text)
@@ -70,11 +70,11 @@ class LogPrompt(Horizontal):
 
     @property
     def filters(self) -> bool:
-        """Whether a filter is being typed: then the lower border says what is wrong with it."""
+        """True while a filter is typed: then the lower border is reserved for its error message."""
         return self.display and self._asked is Asked.FILTER
 
     def ask(self, asked: Asked, before: str) -> None:
-        """Open an empty line; ``before`` is in force until something is typed, ↑ recalls it."""
+        """Open an empty line; ``before`` stays in effect until the user types, ↑ recalls it."""
         self._asked, self._before = asked, before
         self._typed[asked].add(before)
         self._sign.update("filter" if asked is Asked.FILTER else "find")
@@ -82,7 +82,7 @@ class LogPrompt(Horizontal):
         with self.prevent(Input.Changed):
             self.input.value = ""
         self.display = True
-        # At once, not when there is time for it: keys that follow fast are for it.
+        # Focus at once, not in a later message: keys that follow quickly are meant for the input.
         self.screen.set_focus(self.input)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -1,4 +1,4 @@
-"""What each row of a log view says, from the lines and how they are looked at."""
+"""Build the content of each row of a log view from the lines and the view options."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ EMPTY_MARGIN: Final = 3
 def log_row(
     lines: LogLines, sequence: int, inside: int, look: Look, *, now: float, match: int | None
 ) -> LogRow:
-    """Row ``inside`` of a line; ``match`` is the line of the current match. Raises IndexError for a
-    line that is not kept."""
+    """Return row ``inside`` of a line; ``match`` is the line of the current match.
+
+    Raises IndexError for a line that is not kept.
+    """
     buffer = lines.buffer
     text, tag = buffer[sequence], buffer.tag(sequence)
     rows = look.rows_of(text, tag)
@@ -52,11 +54,14 @@ def _time(lines: LogLines, sequence: int, times: Times, now: float) -> str:
 
 
 Spans = tuple[tuple[int, int], ...]
-"""Ranges of characters."""
+"""Character ranges."""
 
 
 def marked_spans(lines: LogLines, text: bytes, tag: int) -> tuple[Spans, bool]:
-    """What is marked of a line, and whether that is what was searched for."""
+    """Return the ranges of a line to highlight, and True if they are matches of the search.
+
+    Without a search match, the ranges are those of the filter.
+    """
     if tag in (GAP, RULE):
         return (), False
     pattern = lines.pattern
@@ -69,7 +74,7 @@ def marked_spans(lines: LogLines, text: bytes, tag: int) -> tuple[Spans, bool]:
 
 
 def centred(said: str, width: int) -> list[str]:
-    """A text in lines in the middle of so many cells."""
+    """Wrap a text into lines that are centred in ``width`` cells."""
     room = min(width, max(20, width - 2 * EMPTY_MARGIN))
     lines = [
         "".join(span.text for span in row).rstrip()

@@ -1,7 +1,7 @@
-"""Runs of bytes on disk, written once, read often, in files that have no name.
+"""An append-only store for byte strings on disk, in files without a name.
 
-The files are unlinked as soon as they are open: nobody else can read them, and nothing is left
-behind however the program ends.
+The files are unlinked as soon as they are open: no other user can read them, and they disappear
+with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 from msgspec import Struct
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
-"""Disk is given back a segment at a time."""
+"""Size of a segment; disk space is freed one segment at a time."""
 
 
 class Place(Struct, frozen=True):
-    """Where a run of bytes lies; ``segment`` counts up and is never reused."""
+    """The location of a byte string; ``segment`` numbers increase and are never reused."""
 
     segment: int
     offset: int
@@ -26,18 +26,19 @@ class Place(Struct, frozen=True):
 
 
 class RunStore:
-    """Append-only segments. Nothing is opened before the first write."""
+    """Append-only segments. The first file is opened by the first write."""
 
     def __init__(self, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._segment_bytes = segment_bytes
         self._files: dict[int, int] = {}
         self._newest = -1
         self._used = 0
-        # A view may go without being closed: with a test that fails, with the process.
+        # A view may disappear without being closed, for example when a test fails.
         weakref.finalize(self, _close, self._files)
 
     def write(self, data: bytes) -> Place:
-        """Raises OSError when the disk takes no more; then nothing is kept of ``data``."""
+        """Append ``data``. Raises OSError, for example if the disk is full; then ``data`` is not
+        stored."""
         if self._newest not in self._files or self._used >= self._segment_bytes:
             descriptor = _nameless()
             self._newest += 1
@@ -52,25 +53,28 @@ class RunStore:
         return Place(self._newest, offset, done)
 
     def read(self, place: Place) -> bytes:
-        """Raises OSError."""
+        """Return the byte string at ``place``. Raises OSError."""
         data = os.pread(self._files[place.segment], place.size, place.offset)
         if len(data) != place.size:
             raise OSError(f"{len(data)} of {place.size} bytes could be read")
         return data
 
     def copy(self) -> RunStore:
-        """Another hold on the same runs, to read from in a thread; `clear` lets go of it."""
+        """Return a store with duplicated file descriptors, to be read by another thread.
+
+        The caller must release it by `clear`.
+        """
         other = RunStore(self._segment_bytes)
         other._files.update({number: os.dup(file) for number, file in self._files.items()})
         return other
 
     def drop_before(self, segment: int) -> None:
-        """Give back the disk of every segment before this one."""
+        """Free the disk space of all segments before this one."""
         for old in [number for number in self._files if number < segment]:
             os.close(self._files.pop(old))
 
     def clear(self) -> None:
-        """Give back all of it."""
+        """Free all disk space."""
         _close(self._files)
 
 
@@ -80,8 +84,11 @@ def _close(files: dict[int, int]) -> None:
 
 
 def _nameless() -> int:
-    """A file without a name, for the owner alone, where large files belong: ``$TMPDIR``, or
-    ``/var/tmp``, which is seldom a piece of memory as ``/tmp`` may be."""
+    """Open a file without a name that only the owner can read.
+
+    It is created in ``$TMPDIR`` or ``/var/tmp``: large files fit there, while ``/tmp`` may be a
+    tmpfs in memory.
+    """
     folder = None
     if not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK | os.X_OK):
         folder = "/var/tmp"

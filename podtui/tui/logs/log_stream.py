@@ -1,7 +1,7 @@
-"""One container's log, read for as long as somebody looks.
+"""Read one container's log for as long as it is shown.
 
-A stream that ends because its container did goes on with the next instance; one that breaks goes on
-where it broke, and says so where lines are missing.
+If the stream ends because the container ended, it continues with the next instance. If it breaks,
+it resumes at the same place and reports missing lines.
 """
 
 from __future__ import annotations
@@ -33,24 +33,31 @@ RETRY: Final = 2.0
 
 
 class Sink(Protocol):
-    """Where logs go; ``source`` is the number of the log."""
+    """Receives logs; ``source`` is the number of the log."""
 
     def take_lines(self, source: int, lines: list[bytes]) -> None: ...
 
     def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
-        """What is said at this place of the log; ``tag`` is RULE or GAP. ``stamp`` is its time, 0
-        for that of the newest line."""
+        """Add a remark at this place of the log; ``tag`` is RULE or GAP.
+
+        ``stamp`` is its time in nanoseconds, 0 for the time of the newest line.
+        """
         ...
 
     def take_state(self, source: int, state: str, *, quiet: bool) -> None:
-        """Why there is nothing to show, empty when there is; ``quiet`` while no line is to be
-        expected."""
+        """Report why there is nothing to show; empty if there are lines.
+
+        ``quiet`` means that no line is expected for now.
+        """
         ...
 
 
 class LogStream:
-    """``source`` is what the sink knows the log by, ``server`` what the client's server is called
-    where it does not answer."""
+    """Reads one log into a sink.
+
+    ``source`` identifies the log for the sink; ``server`` is the name of the server in the error
+    message if it does not answer.
+    """
 
     def __init__(
         self,
@@ -74,7 +81,7 @@ class LogStream:
         self._resumption = Resumption()
 
     def publish(self, pod: Pod) -> None:
-        """The pod may have changed: a log that ended may go on."""
+        """Update the pod; if its container changed, a finished log may continue."""
         self._pod = pod
         now = instance(pod, self.target.container)
         if now != self._instance:
@@ -82,11 +89,11 @@ class LogStream:
             self._wake.set()
 
     def poke(self) -> None:
-        """Ask again now."""
+        """Reconnect now instead of waiting."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Endless, but for the log of an instance that is gone."""
+        """Read the log forever; return only at the end of the log of a previous instance."""
         seen = self._instance
         same = True
         while True:
@@ -106,7 +113,7 @@ class LogStream:
                 self._remark(RULE, describe_end(self.target.container, self._status()))
                 return
             if pause is None and self._runs():
-                # Servers end streams that are not at their end: they restart, or tire of them.
+                # The server may end the stream of a running container: on restart or timeout.
                 pause = RETRY
             same = True
             try:
@@ -116,7 +123,7 @@ class LogStream:
             if self._instance != seen and self._restarted(seen):
                 same = False
                 self._remark(RULE, describe_end(self.target.container, self._status()))
-            # One that is gone has no id until the next is there.
+            # A container without an id is not created yet: keep the last known instance.
             seen = self._instance if _id_of(self._instance) else seen
 
     async def _read(self) -> None:
@@ -129,7 +136,7 @@ class LogStream:
             previous=target.previous,
             tail=target.range.tail if not last else None,
             since_seconds=None if moment else target.range.since,
-            # Whole seconds: the surplus is known and dropped.
+            # Whole seconds: `Resumption` drops the lines that were already shown.
             since_time=rfc3339(moment // SECOND * SECOND),
             gaps=True,
         )
@@ -145,7 +152,7 @@ class LogStream:
         if not lines:
             return
         fresh = list(self._resumption.take(lines))
-        # Before lines that are shown already nothing is missing.
+        # A gap before lines that are already shown is not new: ignore it.
         gap, self._gap = self._gap if len(fresh) == len(lines) else "", ""
         if not fresh:
             return
@@ -181,5 +188,5 @@ class LogStream:
 
 
 def _id_of(instance: str) -> str:
-    """The container's of what `podtui.tui.logs.log_target.instance` gave."""
+    """Return the container id from a value of `podtui.tui.logs.log_target.instance`."""
     return instance.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""Whose log is shown, and how a stream that broke goes on without losing or repeating a line."""
+"""Select the logs to show, and resume a broken stream without losing or repeating a line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from podtui.tui.widgets.sanitize import clean
 
 _GAP: Final = LOG_GAP.encode()
 TAIL: Final = 5000
-"""Lines of the past that a glance at a log asks for."""
+"""Number of past lines requested by default."""
 
 
 class Range(Struct, frozen=True):
-    """How much of the past is asked for; neither ``tail`` (lines) nor ``since`` (seconds) is all of
-    it. ``from_start`` shows its beginning first."""
+    """The part of the history to request: ``tail`` lines, ``since`` seconds, or all if neither.
+
+    ``from_start`` shows the beginning of the log first.
+    """
 
     words: str
     tail: int | None = None
@@ -36,7 +38,7 @@ class Range(Struct, frozen=True):
 
 GLANCE: Final = Range("", tail=TAIL)
 WHOLE: Final = Range("")
-# 1 to 6 of the picker are k9s' keys for the same ranges.
+# The digits 1 to 6 in the picker select the same ranges as in k9s.
 RANGES: Final = (
     Range("from the start", from_start=True),
     Range("last 1m", since=60),
@@ -67,8 +69,8 @@ def targets_of(
     previous: bool = False,
     range: Range = GLANCE,
 ) -> tuple[LogTarget, ...]:
-    """The logs that are shown of some pods: of ``chosen(pod)``, or with ``everything`` of all
-    containers. What is beyond `SOURCES` is left out."""
+    """Return the logs of some pods: of the container ``chosen(pod)``, or with ``everything`` of all
+    containers; at most `SOURCES` logs."""
     targets = [
         LogTarget(
             pod_key(pod), pod.metadata.namespace, pod.metadata.name, container, previous, range
@@ -80,7 +82,7 @@ def targets_of(
 
 
 def source_names(targets: Sequence[LogTarget]) -> tuple[str, ...]:
-    """What tells the targets apart, as short as that can be."""
+    """Return the shortest names that distinguish the targets."""
     pods = {(t.namespace, t.pod) for t in targets}
     one_each = len(pods) == len(targets)
     names = len({t.pod for t in targets}) == len(pods)
@@ -96,7 +98,7 @@ def source_names(targets: Sequence[LogTarget]) -> tuple[str, ...]:
 
 
 def describe_end(container: str, status: ContainerStatus | None) -> str:
-    """What happened between two instances, for the line that parts their logs."""
+    """Describe the end of the last instance, for the separator between two logs."""
     ended = status.lastState.terminated if status is not None else None
     if status is None or ended is None:
         return f"{clean(container)} started again"
@@ -107,7 +109,7 @@ def describe_end(container: str, status: ContainerStatus | None) -> str:
 
 
 def describe_previous(container: str, status: ContainerStatus | None) -> str:
-    """Which instance the log before is of, for the line above it."""
+    """Describe the previous instance, for the line above its log."""
     ended = status.lastState.terminated if status is not None else None
     if status is None or ended is None:
         return f"{clean(container)}, the instance before"
@@ -122,8 +124,11 @@ def _at(moment: str | None, word: str = "at") -> str:
 
 
 def default_container(pod: Pod) -> str:
-    """The container that somebody who looks most likely wants: the one in trouble, the init
-    container at work, else the first."""
+    """Return the container whose log is most likely wanted.
+
+    If the pod is initializing or failing: the first container that is neither ready and running
+    nor ended with exit code 0. Otherwise the first container.
+    """
     family = pod_status_line(pod, math.inf).family
     if family in (Family.INIT, Family.ERROR):
         for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
@@ -141,7 +146,10 @@ def container_status(pod: Pod, container: str) -> ContainerStatus | None:
 
 
 def instance(pod: Pod, container: str) -> str:
-    """What changes when a container starts, ends or is replaced: then a log may go on."""
+    """Return a text that changes when a container starts, ends or is replaced.
+
+    After such a change, a finished log may continue.
+    """
     status = container_status(pod, container)
     if status is None:
         return ""
@@ -151,9 +159,9 @@ def instance(pod: Pod, container: str) -> str:
 
 
 class Resumption:
-    """Drops what was already shown when a stream is opened again.
+    """Drops the lines that were already shown when a stream is opened again.
 
-    Lines begin with RFC 3339 time stamps; those of a container never go back.
+    Lines begin with RFC 3339 time stamps, which never decrease within the log of a container.
     """
 
     def __init__(self) -> None:
@@ -163,7 +171,7 @@ class Resumption:
         self._resuming = False
         self._met = True
         self.lost_after = b""
-        """Set by `take`: the time of the last line before a gap; empty where nothing is missing."""
+        """Set by `take`: the time of the last line before a gap; empty if no lines are missing."""
 
     @property
     def last_stamp(self) -> str:
@@ -171,21 +179,23 @@ class Resumption:
         return zoned(self._last).decode(errors="replace") if self._last else ""
 
     def reopen(self, *, same_log: bool = True) -> None:
-        """Another stream begins; it may tell again what is known, and does if it is of the same
-        log."""
+        """Prepare for a new stream that may repeat known lines.
+
+        With ``same_log``, a stream that repeats no known line has a gap before its first line.
+        """
         self._resuming = bool(self._last)
         self._met = not same_log
         self._skip = self._same
 
     def take(self, lines: Sequence[bytes]) -> Sequence[bytes]:
-        """The lines that are new."""
+        """Return the lines that are new."""
         self.lost_after = b""
         if self._resuming:
             lines = self._after(lines)
         if not lines:
             return lines
         last = stamp_of(lines[-1])
-        # They never go back, so all with the last time stand together at the end.
+        # Time stamps never decrease, so all lines with the last time are at the end.
         same = sum(1 for _ in takewhile(lambda line: stamp_of(line) == last, reversed(lines)))
         self._same = self._same + same if last == self._last else same
         self._last = last
@@ -209,7 +219,10 @@ class Resumption:
 
 
 def split_gaps(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """Runs of lines, each with what the agent says is missing before it, empty for nothing."""
+    """Split lines at the gaps that the agent reports.
+
+    Yields (message about the gap before these lines or an empty string, lines).
+    """
     gap, start = "", 0
     for number, line in enumerate(lines):
         if line.startswith(_GAP):
@@ -219,10 +232,13 @@ def split_gaps(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[bytes]]]:
 
 
 def stamp_of(line: bytes) -> bytes:
-    """The time stamp without its ``Z``, so that more digits compare as later."""
+    """Return the time stamp without its ``Z``, so that more digits compare as later."""
     return line.partition(b" ")[0].removesuffix(b"Z")
 
 
 def zoned(stamp: bytes) -> bytes:
-    """What `stamp_of` gave as a time again: engines write offsets where their zone has one."""
+    """Convert a value of `stamp_of` back to an RFC 3339 time.
+
+    A time with a zone offset stays as it is: engines write one if their zone is not UTC.
+    """
     return stamp if stamp[-6:-5] in (b"+", b"-") else stamp + b"Z"

@@ -1,4 +1,4 @@
-"""The times of log lines: nanoseconds since 1970 inside, three ways to show them."""
+"""The times of log lines: stored as nanoseconds since 1970, shown in three formats."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from podtui.api.times import short_duration
 SECOND: Final = 1_000_000_000
 LONGEST_STAMP: Final = 40
 _MOST: Final = (1 << 63) - 1
-"""Nanoseconds that are kept: until the year 2262. Whatever else a server says is no time."""
+"""Largest time in nanoseconds, in the year 2262. A later time from a server is ignored."""
 _BLANK: Final = ord(" ")
 _Z: Final = ord("Z")
 
 
 class Times(Enum):
-    """What stands before each line; the value is what the view says it shows."""
+    """The format of the time before each line; the value is its name in the border."""
 
     OFF = ""
     ABSOLUTE = "times"
@@ -28,7 +28,7 @@ class Times(Enum):
 
     @property
     def width(self) -> int:
-        """Cells, the blank after it included."""
+        """The width in cells, including the blank after it."""
         return {Times.OFF: 0, Times.ABSOLUTE: 13, Times.RELATIVE: 7, Times.BETWEEN: 9}[self]
 
     @property
@@ -44,7 +44,7 @@ def _seconds(text: bytes) -> int:
 
 
 def parse_stamp(stamp: bytes) -> int:
-    """Nanoseconds of an RFC 3339 time, 0 for what is none."""
+    """Return an RFC 3339 time in nanoseconds, 0 if it is invalid or out of range."""
     moment = _nanoseconds(stamp)
     return moment if -_MOST <= moment <= _MOST else 0
 
@@ -68,17 +68,17 @@ def _nanoseconds(stamp: bytes) -> int:
 
 
 def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[bytes]]:
-    """Times and texts of lines as the API sends them: an RFC 3339 time, a space, the text.
+    """Split lines as the API sends them (RFC 3339 time, space, text) into times and texts.
 
-    A line without a time has that of the line before it, ``last`` for the first.
+    A line without a time gets the time of the line before it, the first one gets ``last``.
     """
     stamps: list[int] = []
     texts: list[bytes] = []
     known, base = b"", 0
     for line in lines:
         moment, shown = 0, line
-        # As engines write it, in nanoseconds, and many lines in one second: half the time of all
-        # that is done to a line would go into its time otherwise.
+        # Fast path for nanosecond stamps within the same second, as engines write them. Parsing
+        # each time in full would take half of the total processing time of a line.
         if len(line) > 30 and line[30] == _BLANK and line[29] == _Z and line[:20] == known:
             digits = line[20:29]
             moment = base + int(digits) if digits.isdigit() else 0
@@ -106,17 +106,18 @@ def _date(seconds: int) -> str:
 
 
 def rfc3339(moment: int) -> str:
-    """``2026-11-21T07:08:09.123456789Z``; empty for none."""
+    """Format a time as ``2026-11-21T07:08:09.123456789Z``; empty for 0."""
     return f"{_date(moment // SECOND)}.{moment % SECOND:09d}Z" if moment else ""
 
 
 def clock(moment: int) -> str:
-    """``07:08:09.123``, UTC as the log itself; empty for none."""
+    """Format a time as ``07:08:09.123`` in UTC, like the log itself; empty for 0."""
     return f"{_date(moment // SECOND)[11:]}.{moment % SECOND // 1_000_000:03d}" if moment else ""
 
 
 def shown_time(times: Times, moment: int, before: int, now: float) -> str:
-    """What stands before a line; ``before`` is the time of the line above, ``now`` in seconds."""
+    """Return the time to show before a line; ``before`` is the time of the line above (ns), ``now``
+    is in seconds."""
     if not moment or times is Times.OFF:
         return ""
     if times is Times.ABSOLUTE:
@@ -127,7 +128,7 @@ def shown_time(times: Times, moment: int, before: int, now: float) -> str:
 
 
 def between(nanoseconds: int) -> str:
-    """``+0.012s``, ``+34.5s``, ``+12m``: at most eight cells."""
+    """Format a difference as ``+0.012s``, ``+34.5s`` or ``+12m``: at most eight cells."""
     sign = "-" if nanoseconds < 0 else "+"
     seconds = abs(nanoseconds) / SECOND
     if seconds < 10:

@@ -1,4 +1,4 @@
-"""The widget of logs: what one can do with the lines that its canvas draws."""
+"""The log widget: filter, search, cursor, marks and JSON on top of the drawing canvas."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from podtui.tui.logs.log_tags import is_log
 
 
 class LogView(LogCanvas):
-    """Lines as the API sends them: an RFC 3339 time stamp, a space, the text."""
+    """A widget for log lines as the API sends them: RFC 3339 time stamp, space, text."""
 
     _origin: tuple[tuple[int, int] | None, int | None] = (None, None)
-    """Where a search began: the line at the top, None while following, and that of the cursor."""
+    """The position where a search began: the value of `_top` and the cursor line, each None while
+    following."""
 
     # --- filter and search
 
@@ -28,8 +29,10 @@ class LogView(LogCanvas):
         level: Level | None = None,
         events: bool | None = None,
     ) -> None:
-        """Show other lines; what is not given stays. Returns at once: the lines of the past come
-        as they are looked at, see `LogLines.progress`."""
+        """Change the query; keep the parts that are not given.
+
+        Returns at once: past lines appear as they are scanned, see `LogLines.progress`.
+        """
         old = self.lines.query
         query = Query(
             old.filter if filter is None else filter,
@@ -49,8 +52,10 @@ class LogView(LogCanvas):
         self._frame()
 
     def search(self, pattern: str) -> None:
-        """Look for ``pattern`` in the lines that are shown, those to come included; empty ends the
-        search. Returns at once: matches are counted a slice at a time, see `match_count`."""
+        """Search the shown lines, including future ones, for ``pattern``; empty ends the search.
+
+        Returns at once: matches are counted in slices, see `match_count`.
+        """
         wanted = compile_search(pattern) if pattern else None
         before = self._marked()
         self.match_number = 0
@@ -64,13 +69,16 @@ class LogView(LogCanvas):
         self.post_message(self.SearchChanged(self))
 
     def begin_find(self) -> None:
-        """Remember where a search begins: `seek` looks from here, `end_find` comes back."""
+        """Remember the position: `seek` searches from here, `end_find` returns to it."""
         self._origin = self._top(), None if self.follow else self.current
 
     def seek(self) -> None:
-        """Go to the first match at or below the line where the search began, or of the whole log
-        where it was followed; as soon as it is found, unless the user goes elsewhere first.
-        Without a search, go back."""
+        """Go to the first match at or below the line where the search began, or to the first match
+        of the whole log if the view was following.
+
+        This happens as soon as the match is found, unless the user moves first. Without a search,
+        return to where the search began.
+        """
         self._seeking = self.searching
         if self.searching:
             self._take_match()
@@ -78,7 +86,7 @@ class LogView(LogCanvas):
             self.end_find()
 
     def end_find(self) -> None:
-        """Go back to where the search began."""
+        """Return to the position where the search began."""
         self._seeking = False
         top, cursor = self._origin
         self._cursor = cursor
@@ -105,7 +113,7 @@ class LogView(LogCanvas):
                 self.go_to(found.at(rank))
                 self.match_count, self.match_number = found.count, rank + 1
                 self.post_message(self.SearchChanged(self))
-        # The newest lines are searched first: one further up may be the first of all.
+        # The newest lines are searched first: an earlier match may still be found.
         self._seeking = self.lines.progress < 1
 
     def _count_matches(self) -> None:
@@ -113,7 +121,7 @@ class LogView(LogCanvas):
         self._take_match()
 
     def _marked(self) -> dict[int, tuple[Spans, bool]]:
-        """What is marked in the rows of the screen, and whether as the current match."""
+        """Return the highlighted ranges by screen row, and True if they are the current match."""
         found: dict[int, tuple[Spans, bool]] = {}
         here = self.current if self.match_number else None
         buffer = self.lines.buffer
@@ -130,7 +138,7 @@ class LogView(LogCanvas):
         return self.lines.pattern is not None
 
     def next_match(self) -> None:
-        """Go to the first match below the current line; round at the end."""
+        """Go to the first match below the current line, wrapping at the end."""
         self._go(forward=True)
 
     def previous_match(self) -> None:
@@ -138,13 +146,13 @@ class LogView(LogCanvas):
 
     def _go(self, *, forward: bool) -> None:
         self._seeking = False
-        # Without a search the lines that passed the filter are what one looks for.
+        # Without a search, go through the lines that passed the filter.
         lines = self.lines.found or self.lines.rows.shown
         here = self.current
         if lines is None or not lines.count or here is None:
             return
         rank = lines.rank(here)
-        # The first look takes the line that it begins at.
+        # The first step of a search may select the current line itself.
         leaves = here in lines and bool(self.match_number or not self.searching)
         if forward:
             rank += leaves
@@ -159,8 +167,7 @@ class LogView(LogCanvas):
     # --- the cursor
 
     def go_to(self, sequence: int) -> None:
-        """Put the cursor on a line and bring it into view, a third from the top where it was not
-        in view."""
+        """Move the cursor to a line; if it is not visible, scroll it to a third from the top."""
         self.follow = False
         self._hold = None
         self._cursor = sequence
@@ -177,7 +184,7 @@ class LogView(LogCanvas):
         self._seeking = False
         top, height = round(self.scroll_y), self.size.height
         first, last = self._row_of(here), self._last_row(here)
-        # A line that goes on beyond the view is gone through row by row.
+        # Scroll row by row through a line that extends beyond the view.
         if (step > 0 and last >= top + height) or (step < 0 and first < top):
             self.follow = False
             self._place(top + step)
@@ -212,7 +219,7 @@ class LogView(LogCanvas):
             self.refresh()
 
     def toggle_mark(self) -> None:
-        """Mark the line of the cursor, or take the mark away."""
+        """Mark or unmark the cursor line."""
         here = self.current
         if here is not None:
             self.lines.toggle_mark(here)
@@ -226,7 +233,7 @@ class LogView(LogCanvas):
             self.go_to(target)
 
     def toggle_json(self) -> bool:
-        """Fold out the JSON of the cursor's line, or in again; whether there is any."""
+        """Unfold or fold the JSON of the cursor line. Returns False if it contains none."""
         here = self.current
         if here is None or not is_log(self.lines.buffer.tag(here)):
             return False
@@ -256,7 +263,7 @@ class LogView(LogCanvas):
         self._place(self.virtual_size.height)
 
     def action_pan(self, columns: int) -> None:
-        """Move sideways along lines that are not wrapped."""
+        """Scroll sideways, if lines are not wrapped."""
         if not self.wrap:
             room = self._look(self.shown_width).text_width
             limit = max(0, self.lines.buffer.longest - room)

@@ -1,4 +1,4 @@
-"""The pane of logs: of one container or of many, merged, with the events of their pods between."""
+"""The logs pane: the log of one container, or several logs merged, with events of their pods."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
 SETTLE: Final = 0.15
-"""Seconds that the cursor rests before a log is asked for."""
+"""Seconds that the cursor must rest on a pod before its log is requested."""
 PUMP: Final = 0.1
 EVENTS_EVERY: Final = 0.5
 AT_ONCE: Final = 20_000
-"""Lines that may wait for one another between two looks."""
+"""Number of waiting lines above which they are merged at once instead of by the timer."""
 
 
 class LogsPane(LogCommands):
-    """``tail`` None shows logs from their beginning."""
+    """Shows logs; with a ``tail`` of None from their beginning."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "container(1)", "Container", id="logs.container",
@@ -96,11 +96,11 @@ class LogsPane(LogCommands):
     def on_resize(self) -> None:
         self._show_state()
 
-    # --- whose logs
+    # --- selection of logs
 
     @property
     def target(self) -> LogTarget | None:
-        """The first of the logs that are shown."""
+        """The first of the shown logs."""
         return self._targets[0] if self._targets else None
 
     @property
@@ -113,18 +113,19 @@ class LogsPane(LogCommands):
 
     @property
     def chosen_line(self) -> tuple[LogTarget, str] | None:
-        """The line that keys act on, fit to be drawn, and whose it is; None for what is none's."""
+        """The target and the sanitized text of the line that keys act on; None if the line is not
+        a log line."""
         here = self.view.current
         if here is None or (tag := self.view.buffer.tag(here)) >= len(self._targets):
             return None
         return self._targets[tag], clean(plain_text(self.view.buffer[here]))
 
     def choose(self, pod: Pod | None, *, at_once: bool = False) -> None:
-        """Show this pod's log, once the cursor rests."""
+        """Show this pod's log after `SETTLE` seconds, or ``at_once``."""
         self.choose_all(() if pod is None else (pod,), at_once=at_once)
 
     def choose_all(self, pods: Sequence[Pod], *, at_once: bool = False) -> None:
-        """Show the logs of these pods, merged by time."""
+        """Show the logs of these pods, merged by time, after `SETTLE` seconds or ``at_once``."""
         if self._settling is not None:
             self._settling.stop()
             self._settling = None
@@ -132,7 +133,7 @@ class LogsPane(LogCommands):
         if at_once:
             self._settle(chosen)
         else:
-            # Until then everything that is said is about the pods whose logs are shown.
+            # Until then, titles and notes describe the pods whose logs are still shown.
             self._settling = self.set_timer(SETTLE, lambda: self._settle(chosen))
 
     def _settle(self, pods: tuple[Pod, ...]) -> None:
@@ -140,7 +141,7 @@ class LogsPane(LogCommands):
         self._retarget(previous=False)
 
     def publish(self, pod: Pod | None) -> None:
-        """Objects may have changed: a log that ended may go on, an event may have come."""
+        """Update from the model: a finished log may continue, new events may have arrived."""
         if not self.is_mounted:
             return
         pods = {pod_key(p): self._model.pods.get(pod_key(p), p) for p in self._pods}
@@ -197,7 +198,8 @@ class LogsPane(LogCommands):
             LogStream(self._client, target, number, self, by_key[target.key], server)
             for number, target in enumerate(targets)
         )
-        # A worker may be replaced before it begins: then no coroutine must have been made.
+        # Pass a callable: a worker that is replaced before it starts would leave a coroutine that
+        # is never awaited.
         work = partial(self._follow, self._streams)
         self.run_worker(work, group="log", exclusive=True)
 
@@ -207,13 +209,13 @@ class LogsPane(LogCommands):
                 tasks.create_task(stream.run())
 
     def app_now(self) -> float:
-        """Epoch seconds, as the app has it."""
+        """Return the app's time in epoch seconds."""
         return float(cast("Any", self).app.now())
 
     # --- lines
 
     def take_lines(self, source: int, lines: list[bytes]) -> None:
-        """See `podtui.tui.logs.log_stream.Sink`, as of the two that follow."""
+        """Implement `podtui.tui.logs.log_stream.Sink`, like the two methods below."""
         stamps, texts = split_lines(lines, self._merger.last_stamp(source))
         self._merger.take(source, stamps, texts, monotonic())
         if len(self._targets) == 1 or self._merger.waiting > AT_ONCE:
@@ -224,7 +226,7 @@ class LogsPane(LogCommands):
         if tag == GAP and len(self._targets) > 1:
             text = f"{self.source_names[source]}: {text}"
         elif tag == RULE and len({target.key for target in self._targets}) > 1:
-            # It begins with the container.
+            # The text begins with the container name.
             text = f"{clean(self._targets[source].pod)}/{text}"
         stamp = stamp or self._merger.last_stamp(source)
         self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
@@ -239,7 +241,7 @@ class LogsPane(LogCommands):
             self._show_state()
 
     def _wake(self) -> None:
-        """Look again until nothing waits for other logs."""
+        """Run the merge timer until no line waits for other logs."""
         if self._pumping is not None and self._merger.waits:
             self._pumping.resume()
 
@@ -259,13 +261,13 @@ class LogsPane(LogCommands):
         self._events_at, self._events_turn = now, turn
         several = len({target.key for target in self._targets}) > 1
         for pod in self._pods:
-            # Events have no source before their text: of several pods, name the one they are about.
+            # Events are drawn without a source name: with several pods, name the pod in the text.
             whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
             for tag, stamp, text in self._events.take(self._model.events_of(pod)):
                 self._merger.take_event(tag, stamp, whose + text)
                 self._wake()
 
-    # --- what is said
+    # --- titles and notes
 
     @property
     def _state(self) -> str:
@@ -309,7 +311,7 @@ class LogsPane(LogCommands):
         return f" (exit {ended.exitCode})" if ended is not None else ""
 
     def show_note(self) -> None:
-        """The state of the view, in the lower border; what narrows what is seen comes first."""
+        """Show the state of the view in the lower border; first what limits the shown lines."""
         if self._prompt.filters or not self.is_mounted:
             return
         self.set_note(" · ".join(self._notes()) if self._targets else "")
@@ -348,7 +350,7 @@ class LogsPane(LogCommands):
             self._retarget(previous=not self._targets[0].previous)
 
     def show_previous(self) -> None:
-        """The log of the instance before, at once."""
+        """Show the log of the previous instance at once."""
         self._retarget(previous=True)
 
     def action_container(self, step: int) -> None:

@@ -1,1 +1,1 @@
-"""What users set: themes, keys, calls for attention."""
+"""User preferences: themes, keys, notifications."""

@@ -1,8 +1,8 @@
-"""When a state is worth a call to somebody who looks elsewhere; how it is called is another's work.
+"""Decide which state changes cause a notification; `podtui.tui.looks.notifier` delivers it.
 
-Each change of a pod is told once. What was so when the screen was opened is no news. A pod that
-crashes again and again is told once, and "ready again" only once it has been ready for a while:
-between two crashes of a loop every container is ready for a moment.
+Each change is reported once. States that existed when the screen was opened are not reported. A
+crash loop is reported once, and "ready again" only after the pod has been ready for a while:
+between two crashes of a loop, every container is ready for a moment.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from podtui.api.v1 import Node, Pod
 from podtui.tui.pods.pod_status import pod_status_line
 
 STEADY: Final = 20.0
-"""Seconds that a pod must be ready before it is said to be so again."""
+"""Seconds that a pod must be ready before it is reported as ready again."""
 FORGET: Final = 60.0
-"""Seconds after which a pod that is gone is a stranger: time for an edited one to come back."""
+"""Seconds that the state of a removed pod is kept, so that an edited pod can return."""
 _LOOPS: Final = frozenset({"CrashLoopBackOff", "Init:CrashLoopBackOff"})
 LOOP: Final = 3
-"""So many restarts, the last of them recent, are a loop even without back-off."""
+"""Number of restarts, the last of them recent, that count as a loop even without back-off."""
 
 
 class Trouble(StrEnum):
-    """What can be wrong, in the words of the setting ``notifyOn``."""
+    """The kinds of trouble; the values are those of the setting ``notifyOn``."""
 
     NONE = ""
     CRASH_LOOP = "crashLoop"
@@ -41,7 +41,7 @@ READY: Final = "ready"
 
 
 class Condition(Struct, frozen=True):
-    """How a pod or the node stands now. ``well``: ready, or ended as it should."""
+    """The current state of a pod or node. ``well``: ready or completed."""
 
     trouble: Trouble = Trouble.NONE
     well: bool = False
@@ -49,8 +49,8 @@ class Condition(Struct, frozen=True):
 
 
 class Watched(Struct, frozen=True):
-    """What is known of one thing: the ``trouble`` that was told last and not taken back, and since
-    when (epoch seconds) it has been well, and gone."""
+    """The remembered state of one object: the reported ``trouble`` that is not resolved yet, and
+    since when (epoch seconds) the object has been well, or missing."""
 
     trouble: Trouble = Trouble.NONE
     well_since: float | None = None
@@ -58,7 +58,8 @@ class Watched(Struct, frozen=True):
 
 
 class Alert(Struct, frozen=True):
-    """``kind`` is a word of ``notifyOn``; namespace and pod are empty where it is the node's."""
+    """One notification; ``kind`` is a value of the setting ``notifyOn``, ``namespace`` is empty for
+    a node."""
 
     kind: str
     name: str
@@ -67,7 +68,7 @@ class Alert(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """One line for people; what comes from outside in it is not cleaned yet."""
+        """The message in one line; external text in it is not sanitized yet."""
         if not self.namespace:
             return f"node {self.name}: {self.word}"
         return f"{self.namespace}/{self.name}: {self.word}"
@@ -88,7 +89,11 @@ def pod_condition(pod: Pod, now: float) -> Condition:
 
 
 def node_condition(node: Node) -> Condition:
-    """Pressures are no trouble here: pods go on; and an agent that starts is none yet."""
+    """Return the condition of a node.
+
+    Pressure conditions are not reported, since pods keep running, nor is an agent that is still
+    starting.
+    """
     condition = unready(node)
     if condition is None:
         return Condition(well=True, word="Ready again")
@@ -98,14 +103,14 @@ def node_condition(node: Node) -> Condition:
 
 
 def first_look(condition: Condition) -> Watched:
-    """What was so before we looked is told to nobody."""
+    """Return the state after the first observation, for which no notification is sent."""
     return Watched(condition.trouble)
 
 
 def look_again(
     before: Watched, condition: Condition, now: float, steady: float = STEADY
 ) -> tuple[Watched, str]:
-    """What is known now, and the kind of what there is to tell, empty for nothing."""
+    """Return the new state and the kind of notification to send, empty for none."""
     if condition.trouble is not Trouble.NONE:
         told = condition.trouble is not before.trouble
         return Watched(condition.trouble), condition.trouble.value if told else ""
@@ -120,16 +125,21 @@ def look_again(
 
 
 class AlertBook:
-    """Remembers what was told, by pod and for the node. A pod that is replaced under its name is
-    the same one to people: it goes on under ``namespace/name``."""
+    """Remembers what was reported for each pod and node.
+
+    Pods are identified by ``namespace/name``, so that a replaced pod continues under its name.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, Watched] = {}
         self._nodes: dict[str, Watched] = {}
 
     def look_at_pods(self, pods: Iterable[Pod], now: float, *, first: bool) -> list[Alert]:
-        """``first``: these were there when we came; others that are new have just been made, and
-        what is wrong with them is news."""
+        """Return the alerts for these pods.
+
+        With ``first``, the unknown ones among them existed when the screen was opened and are not
+        reported. Otherwise unknown pods were just created, and trouble of them is reported.
+        """
         found: list[Alert] = []
         for pod in pods:
             name, namespace = pod.metadata.name, pod.metadata.namespace
@@ -145,12 +155,12 @@ class AlertBook:
         return [Alert(kind, name, word=condition.word)] if kind else []
 
     def waits(self, pod: Pod) -> bool:
-        """Whether time alone may bring news of a pod: it is well, and not yet for long enough."""
+        """Return True if a pod is well again, but not yet for long enough to report it."""
         known = self._pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
         return known is not None and known.well_since is not None
 
     def keep_pods(self, pods: Iterable[Pod], now: float) -> None:
-        """Forget those that have been gone for long."""
+        """Forget pods that have been missing for more than `FORGET` seconds."""
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods}
         for key in self._pods.keys() - names:
             known = self._pods[key]

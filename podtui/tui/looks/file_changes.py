@@ -1,7 +1,7 @@
-"""Whether files changed: looked at every other second.
+"""Detect file changes by polling every two seconds.
 
-The system's own watch would tell sooner, but the library for it wakes the processor twenty times a
-second, and who has saved a theme waits two seconds for it gladly.
+A file system watch would be faster, but its library wakes the processor twenty times a second, and
+two seconds are short enough after saving a theme.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What changes when a file does; None where there is none to be read."""
+    """Return a value that changes when the file does; None if the file cannot be read."""
     try:
         found = path.stat()
     except OSError:
@@ -26,7 +26,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 async def changes_of(stamp: Callable[[], object]) -> AsyncIterator[None]:
-    """Yields each time that ``stamp``, which may block, gives something else."""
+    """Yield each time the result of ``stamp`` changes. ``stamp`` may block; it runs in a thread."""
     before = await asyncio.to_thread(stamp)
     while True:
         await asyncio.sleep(LOOK_SECONDS)

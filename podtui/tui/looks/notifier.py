@@ -1,4 +1,4 @@
-"""Calls people who look elsewhere: by the bell, the terminal's own notifications, a program."""
+"""Deliver notifications: by the bell, by the terminal's notifications, or by a program."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from podtui.tui.widgets.sanitize import clean
 
 COMMAND_SECONDS: Final = 10.0
 LONGEST: Final = 200
-"""Characters of one notification."""
+"""Maximum number of characters of a notification."""
 _ENVIRONMENT: Final = ("KIND", "NAME", "NAMESPACE", "REASON", "TEXT")
 
 
 def osc9(text: str, environ: Mapping[str, str]) -> str:
-    """The sequence by which a terminal shows a notification, through tmux where that is between us
-    and the terminal (its option ``allow-passthrough`` must be on)."""
-    # Some terminals read a number and a semicolon as an order: a progress bar, even a program.
+    """Return the escape sequence by which a terminal shows a notification.
+
+    Inside tmux, it is wrapped to be passed through (the option ``allow-passthrough`` must be on).
+    """
+    # Some terminals interpret a number and a semicolon as a command, for example a progress bar
+    # or even the start of a program.
     sequence = f"\x1b]9;{clean(text)[:LONGEST].replace(';', ',')}\x07"
     if environ.get("TMUX"):
         return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
@@ -27,7 +30,7 @@ def osc9(text: str, environ: Mapping[str, str]) -> str:
 
 
 def alert_environment(alert: Alert) -> dict[str, str]:
-    """What a program is told: ``PODTUI_ALERT_KIND`` and its like."""
+    """Return the environment variables of an alert for a program: ``PODTUI_ALERT_KIND`` etc."""
     values = (alert.kind, alert.name, alert.namespace, alert.word, alert.text)
     return {
         f"PODTUI_ALERT_{name}": clean(value)
@@ -38,8 +41,10 @@ def alert_environment(alert: Alert) -> dict[str, str]:
 async def run_command(
     command: Sequence[str], alert: Alert, seconds: float = COMMAND_SECONDS
 ) -> str:
-    """Run the user's program without a shell, its last argument the text; what went wrong, else
-    empty."""
+    """Run the user's program without a shell, with the alert text as its last argument.
+
+    Returns the error message, or an empty string.
+    """
     text = clean(alert.text)[:LONGEST]
     try:
         process = await asyncio.create_subprocess_exec(
@@ -64,7 +69,7 @@ async def run_command(
 
 
 def terminal_text(alert: Alert, by: Sequence[str], environ: Mapping[str, str]) -> str:
-    """What is to be written to the terminal for an alert."""
+    """Return the text to write to the terminal for an alert."""
     return ("\x07" if "bell" in by else "") + (
         osc9(f"podtui: {alert.text}", environ) if "osc9" in by else ""
     )

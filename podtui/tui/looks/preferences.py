@@ -1,5 +1,4 @@
-"""The part of the settings that a screen follows while it runs: theme, keys, commands,
-notifications."""
+"""The settings that take effect while the screen runs: theme, keys, commands, notifications."""
 
 from __future__ import annotations
 
@@ -14,16 +13,19 @@ _FOR_THIS_RUN: Final = ("command line", "PODTUI_THEME")
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
-    """``places`` says where in which file each part of ``keys`` stands, by the binding's id;
-    ``own_places`` the parts of ``commands`` and ``hotkeys``, by their names in the settings."""
+    """The preferences.
+
+    ``places`` contains the origin (file and line) of each entry of ``keys`` by binding id,
+    ``own_places`` that of ``commands`` and ``hotkeys`` by their names in the settings.
+    """
 
     theme: str = ""
     theme_is_fixed: bool = False
-    """Whether the theme was given for this run, so that a choice by a key is not remembered."""
+    """True if the theme was given for this run; then a theme chosen by key is not remembered."""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     commands: tuple[object, ...] = ()
-    """As they were written, not checked yet."""
+    """Raw values, not validated yet."""
     hotkeys: Mapping[str, str] = field(default_factory=dict[str, str])
     own_places: Mapping[str, str] = field(default_factory=dict[str, str])
     notify_on: frozenset[str] = frozenset()
@@ -32,7 +34,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
 
 def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferences:
-    """``theme`` goes before the one of the settings, and is fixed."""
+    """Extract the preferences; ``theme`` overrides the theme of the settings and is fixed."""
     settings = resolved.settings
     return Preferences(
         theme=settings.theme if theme is None else theme,

@@ -1,4 +1,4 @@
-"""What the user's preferences do to a running screen, and the watch over the file they stand in."""
+"""Apply the user's preferences to a running screen, and reload them when their file changes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,26 @@ if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
 
 MOST_HELD: Final = 20
-"""Alerts that are kept while the terminal is another program's."""
+"""Maximum number of alerts kept while another program uses the terminal."""
 KEEP_SECONDS: Final = 1.0
-"""Between two looks at which of all pods are still there."""
+"""Seconds between two checks which pods still exist."""
 
 
 class PreferencesFile(Struct, frozen=True):
-    """``read`` reads all settings anew; it may block, and raises `PodtuiError` for bad ones."""
+    """The settings file; ``read`` reads all settings again.
+
+    ``read`` may block, and raises `PodtuiError` for invalid settings.
+    """
 
     path: Path
     read: Callable[[], Preferences]
 
 
 def chosen_of(preferences: Preferences) -> Chosen | None:
-    """Checked against every binding there is; None, and nothing is loaded, where nobody has chosen
-    a key or a command."""
+    """Validate the user's keys and commands against all bindings.
+
+    Returns None if the user has defined none; then the modules of the bindings are not imported.
+    """
     if not (preferences.keys or preferences.commands or preferences.hotkeys):
         return None
     from podtui.tui.actions.own_map import choose
@@ -51,19 +56,19 @@ def chosen_of(preferences: Preferences) -> Chosen | None:
 
 
 def problems_of(preferences: Preferences) -> tuple[str, ...]:
-    """What of keys, commands and hotkeys cannot be used, and why."""
+    """Return the problems of keys, commands and hotkeys."""
     chosen = chosen_of(preferences)
     return () if chosen is None else chosen.problems
 
 
 def key_map_of(preferences: Preferences) -> KeyMap:
-    """The keys alone."""
+    """Return only the keys of the preferences."""
     chosen = chosen_of(preferences)
     return KeyMap() if chosen is None else chosen.key_map
 
 
 def _asked(preferences: Preferences) -> tuple[object, ...]:
-    """Keys and commands, and where they stand."""
+    """Return the preferences that `chosen_of` depends on, for comparison."""
     return (
         preferences.keys,
         preferences.places,
@@ -87,12 +92,12 @@ class Preferred:
         self._book = AlertBook()
         self._lent = False
         self._held: deque[str] = deque(maxlen=MOST_HELD)
-        """What is to be written once the terminal is ours again."""
+        """Text to write when podtui has the terminal again."""
         self._looked = False
         self._kept_at = 0.0
 
     def start(self) -> None:
-        """Put them in force, and follow their file."""
+        """Apply the preferences and watch their file."""
         self._use_keys(self._now)
         app = cast("Any", self._app)
         app.app_suspend_signal.subscribe(app, self._lend, immediate=True)
@@ -103,8 +108,10 @@ class Preferred:
             )
 
     def use(self, preferences: Preferences) -> None:
-        """Put others in force; what did not change is left alone, also where the user changed it
-        by a key since."""
+        """Apply changed preferences.
+
+        Unchanged ones are not touched, so that changes made by key since then are kept.
+        """
         before, self._now = self._now, preferences
         if _asked(preferences) != _asked(before):
             self._use_keys(preferences)
@@ -125,7 +132,7 @@ class Preferred:
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """The user's own keys, as far as they can be used."""
+        """The valid keys of the user."""
         return self._keys.keys
 
     def _use_keys(self, preferences: Preferences) -> None:
@@ -159,7 +166,7 @@ class Preferred:
     # --- notifications
 
     def look(self, model: Model, changes: Changes, now: float) -> None:
-        """See whether there is something to tell."""
+        """Send notifications for changes."""
         for alert in self._news(model, changes, now):
             if alert.kind in self._now.notify_on or self._is_node_back(alert):
                 self._tell(alert)
@@ -201,7 +208,7 @@ class Preferred:
             driver.flush()
 
     def _lend(self, _: object) -> None:
-        # Another program writes there, and what writes for us takes no more than a few pieces.
+        # Another program uses the terminal, and Textual's writer thread buffers only a few pieces.
         self._lent = True
 
     def _take_back(self, _: object) -> None:

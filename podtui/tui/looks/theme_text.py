@@ -1,7 +1,7 @@
-"""The text of a theme file: words and maps of words, each with its line.
+"""Parse a theme file into strings and maps of strings, each with its line number.
 
-A plain one, as those that ship are, is read here, because the screen waits for it and YAML's
-library takes longer to import than all themes to read. Whatever is not plain that library reads.
+Simple files such as the shipped themes are parsed here, because the first frame waits for them and
+importing the YAML library takes longer than reading all themes. The library parses other files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENTRY: Final = re.compile(
 
 
 class NotYaml(Exception):
-    """Raised for a text that cannot be read; ``line`` counts from 1, 0 where none is known."""
+    """Raised for an invalid text; ``line`` counts from 1, 0 if unknown."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -31,7 +31,7 @@ class NotYaml(Exception):
 
 
 class Node(Struct, frozen=True):
-    """``text`` is a word's, empty for whatever else; ``pairs`` are a map's, else None."""
+    """A value: ``text`` for a string, ``pairs`` for a map; otherwise they are empty and None."""
 
     line: int
     text: str = ""
@@ -39,12 +39,12 @@ class Node(Struct, frozen=True):
 
 
 def read(text: str) -> Node | None:
-    """What a file says, None where that is nothing. Raises `NotYaml`."""
+    """Parse a file; return None if it is empty. Raises `NotYaml`."""
     return plain(text) or by_library(text)
 
 
 def plain(text: str) -> Node | None:
-    """A map of words and of maps of words, each on a line of its own; None for any other text."""
+    """Parse a map of strings and of maps of strings, one entry per line; None for other text."""
     pairs: list[tuple[Node, Node]] = []
     inner: list[tuple[Node, Node]] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -69,7 +69,7 @@ def plain(text: str) -> Node | None:
 
 
 def _close(pairs: list[tuple[Node, Node]], inner: list[tuple[Node, Node]]) -> bool:
-    """Give the last key its map; whether it has one where it needs one."""
+    """Complete the map of the last key. Returns False if that map is empty."""
     if pairs and pairs[-1][1].pairs is not None:
         key, _ = pairs[-1]
         pairs[-1] = (key, Node(key.line + 1, pairs=tuple(inner)))
@@ -82,7 +82,7 @@ def _bare(value: str) -> str:
 
 
 def by_library(text: str) -> Node | None:
-    """Any text. Raises `NotYaml`."""
+    """Parse any YAML text. Raises `NotYaml`."""
     import yaml
 
     try:
@@ -96,7 +96,8 @@ def by_library(text: str) -> Node | None:
 
 
 def _node(node: yaml.Node, depth: int = 2) -> Node:
-    """Maps below ``depth`` are empty: no theme has them, and aliases can make them endless."""
+    """Convert a YAML node. Maps below ``depth`` become empty: themes do not use them, and aliases
+    can make them infinite."""
     import yaml
 
     line = node.start_mark.line + 1

@@ -1,6 +1,6 @@
-"""Themes from YAML files: groups of meanings, each a colour, checked before anything uses them.
+"""Load and validate themes from YAML files, which assign colours to meanings in groups.
 
-A file that is wrong says so with its line and is not used; the themes that were there stay.
+An invalid file is reported with line numbers and ignored; existing themes stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BASE: Final = (
     "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "success",
     "warning", "error",
 )  # fmt: skip
-# Our variables, group by group, and the colour of the theme that stands in where one is not given.
+# Podtui's variables by group, each with the theme colour that is the default value.
 GROUPS: Final = {
     "text": {
         "soft": "foreground",
@@ -57,12 +57,13 @@ GROUPS: Final = {
     "simulated": {"background": "warning", "foreground": "background"},
 }
 MAX_BYTES: Final = 8192
-"""Of a file: more of them could be nested deeper than YAML's library in C has a stack for."""
+"""Maximum size of a file: a larger one could be nested so deeply that the YAML library in C
+overflows its stack."""
 DEFAULT_THEME: Final = "podtui-dark"
 
 
 class ThemeFile(Struct, frozen=True):
-    """What a file gave: a theme, or ``problems`` as ``FILE:LINE: what``."""
+    """The result of loading a file: a theme, or ``problems`` such as ``FILE:LINE: message``."""
 
     path: Path
     theme: Theme | None
@@ -78,19 +79,19 @@ class _Reading(Struct):
 
 
 def variable(group: str, name: str) -> str:
-    """The name of a style sheet variable: ``phase-running``, ``tone-muted``."""
+    """Return the name of a style sheet variable: ``phase-running``, ``tone-muted``."""
     return f"tone-{name}" if group == "text" else f"{group}-{name}"
 
 
 def defaults(theme: Theme) -> dict[str, str]:
-    """Every variable of ours for a theme that knows none of them, out of its own colours."""
+    """Return default values of podtui's variables, derived from the colours of a theme."""
     generated = theme.to_color_system().generate()
     result: dict[str, str] = {}
     for group, names in GROUPS.items():
         for name, source in names.items():
             result[variable(group, name)] = generated[source]
     if theme.ansi:
-        # A terminal's own colours cannot be mixed, and its panels are see-through.
+        # The terminal's own colours cannot be blended, and panels are transparent.
         for name in ("bar-free", "pane-border"):
             result[name] = "ansi_bright_black"
     else:
@@ -106,8 +107,10 @@ def defaults(theme: Theme) -> dict[str, str]:
 
 
 def log_colors(theme: Theme, values: Mapping[str, str]) -> TerminalTheme:
-    """What a log's own sixteen colours are: the theme's, which stand out from its ground. A theme
-    of the terminal's own colours has no need of them. ``values`` are all variables in force."""
+    """Return the sixteen colours in which logs are shown, taken from the theme for good contrast.
+
+    Not needed for a theme of the terminal's own colours. ``values`` are all current variables.
+    """
 
     def rgb(name: str) -> tuple[int, int, int]:
         return Color.parse(values[name]).rgb
@@ -123,7 +126,7 @@ def log_colors(theme: Theme, values: Mapping[str, str]) -> TerminalTheme:
 
 
 def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
-    """Every ``*.yaml`` and ``*.yml`` of the folders, by folder and name; folders may be missing."""
+    """Load all ``*.yaml`` and ``*.yml`` files, by folder and name; folders may be missing."""
     found: list[ThemeFile] = []
     for folder in folders:
         try:
@@ -134,13 +137,13 @@ def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
 
 
 def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
-    """What changes when one of the files that `load_themes` reads does, comes or goes."""
+    """Return a value that changes when a file of `load_themes` changes, appears or disappears."""
     found: dict[Path, Stamp | None] = {}
     for folder in folders:
         try:
             found |= {path: stamp_of(path) for path in _theme_paths([folder])}
         except OSError:
-            # Told by `load_themes`, once.
+            # `load_themes` reports the error.
             continue
     return found
 
@@ -156,7 +159,7 @@ def _theme_paths(folders: Iterable[Path]) -> list[Path]:
 
 
 def load_theme(path: Path) -> ThemeFile:
-    """Never raises for what a file holds."""
+    """Load a theme; report all errors as problems instead of raising them."""
     reading = _Reading(path)
     try:
         with path.open("rb") as file:
@@ -211,7 +214,7 @@ def _built(
     name: str, base: dict[str, str], variables: dict[str, str], *, dark: bool, ansi: bool
 ) -> Theme:
     panel = base.get("panel")
-    # Textual's own rules for such themes name variables that only its own ones give.
+    # Textual's style sheet for ANSI themes uses variables that only its built-in themes define.
     own = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if ansi else {}
     variables = {
         **own,
@@ -239,7 +242,7 @@ def _built(
 
 
 def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[str, Node]]:
-    """Keys that are known, with their values; the others are problems."""
+    """Return the known keys with their values; report unknown keys."""
     found: list[tuple[str, Node]] = []
     for key_node, value in node.pairs or ():
         key = key_node.text
@@ -253,7 +256,7 @@ def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[st
 
 
 def _colors(node: Node, group: str, known: Sequence[str], reading: _Reading) -> dict[str, str]:
-    """Colours that can be parsed, by name."""
+    """Return the valid colours by name; report invalid ones."""
     colors: dict[str, str] = {}
     for key, value in _pairs(node, known, reading):
         text = value.text

@@ -1,1 +1,1 @@
-"""The node: its books, its past, its images, and what would fit."""
+"""The node: its resources and their allocation, its history, its images, what would fit."""

@@ -1,4 +1,4 @@
-"""The node's books: what there is of each resource, what is promised, what is used, and by whom."""
+"""The allocation of each node resource: capacity, requests and usage, in total and by pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), c
 
 
 class Ask(Struct, frozen=True):
-    """What one pod asks of the node, by resource; made once for each change of the pod."""
+    """The requests and limits of one pod by resource; computed once for each change of the pod."""
 
     key: str
     label: str
@@ -33,9 +33,9 @@ class Ask(Struct, frozen=True):
     requests: Mapping[str, int]
     limits: Mapping[str, int]
     refused: tuple[str, str] | None
-    """(reason, message) where the node rejected it."""
+    """(reason, message) if the node rejected the pod."""
     would_fit: bool = False
-    """Whether the agent says that the node would take it by now."""
+    """True if the agent reports that the node would admit the pod now."""
 
 
 def ask_of(pod: Pod) -> Ask:
@@ -56,7 +56,7 @@ def ask_of(pod: Pod) -> Ask:
 
 
 class Gauge(Struct, frozen=True):
-    """One resource, in milli cores, bytes or pods. ``used`` is None where nobody measures it."""
+    """One resource, in millicores, bytes or pods. ``used`` is None if it is not measured."""
 
     resource: str
     capacity: int
@@ -67,12 +67,12 @@ class Gauge(Struct, frozen=True):
     shares: tuple[Share, ...]
     """Largest first."""
     totals: tuple[int, ...]
-    """What each share requests together with all before it."""
+    """The cumulative requests: each share plus all before it."""
     usage: Mapping[tuple[str, str], Usage]
     """By namespace and name of the pod."""
 
     def used_by(self, share: Share) -> int | None:
-        """What one pod uses of it."""
+        """Return the usage of one pod, or None."""
         return _used(self.usage.get(share.pod), self.resource)
 
     @property
@@ -84,8 +84,10 @@ class Gauge(Struct, frozen=True):
 
 
 class Rejection(Struct, frozen=True):
-    """A pod that the node refused. ``missing`` says what it would take; ``fits`` whether there is
-    room for it now."""
+    """A pod that the node rejected.
+
+    ``missing`` describes the lacking resources; ``fits`` is True if it would be admitted now.
+    """
 
     key: str
     name: str
@@ -107,8 +109,10 @@ def gauges(
     node_use: Usage | None,
     shares: Shares | None = None,
 ) -> tuple[Gauge, ...]:
-    """One gauge for each of `RESOURCES` that the node has. ``shares`` is what was kept of the last
-    time."""
+    """Return one gauge for each of `RESOURCES` that the node has.
+
+    ``shares`` is the cache from the previous call.
+    """
     if shares is None:
         shares = Shares()
     shares.keep(asks)
@@ -142,7 +146,7 @@ def _used(use: Usage | None, resource: str) -> int | None:
 
 
 def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
-    """Every refused pod, by name."""
+    """Return all rejected pods, sorted by name."""
     by_resource = {gauge.resource: gauge for gauge in found}
     result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
     return tuple(sorted(result, key=lambda r: r.name))

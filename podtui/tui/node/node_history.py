@@ -1,4 +1,4 @@
-"""What the node used over the last minutes, as far as a screen was there to see it."""
+"""The node usage of the last minutes, recorded while the screen is open."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec import Struct
 from podtui.tui.pods.usage import Usage
 
 KEPT: Final = 1200
-"""Samples; an hour at one in three seconds."""
+"""Maximum number of samples: one hour at one sample every three seconds."""
 
 
 class Sample(Struct, frozen=True):
-    """``at`` in Unix seconds; ``cpu`` in milli cores, ``memory`` in bytes."""
+    """Usage ``at`` a time (Unix seconds): ``cpu`` in millicores, ``memory`` in bytes."""
 
     at: float
     cpu: int
@@ -22,12 +22,12 @@ class Sample(Struct, frozen=True):
 
 
 class NodeHistory:
-    """Samples, oldest first; the oldest go when there are too many."""
+    """Samples, oldest first, limited to the newest `KEPT`."""
 
     def __init__(self) -> None:
         self.samples: deque[Sample] = deque(maxlen=KEPT)
 
     def add(self, at: float, usage: Usage) -> None:
-        """One that is not newer than the last is known already."""
+        """Add a sample, unless it is not newer than the last one."""
         if not self.samples or at > self.samples[-1].at:
             self.samples.append(Sample(at, usage.cpu, usage.memory))

@@ -1,4 +1,4 @@
-"""The tab with what the node used: as the agent kept it, else as this screen saw it."""
+"""The tab with the node's usage history, recorded by the agent or else by this screen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_SECONDS: Final = 1.0
 
 
 class NodeHistoryView(LinesView):
-    """Asks by itself while it is there; an answer comes when there is something new."""
+    """Polls the agent while it exists; a request waits until there is new data."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "span(-1)", "Shorter", key_display="[",
@@ -51,12 +51,12 @@ class NodeHistoryView(LinesView):
         self._ask()
 
     def show_gauges(self, gauges: Sequence[Gauge]) -> None:
-        """What the node has to give, as of now."""
+        """Update the node's resources."""
         self._gauges = gauges
         self._draw()
 
     def history(self, width: int, height: int) -> list[Line]:
-        """The same plots for another place, where the keys do nothing."""
+        """Return the plots for another widget, without the key hints."""
         return self._lines(width, height, keys=False)
 
     def _lines(self, width: int, height: int, *, keys: bool = True) -> list[Line]:
@@ -90,7 +90,7 @@ class NodeHistoryView(LinesView):
         )
 
     async def _ask_on(self, span: float) -> None:
-        """Endless, but for a server that keeps no history."""
+        """Poll forever; return only if the server keeps no history."""
         seen = ""
         while True:
             wait = WAIT_SECONDS if seen else 0.0

@@ -1,4 +1,4 @@
-"""The tab with the images that the engine has."""
+"""The tab with the images of the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NodeImages(Table):
-    """The largest on top, to be pulled, removed and pruned."""
+    """A table of images, largest first, with keys to pull, remove and prune them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "remove_image", "Remove", id="images.remove",
@@ -35,7 +35,7 @@ class NodeImages(Table):
     ]  # fmt: skip
 
     class Changed(Message):
-        """Posted when there may be other images."""
+        """Posted when the images may have changed."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(IMAGE_COLUMNS, sort="size", descending=True, id=id)
@@ -54,7 +54,7 @@ class NodeImages(Table):
         self.empty = ((Span("The engine has no image.", "muted"),),)
 
     def show_pulls(self, pods: Iterable[Pod], by_hand: Mapping[str, PullStep]) -> None:
-        """Those under way, as the title: asked for by hand, and by pods."""
+        """Show running pulls in the title: those started by the user and those of pods."""
         found = {image: pull_by_hand(image, step) for image, step in by_hand.items()}
         for pull in pulls_of(pods):
             found.setdefault(pull.image, pull)
@@ -62,12 +62,12 @@ class NodeImages(Table):
         self.border_title = literal(f" ◔ pulling {words} ") if words else ""
 
     def show_problem(self, problem: str) -> None:
-        """What was shown stays."""
+        """Show an error; keep the images shown before."""
         self.empty = ((Span(clean(problem), "error"),),)
         if len(self.set):
             self.border_subtitle = literal(f"not up to date: {problem}")
 
-    # --- by hand
+    # --- commands
 
     @property
     def _actions(self) -> Actions:

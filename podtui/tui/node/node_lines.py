@@ -1,8 +1,8 @@
-"""The node's books as lines: a bar for each resource, then the pods' shares, then who was refused.
+"""Format the node's allocation: a bar for each resource, the rejected pods, the pods' shares.
 
-In a bar every pod's share has its own shade, the chosen pod's the strongest; ``┃`` is at what is
-used. The header's gauges mean the same. Neighbouring shares differ by character too, for screens
-without colours.
+In a bar, the shares of pods alternate in shade and the selected pod has the strongest one; ``┃``
+marks the usage. The gauges of the header use the same scheme. Adjacent shares also differ by
+character, for terminals without colours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wr
 from podtui.tui.widgets.format import percent
 
 ROOMY = 16
-"""From this height on a resource has a second line and the pods' shares are listed."""
+"""Minimum height to show a second line per resource and the list of the pods' shares."""
 _LABEL = 8
 
 
@@ -28,7 +28,7 @@ def node_lines(
     height: int,
     chosen: str = "",
 ) -> list[Line]:
-    """Fit for a pane of ``width`` by ``height`` cells; more lines than that scroll."""
+    """Return the lines for a pane of ``width`` by ``height`` cells; there may be more lines."""
     lines: list[Line] = []
     roomy = height >= ROOMY
     for gauge in gauges:
@@ -75,7 +75,7 @@ def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
             Span(f"{percent(gauge.used, whole):>4}", level(gauge.used, whole)),
         ]
     if width - _LABEL - room >= 40:
-        # Words where the bar stays long enough.
+        # Add words if the bar stays long enough.
         texts[0] = Span(f" █ requested {asked:<15}")
         if len(texts) > 2 and gauge.used is not None:
             texts[2] = Span(f"  ┃ used {gauge.text(gauge.used):<8}")
@@ -89,7 +89,7 @@ def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
 
 
 def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
-    """``cells`` cells of shares, the marker of use among them."""
+    """Return a bar of ``cells`` cells with the shares and the usage marker."""
     whole = max(1, gauge.allocatable)
     marks: list[tuple[str, str]] = []
     for number, total, is_chosen in _filling(gauge, cells, chosen):
@@ -113,16 +113,19 @@ def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
 
 
 def _filling(gauge: Gauge, cells: int, chosen: str) -> Iterator[tuple[int, int, bool]]:
-    """Which shares end in another cell than the one before: (number, what they request together,
-    whether it is the chosen pod's), the chosen pod's first, so that it is easy to see. Of a
-    thousand shares in fifty cells most end where another does."""
+    """Yield the shares that end in another cell than the share before.
+
+    Each is (number, cumulative requests, True for the chosen pod). The chosen pod comes first, so
+    that it is easy to see. Of a thousand shares in fifty cells, most end in the same cell as the
+    share before and are skipped.
+    """
     shares, totals, whole = gauge.shares, gauge.totals, max(1, gauge.allocatable)
     place = next((n for n, share in enumerate(shares) if chosen and share.key == chosen), -1)
     first = shares[place].requested if place >= 0 else 0
     if place >= 0:
         yield 0, first, True
     filled = min(cells, round(first * cells / whole))
-    # Those before the chosen one stand behind it.
+    # The shares before the chosen one are moved by its size, since it is drawn first.
     for start, stop, moved in ((0, max(0, place), first), (place + 1, len(shares), 0)):
         at = start
         while filled < cells:
@@ -163,7 +166,7 @@ def _rejection(rejection: Rejection, width: int) -> list[Line]:
 
 
 def _shares(gauges: Sequence[Gauge], width: int, chosen: str) -> list[Line]:
-    """The pods by what they ask for, with what they use."""
+    """Return the pods with their requests and usage, largest CPU request first."""
     cpu = next((g for g in gauges if g.resource == "cpu"), None)
     memory = next((g for g in gauges if g.resource == "memory"), None)
     if cpu is None or memory is None or not cpu.shares:

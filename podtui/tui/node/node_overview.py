@@ -1,4 +1,4 @@
-"""The node in words and figures: its resources, its conditions, what it is."""
+"""The overview of the node: its resources, its conditions, and facts about the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.tui.widgets.sanitize import clean
 
 _LABEL: Final = 8
 _PLAIN: Final = (9, 12)
-"""Cells of capacity and allocatable."""
+"""Widths of the columns for capacity and allocatable."""
 _SHARED: Final = 15
 _LEAST: Final = _LABEL + sum(_PLAIN) + 3 * _SHARED
 _LACKS: Final = "podtui.dev/engine-lacks"
@@ -25,8 +25,8 @@ _LACKS: Final = "podtui.dev/engine-lacks"
 def overview_lines(
     node: Node, gauges: Sequence[Gauge], rejected: int, now: float, width: int, height: int
 ) -> list[Line]:
-    """Lines of at most ``width`` cells; in ``height`` rows they are set close together where that
-    makes them fit."""
+    """Return lines of at most ``width`` cells; omit blank lines if they do not fit in ``height``
+    rows."""
     rest: list[Line] = []
     if rejected:
         words = "1 pod was rejected" if rejected == 1 else f"{rejected} pods were rejected"
@@ -42,7 +42,7 @@ def overview_lines(
 
 
 def resource_lines(gauges: Sequence[Gauge], width: int, *, roomy: bool) -> list[Line]:
-    """A table with a bar below each resource, and with ``roomy`` a blank line."""
+    """Return a table with a bar below each resource, and with ``roomy`` a blank line after it."""
     air = max(0, min(8, (width - _LEAST) // 5))
     plain, shared = [cells + air for cells in _PLAIN], _SHARED + air
     titles = ("REQUESTED", "LIMITS", "USED")
@@ -69,7 +69,7 @@ def resource_lines(gauges: Sequence[Gauge], width: int, *, roomy: bool) -> list[
 
 
 def _shared(gauge: Gauge, amount: int | None, cells: int, *, watched: bool = False) -> Span:
-    """An amount with its share of what pods may have, marked where little is left."""
+    """Format an amount and its percentage of allocatable; mark it if little is left."""
     if amount is None:
         return Span(f"{'- ':>{cells}}", "muted")
     share = amount / gauge.allocatable if gauge.allocatable > 0 else 0.0
@@ -81,7 +81,7 @@ def _shared(gauge: Gauge, amount: int | None, cells: int, *, watched: bool = Fal
 
 
 def condition_lines(node: Node, now: float, width: int) -> list[Line]:
-    """Every condition with how long it has been so, and why."""
+    """Return all conditions with their age, reason and message."""
     lines: list[Line] = [(Span("Conditions", "heading"),)]
     kinds = max((len(one.type) for one in node.status.conditions), default=0)
     for condition in node.status.conditions:
@@ -109,12 +109,12 @@ def condition_lines(node: Node, now: float, width: int) -> list[Line]:
 
 
 def is_well(condition: NodeCondition) -> bool:
-    """``Ready`` should be True, everything else False."""
+    """Return True if a condition is healthy: ``Ready`` is True, or any other is False."""
     return condition.status == ("True" if condition.type == "Ready" else "False")
 
 
 def machine_lines(node: Node, width: int) -> list[Line]:
-    """What the node is, as far as it says so."""
+    """Return the known facts about the machine."""
     info = node.status.nodeInfo
     facts: list[tuple[str, str]] = []
     if info is not None:

@@ -1,4 +1,4 @@
-"""What the node used, as plots of all that it has to give."""
+"""Plots of the node's usage relative to its allocatable resources."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _RESOURCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """At ``times`` (Unix seconds) what was used, by resource in milli cores, bytes or pods; None
-    where it was not measured."""
+    """Past usage at ``times`` (Unix seconds), by resource in millicores, bytes or pods; None where
+    it was not measured."""
 
     times: tuple[float, ...] = ()
     values: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
 
 
 def told_past(told: NodeInsight) -> Past:
-    """From the agent, who looks when no screen does."""
+    """Return the history recorded by the agent, which also measures while no screen is open."""
     return Past(
         told.times,
         (
@@ -48,7 +48,10 @@ def told_past(told: NodeInsight) -> Past:
 
 
 def seen_past(samples: Sequence[Sample], now: float, span: str) -> Past:
-    """Of the last ``span`` from what this screen saw itself, where nobody tells."""
+    """Return the last ``span`` of the samples that this screen recorded itself.
+
+    Used if the server keeps no history.
+    """
     kept = [sample for sample in samples if sample.at > now - SPANS[span]]
     return Past(
         tuple(sample.at for sample in kept),
@@ -69,8 +72,10 @@ def history_lines(
     *,
     keys: bool = True,
 ) -> list[Line]:
-    """A plot for each resource, within ``width`` by ``height`` cells where that leaves them
-    readable. ``keys``: tell those that change the span."""
+    """Return a plot for each resource, within ``width`` by ``height`` cells if they stay readable.
+
+    ``keys``: show the keys that change the span.
+    """
     known = {gauge.resource: gauge for gauge in gauges}
     charts = [
         _chart(known[resource], past.times, values)

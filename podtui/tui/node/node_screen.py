@@ -1,4 +1,4 @@
-"""The node in full: its books, its pods, its past, its images, and who does not fit."""
+"""The node screen: resources, pods, usage history, images, rejected pods, what-if."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ NODE_TABS: Final = {
     "what-if": "What if",
 }
 PAUSE: Final = 0.5
-"""Seconds between two drawings: adding up a thousand pods for each change would be felt."""
+"""Seconds between two updates: summing up a thousand pods for each change would delay keys."""
 IMAGES_SECONDS: Final = 5.0
 OF_PODS: Final = frozenset(
     binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
 ) - {"undo", "new", "journal", "trash", "forwards"}
-"""What can be done where a pod is chosen alone."""
+"""Actions that are available only on tabs where a pod is selected."""
 PLOTS: Final = 14
-"""Rows left below the overview from which on they show what was used."""
+"""Minimum number of free rows below the overview to show the usage history there."""
 
 
 class _ShareRow(Struct, frozen=True):
-    """A row of the node's pods, and what it was made of: what the pod asks for and uses, what there
-    is to have, the pod's labels."""
+    """A cached row of a pod, and its basis: the pod's ask and usage, the node's allocatable
+    resources, the pod's labels."""
 
     basis: tuple[Ask, Usage | None, dict[str, int], dict[str, str]]
     row: Row
 
 
 class NodeScreen(ActingScreen, BackScreen):
-    """Opens on ``tab``; of several nodes on that of the pod with the key ``pod``."""
+    """Opens on ``tab``; with several nodes, shows the node of the pod with the key ``pod``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('overview')", "Overview", show=False, id="node.overview",
@@ -105,11 +105,11 @@ class NodeScreen(ActingScreen, BackScreen):
         self._wish = wish
         self._asks: dict[str, Ask] = {}
         self._uses: dict[str, Usage | None] = {}
-        """As far as the model has told of them: new ones of very many pods come in parts."""
+        """By pod key, as far as published: new usage of very many pods arrives in parts."""
         self._allocatable: dict[str, int] = {}
         self._share_rows: dict[str, _ShareRow] = {}
         self._changed: set[str] = set()
-        """Pods whose rows may say something else than those in the table."""
+        """Keys of pods whose rows in the table may be outdated."""
         self._shares = Shares()
         self._books: Books | None = None
         self._gauges: tuple[Gauge, ...] = ()
@@ -140,7 +140,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self.action_tab(self._tab)
         self.run_worker(self._ask_images, name="images", group="images")
 
-    # --- what is chosen
+    # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
@@ -160,7 +160,7 @@ class NodeScreen(ActingScreen, BackScreen):
         if message.table in (self.pods, self.rejected):
             self.podtui.push_screen(PodScreen(message.key, "overview"))
 
-    # --- what is shown
+    # --- drawing
 
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
@@ -180,7 +180,8 @@ class NodeScreen(ActingScreen, BackScreen):
         if not 0 <= now - self._drawn_at < PAUSE:
             self._draw(now)
         elif changes.pods and self._books is not None and not self._several:
-            # A few rows with each change are not felt, those of half a second at once are.
+            # Update a few rows with each change: all rows of half a second at once would cause a
+            # noticeable delay.
             self._show_rows()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -203,7 +204,7 @@ class NodeScreen(ActingScreen, BackScreen):
             table.tick(now)
 
     def _reckon(self, now: float) -> None:
-        """Add everything up anew."""
+        """Recompute all sums and update the tables."""
         self._stale = False
         model = self.podtui.model
         self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
@@ -229,11 +230,11 @@ class NodeScreen(ActingScreen, BackScreen):
 
     @property
     def _several(self) -> bool:
-        """Whether other pods may be meant the next time: those of the node that a pod moved to."""
+        """True if there are several nodes: then the shown set of pods may change completely."""
         return self.podtui.model.server.capabilities.several_nodes
 
     def _show_rows(self) -> None:
-        """Show anew what changed of the node's pods."""
+        """Update the rows of changed pods."""
         asks = [(key, self._asks.get(key)) for key in self._changed]
         self._changed.clear()
         self.pods.change(
@@ -245,7 +246,7 @@ class NodeScreen(ActingScreen, BackScreen):
         return ask.active and ask.key in self.podtui.model.pods
 
     def _share_row(self, ask: Ask) -> Row:
-        """Made anew for a pod that asks for something else, or uses other amounts."""
+        """Return the row of a pod; rebuild it only if its basis changed."""
         pod, use = self.podtui.model.pods[ask.key], self._uses.get(ask.key)
         basis = ask, use, self._allocatable, pod.metadata.labels
         kept = self._share_rows.get(ask.key)
@@ -285,7 +286,7 @@ class NodeScreen(ActingScreen, BackScreen):
             view.show(lines)
 
     async def _ask_images(self) -> None:
-        """Endless: ask while the tab is open."""
+        """Poll the images forever, while the images tab is open."""
         while True:
             self._poke.clear()
             here = self._tab == "images"
@@ -317,7 +318,8 @@ class NodeScreen(ActingScreen, BackScreen):
         self.refresh_bindings()
 
     def _asked_file(self) -> str:
-        """What to ask about at once: the file of the rejected pod under the cursor."""
+        """Return the initial question: the given wish, or the manifest file of the rejected pod
+        under the cursor."""
         wish, self._wish = self._wish, ""
         if not wish and self._tab == "rejected":
             for pod in self.chosen_pods():

@@ -1,7 +1,7 @@
-"""What each pod asks of the node, largest first and added up, kept while pods ask for the same.
+"""A cache of the pods' requests, sorted by size and summed up, valid until requests change.
 
-Hundreds of pods change each second and what they ask for does not: sorting a thousand of them for
-each drawing would be felt at the keys.
+Hundreds of pods may change each second while their requests stay the same; sorting a thousand of
+them for each frame would noticeably delay keys.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 class Share(Struct, frozen=True):
-    """One pod's part of a resource, in the unit of the resource. ``pod`` is its namespace and
-    name."""
+    """One pod's request of a resource, in the unit of the resource.
+
+    ``pod`` is its namespace and name.
+    """
 
     key: str
     name: str
@@ -27,8 +29,8 @@ class Share(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """The shares of one resource, largest first; ``totals[i]`` is what the first ``i + 1`` request
-    together, ``limits`` what all of them may use."""
+    """The shares of one resource, largest first; ``totals[i]`` is the sum of the first ``i + 1``
+    requests, ``limits`` the sum of all limits."""
 
     shares: tuple[Share, ...] = ()
     totals: tuple[int, ...] = ()
@@ -36,16 +38,16 @@ class Column(Struct, frozen=True):
 
 
 class Shares:
-    """Asked for the same pods again and again, looks only at those that are others."""
+    """Caches the sorted shares until a pod is added or removed or its requests or limits change."""
 
     def __init__(self) -> None:
         self.sorts = 0
-        """How often a resource's shares were sorted; what tests count instead of time."""
+        """Number of times that shares were sorted; tests check it instead of the time."""
         self._asks: dict[str, Ask] = {}
         self._columns: dict[str, Column] = {}
 
     def keep(self, asks: Iterable[Ask]) -> None:
-        """These are the pods now, those that the node does not count among them."""
+        """Set the current pods, including inactive ones; drop the cache if anything changed."""
         before = self._asks
         fresh = {ask.key: ask for ask in asks}
         same = len(fresh) == len(before)
@@ -59,7 +61,7 @@ class Shares:
             self._columns.clear()
 
     def of(self, resource: str) -> Column:
-        """The shares of those that the node counts."""
+        """Return the shares of the active pods."""
         found = self._columns.get(resource)
         if found is None:
             found = self._columns[resource] = self._sorted(resource)
@@ -78,7 +80,7 @@ class Shares:
 
 
 def _alike(one: Ask, other: Ask) -> bool:
-    """Whether two have the same share of everything."""
+    """Return True if two asks result in the same shares."""
     return (
         one.active is other.active
         and one.label == other.label

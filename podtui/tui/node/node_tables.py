@@ -1,4 +1,4 @@
-"""The node's pods, images and rejected pods as rows of tables."""
+"""Table rows for the node's pods, images and rejected pods."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _NONE: Final = Cell("-", "muted")
 
 
 def share_row(pod: Pod, ask: Ask, use: Usage | None, allocatable: Mapping[str, int]) -> Row:
-    """One pod's part in the node. Shares are of what pods may have, by request or by use, whichever
-    is more."""
+    """Return the row of a pod. Percentages are of allocatable, for the larger of request and
+    usage."""
     label = ask.label
     cells = [Cell(label, "name")]
     counts: list[int] = []
@@ -80,7 +80,7 @@ def _share(percents: int) -> Cell:
 
 
 def image_row(image: NodeImage) -> Row:
-    """One image of the engine."""
+    """Return the row of an image."""
     names = [clean(name) for name in image.names] or [clean(image.id)]
     users = [clean(user) for user in image.usedBy]
     created = epoch(image.created)
@@ -109,12 +109,12 @@ def image_row(image: NodeImage) -> Row:
 
 
 def _short(users: Sequence[str]) -> str:
-    """Names without the namespace that most are in."""
+    """Join names, without the namespace ``default``."""
     return " ".join(user.removeprefix("default/") for user in users)
 
 
 def rejected_row(pod: Pod, rejection: Rejection) -> Row:
-    """One pod that the node refused."""
+    """Return the row of a rejected pod."""
     started = epoch(pod.status.startTime) or epoch(pod.metadata.creationTimestamp)
     now = Cell("✔ fits", "good") if rejection.fits else Cell("✖ no room", "error")
     return Row(
@@ -137,7 +137,7 @@ def rejected_row(pod: Pod, rejection: Rejection) -> Row:
 
 
 def image_summary(images: Sequence[NodeImage]) -> str:
-    """How much there is, and how much of it nobody uses."""
+    """Summarize the number and size of all images and of the unused ones."""
     total = sum(image.sizeBytes for image in images)
     unused = [image for image in images if not image.usedBy]
     spare = sum(image.sizeBytes for image in unused)

@@ -1,4 +1,4 @@
-"""Of several nodes the one that is meant: where the chosen pod is, else all of them as one."""
+"""Select the node to show: the node of the chosen pod, or the sum of all nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUMMED: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 def whole_node(nodes: Mapping[str, Node]) -> Node | None:
-    """All as one that has what they have together; None without any."""
+    """Combine all nodes into one with the sum of their resources; None if there are none."""
     if not nodes:
         return None
     if len(nodes) == 1:
@@ -54,7 +54,7 @@ def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 class Books(Struct, frozen=True):
-    """A node, what its pods ask for, and what it uses."""
+    """A node, the requests of its pods, and its usage."""
 
     node: Node
     asks: tuple[Ask, ...]
@@ -62,7 +62,7 @@ class Books(Struct, frozen=True):
 
 
 def books_of(model: Model, asks: Mapping[str, Ask], pod: Pod | None) -> Books | None:
-    """Of the node that a pod is on, else of all; None while none is known."""
+    """Return the books of the node of ``pod``, or of all nodes; None while no node is known."""
     if not model.server.capabilities.several_nodes:
         node = model.node
         return None if node is None else Books(node, tuple(asks.values()), model.node_use)
@@ -80,7 +80,7 @@ def books_of(model: Model, asks: Mapping[str, Ask], pod: Pod | None) -> Books | 
 
 
 def whole_use(model: Model) -> Usage | None:
-    """What all nodes use; None where it is not known of each."""
+    """Return the total usage of all nodes; None if the usage of any node is unknown."""
     uses = [model.node_uses.get(name) for name in model.nodes]
     known = [use for use in uses if use is not None]
     if not known or len(known) < len(uses):

@@ -1,4 +1,4 @@
-"""A verdict in lines: fits or not, what is lacking, who is in the way, who would have to go."""
+"""Format a what-if answer: whether the pod fits, lacking resources, port holders, victims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME: Final = 20
 
 
 def verdict_lines(answer: WhatIf, width: int) -> list[Line]:
-    """Lines of at most ``width`` cells."""
+    """Return lines of at most ``width`` cells."""
     lines = [*_verdict(answer, width), ()]
     if answer.lacks:
         lines += [*_lacks(answer.lacks, width), ()]

@@ -1,4 +1,4 @@
-"""The tab where one asks whether something would fit: type requests, or name a file."""
+"""The what-if tab: type requests or a file name to check whether a pod would fit."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
 
 DEBOUNCE: Final = 0.25
-"""Seconds without another key until the agent is asked."""
+"""Seconds after the last key until the agent is asked."""
 AGAIN: Final = 2.0
-"""Seconds after which an answer is asked for anew when the node has changed."""
+"""Minimum seconds between two requests when the node changes."""
 MAX_BYTES: Final = 1 << 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def manifest_files(known: Iterable[Path]) -> dict[str, Path]:
-    """Files to choose from, by what they are called: those of the folder, which are ``known``, then
-    those of folders inside it (``gallery/web.yaml``). Blocks."""
+    """Return the selectable files by display name: first the ``known`` files of the manifest
+    folder, then those of its subfolders (``gallery/web.yaml``). Blocks."""
     paths = sorted(known)
     found = {path.name: path for path in paths}
     for folder in sorted({path.parent for path in paths}):
@@ -47,7 +47,7 @@ def manifest_files(known: Iterable[Path]) -> dict[str, Path]:
 
 
 def question(text: str, files: Mapping[str, Path]) -> bytes:
-    """The manifest that somebody asks about. Raises `WishError`. Blocks where it is a file."""
+    """Return the manifest for the typed text. Raises `WishError`. Blocks if it reads a file."""
     typed = text.strip()
     if is_wish(typed):
         return parse_wish(typed).manifest()
@@ -65,7 +65,7 @@ def question(text: str, files: Mapping[str, Path]) -> bytes:
 
 
 def hint_lines(files: Iterable[str], width: int) -> list[Line]:
-    """What can be asked."""
+    """Return the help text with the accepted input and the files."""
     lines: list[Line] = [
         (Span("Would it fit? ", "heading"), Span("Nothing is started by asking.", "muted")),
         (),
@@ -84,9 +84,9 @@ def hint_lines(files: Iterable[str], width: int) -> list[Line]:
 
 
 class WhatIfView(Vertical):
-    """``input`` is what is asked, ``verdict`` the answer, which follows the typing."""
+    """``input`` takes the question, ``verdict`` shows the answer while the user types."""
 
-    # An Input would scroll itself with these.
+    # These keys have priority because the Input would use them itself.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "file(1)", "Next file", key_display="↓", id="what-if.next",
                 priority=True, tooltip="Ask about the next file of the folder"),
@@ -124,11 +124,11 @@ class WhatIfView(Vertical):
 
     @property
     def podtui(self) -> PodtuiApp:
-        """The app, by its own type."""
+        """The app, typed."""
         return cast("PodtuiApp", cast("Any", self).app)
 
     def open(self, text: str = "") -> None:
-        """Look what files there are; ask about ``text`` if there is one."""
+        """List the available files; ask about ``text`` unless it is empty."""
         self.run_worker(partial(self._open, text), group="what-if-files", exclusive=True)
 
     async def _open(self, text: str) -> None:
@@ -151,7 +151,7 @@ class WhatIfView(Vertical):
             self.node_changed(self._asked_at + AGAIN)
 
     def node_changed(self, now: float) -> None:
-        """The answer may be another now."""
+        """Ask again, unless the last answer is less than `AGAIN` seconds old."""
         if self.input.value.strip() and now - self._asked_at >= AGAIN:
             self._ask(self.input.value)
 

@@ -1,4 +1,4 @@
-"""What somebody types to ask whether it fits: requests, ports, a priority; as a manifest."""
+"""Parse a what-if wish (requests, ports, a priority) and convert it to a manifest."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OTHERS: Final = ("hostPort", "priority", "name", "namespace")
 
 
 class WishError(PodtuiError):
-    """Raised for a wish that cannot be read; the text says what to write."""
+    """Raised for an invalid wish; the message explains the expected input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """``requests`` as quantities; ``ports`` are (number, protocol, host IP)."""
+    """A parsed wish; ``requests`` are quantities, ``ports`` are (number, protocol, host IP)."""
 
     requests: dict[str, str] = field(default_factory=dict[str, str])
     ports: tuple[tuple[int, str, str], ...] = ()
@@ -31,8 +31,8 @@ class Wish:
     namespace: str = "default"
 
     def manifest(self) -> bytes:
-        """A pod that asks for this, as JSON."""
-        # Of these a limit is asked for, and must be what is requested.
+        """Return a pod manifest with these requests as JSON."""
+        # Extended resources and huge pages require a limit equal to the request.
         whole = {
             name: amount
             for name, amount in self.requests.items()
@@ -59,13 +59,16 @@ class Wish:
 
 
 def is_wish(text: str) -> bool:
-    """Whether a text is a wish rather than the name of a file."""
+    """Return True if a text is a wish, not a file name."""
     words = text.split()
     return bool(words) and all("=" in word for word in words)
 
 
 def parse_wish(text: str) -> Wish:
-    """``cpu=500m memory=1Gi hostPort=8080/UDP priority=10``, in any order. Raises `WishError`."""
+    """Parse ``cpu=500m memory=1Gi hostPort=8080/UDP priority=10``, in any order.
+
+    Raises `WishError`.
+    """
     requests: dict[str, str] = {}
     ports: list[tuple[int, str, str]] = []
     words: dict[str, Any] = {}
@@ -108,7 +111,7 @@ def _whole(key: str, given: str) -> int:
 
 
 def _port(given: str) -> tuple[int, str, str]:
-    """``8080``, ``8080/UDP``, ``127.0.0.1:8080``."""
+    """Parse ``8080``, ``8080/UDP`` or ``127.0.0.1:8080``."""
     address, _, rest = given.rpartition(":")
     number, _, protocol = rest.partition("/")
     port = _whole("hostPort", number)

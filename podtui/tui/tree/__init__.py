@@ -1,1 +1,1 @@
-"""Pods as a tree, down to ports and mounts."""
+"""The pods as a tree, down to ports and mounts."""

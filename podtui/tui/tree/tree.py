@@ -1,7 +1,8 @@
-"""The pods as a tree, as plain data: nodes with their pods, pods with their containers, containers
-with what they listen on, mount, read and are probed by; and files with the pods that they give.
+"""The pod tree as plain data: nodes, their pods, the pods' containers, and the containers' ports,
+mounts, environment sources and probes; also manifest files with their pods.
 
-Nothing here draws or knows what is folded: `podtui.tui.tree.tree_rows` makes rows of it.
+This module neither draws nor tracks which items are folded; `podtui.tui.tree.tree_rows` creates
+the rows.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from podtui.tui.widgets.natural import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 Order = tuple[Any, ...]
-"""Where an item stands: that of its parent and one step more, so that parents go first."""
+"""The sort key of an item: the key of its parent plus one step, so that parents come first."""
 FILES: Final = "files:"
 NOWHERE: Final = "node:"
-"""The key of what stands for a node where a pod has none yet."""
+"""The prefix of node keys; alone, the key of the item for pods without a node."""
 _FINE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 _STATES: Final = {
     ManifestState.ACCEPTED: ("● Accepted", "running"),
@@ -38,8 +39,11 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing of the tree; all its texts are clean. ``pod`` and ``manifest`` are the keys of what
-    it belongs to, ``since`` is epoch seconds. ``folded``: as it is shown until somebody says."""
+    """One item of the tree; all texts are sanitized.
+
+    ``pod`` and ``manifest`` are the keys of the objects it belongs to, ``since`` is in epoch
+    seconds. ``folded`` is the initial state.
+    """
 
     key: str
     parent: str
@@ -64,12 +68,12 @@ class Item:
 
     @property
     def path(self) -> str:
-        """The names down to it: the same for what takes its place."""
+        """The names from the root to the item; a replaced object has the same path."""
         return "\0".join(one[2] for one in self.order)
 
 
 def step(rank: int, name: str) -> tuple[int, Any, str]:
-    """One step of an `Order`: by rank, then by name as people count."""
+    """Return one step of an `Order`: sort by rank, then by name in natural order."""
     return rank, natural_key(name), name
 
 
@@ -81,7 +85,7 @@ def node_key(name: str) -> str:
 
 
 def node_item(name: str, node: Node | None, pods: int, faults: int) -> Item:
-    """A node, by name; an empty one is where pods are that have no node."""
+    """Return the item of a node; an empty name is for pods without a node."""
     label = clean(name) or "no node yet"
     ready = node is not None and any(
         c.type == "Ready" and c.status == "True" for c in node.status.conditions
@@ -103,14 +107,14 @@ def node_item(name: str, node: Node | None, pods: int, faults: int) -> Item:
 
 
 def files_item(count: int) -> Item:
-    """The folder of manifests."""
+    """Return the item of the manifest folder."""
     detail = f"{count:,} {'file' if count == 1 else 'files'}"
     return Item(FILES, "", (step(2, FILES),), "manifests", "heading", detail=detail,
                 parent_of_others=count > 0, folded=True)  # fmt: skip
 
 
 def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, ...]:
-    """A file, and below it the pod that it gives."""
+    """Return the item of a manifest file, and below it a reference to its pod."""
     name = manifest.metadata.name
     state, tone = _STATES[manifest.status.state]
     order = (step(2, FILES), step(0, name))
@@ -136,7 +140,7 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
 
 
 def _reference(head: Item, parent: str) -> Item:
-    """A pod where it is named a second time: without what is below it."""
+    """Return a second item for a pod, without its children."""
     return Item(
         key=f"{parent}/pod", parent=parent, order=head.order, label=f"→ {head.label}",
         tone=head.tone, state=head.state, state_tone=head.state_tone, restarts=head.restarts,
@@ -148,7 +152,7 @@ def _reference(head: Item, parent: str) -> Item:
 
 
 def pod_head(pod: Pod, parent: str, order: Order, now: float) -> Item:
-    """The pod itself."""
+    """Return the item of a pod, without its children."""
     line = pod_status_line(pod, now)
     word = clean(line.word)
     return Item(
@@ -172,14 +176,14 @@ def pod_head(pod: Pod, parent: str, order: Order, now: float) -> Item:
 
 
 def pod_order(pod: Pod, node: str) -> Order:
-    """Where a pod stands, by the name of its node."""
+    """Return the sort key of a pod on the given node."""
     label = pod_label(pod)
-    # The UID tells one that ends from the one that takes its place.
+    # The UID distinguishes a terminating pod from its replacement.
     return step(0 if node else 1, node), (0, (natural_key(label), pod.metadata.uid), label)
 
 
 def pod_items(pod: Pod, node: str, now: float) -> tuple[Item, ...]:
-    """A pod and all that is below it, parents first. ``node`` is the name of the one it is on."""
+    """Return a pod and all its children, parents first. ``node`` is the name of its node."""
     head = pod_head(pod, node_key(node), pod_order(pod, node), now)
     return (head, *_contents(pod, head))
 
@@ -199,7 +203,7 @@ def _contents(pod: Pod, head: Item) -> Iterator[Item]:
             kind = ("init", "", "debug")[rank]
             if rank == 0 and isinstance(container, Container) and is_sidecar(container):
                 kind = "sidecar"
-            # Init containers run in their order, and so are told.
+            # Keep the order of the spec, in which init containers run.
             order = (*head.order, (rank, (number,), container.name))
             below = tuple(leaves(container, volumes))
             own = _container(container, known.get(container.name), kind, head, order, bool(below))
@@ -243,7 +247,7 @@ def _container(
 
 
 def _state(status: ContainerStatus | None) -> tuple[Family, str, float | None]:
-    """(how it is drawn, the word, since when)."""
+    """Return (family, state, epoch seconds since when, or None)."""
     if status is None:
         return Family.PENDING, "NotCreated", None
     state = status.state

@@ -1,4 +1,4 @@
-"""What a container listens on, mounts, reads and is probed by, as pairs of texts."""
+"""The ports, mounts, environment sources and probes of a container as pairs of texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from podtui.tui.pods.describe_container import probe_text
 def leaves(
     container: Container | EphemeralContainer, volumes: Mapping[str, Volume]
 ) -> Iterator[tuple[str, str]]:
-    """(what, more of it) for ports, mounts, sources of variables and probes; never a value."""
+    """Yield (label, detail) for ports, mounts, environment sources and probes.
+
+    The values of variables are never included.
+    """
     for port in container.ports:
         name = f" {port.name}" if port.name else ""
         outside = f"{port.hostIP}:" if port.hostIP else ""
@@ -39,7 +42,7 @@ def leaves(
 
 
 def _variables(container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
-    """Variables by where their values come from."""
+    """Yield the environment variables grouped by source."""
     for source in container.envFrom:
         ref = source.configMapRef or source.secretRef
         kind = "Secret" if source.secretRef is not None else "ConfigMap"
@@ -69,7 +72,7 @@ def _variables(container: Container | EphemeralContainer) -> Iterator[tuple[str,
 
 
 def volume_text(volume: Volume) -> str:
-    """What a volume is, and which one: ``ConfigMap web``, ``hostPath /srv``."""
+    """Return the type and the source of a volume: ``ConfigMap web``, ``hostPath /srv``."""
     if volume.configMap is not None:
         return f"ConfigMap {volume.configMap.name}"
     if volume.secret is not None:

@@ -1,4 +1,4 @@
-"""The tree's rows: which items are in sight by what is folded and filtered, and what they say."""
+"""The rows of the tree: select the visible items by folding and filter, and format them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDENT: Final = 2
 _NOTHING: Final = Cell("", "muted")
 
 Folds = Mapping[str, bool]
-"""What somebody folded (True) or opened (False), by the item's path."""
+"""The items that the user folded (True) or opened (False), by path."""
 
 
 def is_folded(item: Item, folds: Folds) -> bool:
@@ -30,19 +30,19 @@ def is_folded(item: Item, folds: Folds) -> bool:
 
 
 def sign_of(row: Row) -> str:
-    """`OPEN`, `FOLDED`, or a blank for what has nothing below it."""
+    """Return `OPEN`, `FOLDED`, or a blank for an item without children."""
     return row.cells[0].text.lstrip(" ")[:1] if fold_column(row) is not None else " "
 
 
 def fold_column(row: Row) -> int | None:
-    """Where the sign stands among the cells of its row; None where there is none."""
+    """Return the column of the fold sign in its row; None if there is none."""
     text = row.cells[0].text
     column = len(text) - len(text.lstrip(" "))
     return column if text[column : column + 1] in (OPEN, FOLDED) else None
 
 
 def tree_row(item: Item, folded: bool) -> Row:
-    """The cells of `TREE_COLUMNS`."""
+    """Return the row of an item, with the cells of `TREE_COLUMNS`."""
     sign = (FOLDED if folded else OPEN) if item.parent_of_others else " "
     label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
     count = item.restarts
@@ -53,7 +53,7 @@ def tree_row(item: Item, folded: bool) -> Row:
         Cell(item.detail, "soft" if item.parent_of_others else "muted"),
         Cell("", "muted", item.since) if item.since is not None else _NOTHING,
     )
-    # What has no restarts or age of its own has all that room for words.
+    # Without restarts and age, the detail may use their columns as well.
     bare = count is None and item.since is None
     tail = Span(item.detail, cells[3].tone) if bare and item.detail else None
     word = item.state.partition(" ")[2]
@@ -79,11 +79,10 @@ def rows_in_sight(
     now: float,
     make: Callable[[Item, bool], Row],
 ) -> list[tuple[Item, Row]]:
-    """What is shown of one subtree, parents first, each with its row; ``make`` is `tree_row`, or
-    knows those that it made before.
+    """Return the visible items of a subtree with their rows, parents first.
 
-    What matches a filter is shown with all that is above it, opened unless somebody folded it;
-    below it goes what is open.
+    ``make`` is `tree_row` or a cached version. An item that matches the filter is shown with all
+    its ancestors, which are opened unless the user folded them, and with its visible children.
     """
     hits, above = _matches(items, wanted, now, make) if wanted.text else (set[str](), set[str]())
     parents = {item.key for item in items}
@@ -109,7 +108,7 @@ def rows_in_sight(
 def _matches(
     items: Sequence[Item], wanted: Filter, now: float, make: Callable[[Item, bool], Row]
 ) -> tuple[set[str], set[str]]:
-    """(keys that match, keys above those)."""
+    """Return (keys that match, keys of their ancestors)."""
     up = {item.key: item.parent for item in items}
     hits = {i.key for i in items if wanted.matches(make(i, False), now)}
     above: set[str] = set()

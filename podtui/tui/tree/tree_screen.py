@@ -1,4 +1,4 @@
-"""The pods as a tree: nodes, pods, containers and what they use; files and what they give."""
+"""The tree screen: nodes, pods, containers and their details; manifest files and their pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podtui.tui.widgets.text_screens import ManifestScreen
 
 
 class TreeScreen(ActingScreen, BackScreen):
-    """``wanted`` filters it from the start; the cursor begins on the pod with the key ``pod``."""
+    """``wanted`` is the initial filter; the cursor begins on the pod with the key ``pod``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", id="tree.filter",
@@ -66,11 +66,11 @@ class TreeScreen(ActingScreen, BackScreen):
         super().on_mount()
         self.table.select(f"pod:{self._first}")
 
-    # --- what is chosen
+    # --- selection
 
     @property
     def item(self) -> Item | None:
-        """What is under the cursor."""
+        """The item under the cursor."""
         return self.view.shown.get(self.table.cursor_key)
 
     def chosen_pods(self) -> tuple[Pod, ...]:
@@ -83,7 +83,7 @@ class TreeScreen(ActingScreen, BackScreen):
         found = self.podtui.model.manifests.get(item.manifest) if item is not None else None
         return super().chosen_manifests() if found is None else (found,)
 
-    # --- what is shown
+    # --- drawing
 
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
@@ -108,7 +108,7 @@ class TreeScreen(ActingScreen, BackScreen):
         self.table.empty = ((Span(nothing, "soft"),),)
 
     def _redraw(self) -> None:
-        """Everything may be elsewhere: the cursor stays on its row, or on what holds it."""
+        """Rebuild all rows; keep the cursor on its row, or on its nearest visible ancestor."""
         before, cursor = self.view.shown, self.table.cursor_key
         self.table.replace(self.view.all(self.podtui.now()))
         self.table.select(self.view.nearest(cursor, before))
@@ -121,7 +121,7 @@ class TreeScreen(ActingScreen, BackScreen):
         item = self.view.shown.get(message.key)
         self.view.fold(message.key, message.folded)
         if item is not None and item.pod and item.key.startswith("pod:"):
-            # One pod alone: a thousand others stay as they are.
+            # Update only this pod: there may be a thousand others.
             rows, gone = self.view.update(Changes(frozenset({item.pod})), self.podtui.now())
             self.table.change(rows, gone)
         else:

@@ -1,4 +1,4 @@
-"""The table of the tree: keys and clicks that fold, in place of those that mark and sort."""
+"""The table of the tree: keys and clicks fold items instead of marking and sorting rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_HERE = frozenset({"mark", "mark_range", "clear_marks", "sort_chosen"})
 
 
 class TreeTable(Table):
-    """Rows stand in the order of the tree, whatever is clicked."""
+    """A table that always keeps the order of the tree."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open, fold", key_display="enter", id="tree.turn",
@@ -34,7 +34,7 @@ class TreeTable(Table):
     ]  # fmt: skip
 
     class Turned(Message):
-        """Posted to have what is below a row folded or shown."""
+        """Posted to fold or open a row."""
 
         def __init__(self, key: str, folded: bool) -> None:
             super().__init__()
@@ -42,7 +42,7 @@ class TreeTable(Table):
             self.folded = folded
 
     class AllTurned(Message):
-        """Posted to have everything folded or shown."""
+        """Posted to fold or open all rows."""
 
         def __init__(self, folded: bool) -> None:
             super().__init__()
@@ -55,7 +55,7 @@ class TreeTable(Table):
         return False if action in _NOT_HERE else super().check_action(action, parameters)
 
     def sort_by(self, key: str) -> None:
-        """The order is the tree's."""
+        """Do nothing: the tree has a fixed order."""
 
     def action_turn(self) -> None:
         row = self.cursor_row
@@ -96,10 +96,10 @@ class TreeTable(Table):
         offset = event.get_content_offset(self)
         row = self.set.at(round(self.scroll_y) + offset.y - 1) if offset and offset.y else None
         column = fold_column(row) if row is not None else None
-        # The gutter goes before the first column.
+        # Subtract one cell for the gutter before the first column.
         if event.button == 1 and row is not None and offset and offset.x - 1 == column:
             event.stop()
-            # The class below would take it for one on the row.
+            # Otherwise the base class would handle it as a click on the row.
             event.prevent_default()
             self.select(row.key)
             self.action_turn()

@@ -1,4 +1,4 @@
-"""What the tree shows of the model: rows by pod, made anew only where something changed."""
+"""Create the rows of the tree from the model; rebuild only the rows of changed objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from podtui.tui.widgets.filters import ALL, Filter
 
 
 class TreeView:
-    """Rows of a `Model`. ``shown`` are the items in sight by their keys."""
+    """The tree rows of a `Model`. ``shown`` contains the visible items by key."""
 
     def __init__(self, model: Model, wanted: Filter = ALL) -> None:
         self._model = model
@@ -32,17 +32,18 @@ class TreeView:
         self.folds: dict[str, bool] = {}
         self.shown: dict[str, Item] = {}
         self._of: dict[str, tuple[str, ...]] = {}
-        """The keys of the rows in sight, by pod; `FILES` for those of the files."""
+        """The keys of the visible rows, by pod; those of the files under `FILES`, those of the
+        nodes under `NOWHERE`."""
         self._heads: dict[str, Item] = {}
         self._items: dict[str, tuple[Pod, str, tuple[Item, ...]]] = {}
-        """By pod: all that is in it, and the pod and the node that it was made of."""
+        """By pod key: the pod and the node name on which the items are based, and the items."""
         self._rows: dict[tuple[str, bool], tuple[Item, Row]] = {}
-        """By key and whether it is folded: the row, and the item that it was made of."""
+        """By item key and folded state: the row, and the item on which it is based."""
 
     # --- changes
 
     def update(self, changes: Changes, now: float) -> tuple[list[Row], list[str]]:
-        """(rows that are new or changed, keys of rows that went)."""
+        """Return (new and changed rows, keys of removed rows)."""
         rows: list[Row] = []
         gone: list[str] = []
         for key in changes.pods:
@@ -54,7 +55,7 @@ class TreeView:
         return rows, gone
 
     def all(self, now: float) -> list[Row]:
-        """Every row in sight, made anew."""
+        """Rebuild and return all visible rows."""
         self.shown, self._of, self._heads = {}, {}, {}
         return self.update(self._model.everything(), now)[0]
 
@@ -75,7 +76,8 @@ class TreeView:
     # --- parts
 
     def _node_of(self, pod: Pod) -> str:
-        """Pods of an agent are all on its node, also those that it has not taken in yet."""
+        """Return the node name of a pod; all pods of an agent, even not yet admitted ones, are on
+        its node."""
         home = self._model.home_of(pod)
         return home.metadata.name if home is not None else pod.spec.nodeName
 
@@ -88,7 +90,7 @@ class TreeView:
         head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node), now)
         if self.is_folded_away(head.parent):
             return
-        # What is below a folded pod is not even looked at, where no filter asks for it.
+        # Without a filter, do not build the children of a folded pod.
         bare = not self.filter.text and is_folded(head, self.folds)
         items = (head,) if bare else self._all_of(key, pod, node, now)
         yield from self._seen(items, now)
@@ -156,7 +158,7 @@ class TreeView:
             self.folds[item.path] = folded
 
     def fold_all(self, folded: bool) -> None:
-        """Everything open, or pods and files alone in sight."""
+        """Open all items, or fold all pods so that only pods and the manifest folder are shown."""
         self.folds = {}
         for head in self._heads.values():
             self.folds[head.path] = folded
@@ -164,7 +166,7 @@ class TreeView:
             self.folds[FILES] = False
 
     def nearest(self, key: str, before: dict[str, Item]) -> str:
-        """A row that is in sight, else the next above it that is."""
+        """Return the key if its row is visible, otherwise that of its nearest visible ancestor."""
         while key and key not in self.shown:
             item = before.get(key)
             key = item.parent if item is not None else ""

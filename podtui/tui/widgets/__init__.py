@@ -1,1 +1,1 @@
-"""What screens are made of: tables, texts, plots, panes, dialogs, and the cells they draw."""
+"""The building blocks of screens: tables, texts, plots, panes, dialogs, and the cells they draw."""

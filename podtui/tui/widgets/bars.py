@@ -1,4 +1,4 @@
-"""The lines around the panes: header, key hints, status. Each draws one row of spans."""
+"""The bars around the panes (header, key hints, status). Each draws one row of spans."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from podtui.tui.widgets.tones import Toned
 ALWAYS: Final = frozenset(
     {"app.help", "help", "app.quit", "quit", "app.command", "command", "back", "menu"}
 )
-"""Actions whose keys are named at the right end whatever has the focus."""
+"""Actions whose keys are shown at the right end, independent of the focus."""
 
 
 class Bar(Toned):
-    """One row: ``left`` from the left, ``right`` from the right, the right one first to be cut
-    where both do not fit."""
+    """One row with a left-aligned and a right-aligned part; ``right`` is omitted if both do not
+    fit."""
 
     DEFAULT_CSS = "Bar { height: 1; width: 1fr; background: $surface; }"
 
@@ -36,13 +36,13 @@ class Bar(Toned):
         self.notice: Line = ()
 
     def warn(self, notice: Line) -> None:
-        """Show ``notice`` at the right end before everything else; empty for none."""
+        """Show ``notice`` at the right end instead of ``right``; empty removes it."""
         if notice != self.notice:
             self.notice = notice
             self.refresh()
 
     def show(self, left: Line, right: Line = ()) -> None:
-        """Equal lines cost nothing."""
+        """Show these lines; redraw only if they changed."""
         if (left, right) != (self.left, self.right):
             self.left, self.right = left, right
             self.refresh()
@@ -63,7 +63,7 @@ class Bar(Toned):
 
 
 class Hints(Bar):
-    """The keys that do something here and now; a click on one presses it."""
+    """Shows the keys that are active now; a click on a hint presses its key."""
 
     def __init__(self, *, id: str = "hints") -> None:
         super().__init__(id=id)
@@ -126,8 +126,8 @@ class KeyHint(Struct, frozen=True):
 
 
 def key_hints(screen: Screen[Any]) -> list[KeyHint]:
-    """Every binding that wants to be seen: what the screen puts first, then the nearest to the
-    focus."""
+    """Return the hints of all visible bindings: first the screen's `FIRST_HINTS`, then the others,
+    those nearest to the focus first."""
     seen: set[str] = set()
     found: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
@@ -138,7 +138,7 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
         binding = active.binding
         shown = app.get_key_display(binding)
         if typing and (shown == "tab" or (len(shown) == 1 and shown.isascii())):
-            # It goes into the line.
+            # The key is text for the input.
             continue
         usable = binding.show and active.enabled and binding.key != UNBOUND
         usable = usable and binding.id not in hidden

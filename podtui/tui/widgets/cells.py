@@ -1,7 +1,7 @@
-"""What widgets draw: spans of text in a tone, and the cells, rows and columns of tables.
+"""The content that widgets draw: spans of text with a tone; cells, rows and columns of tables.
 
-A tone is the name of a meaning (``running``, ``muted`` …), never a colour;
-`podtui.tui.widgets.tones` says how each looks in the theme in force.
+A tone names a meaning (``running``, ``muted`` …), never a colour; `podtui.tui.widgets.tones` maps
+it to a style of the current theme.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ Line = tuple[Span, ...]
 
 
 class Cell(Struct, frozen=True, gc=False):
-    """Clean text; with ``since`` (epoch seconds) also how long ago that was.
+    """Sanitized text, optionally with the age of ``since`` (epoch seconds).
 
-    Ages are made when a cell is drawn: a table of a thousand pods needs no new rows each second.
+    The age is formatted when the cell is drawn, so a table of a thousand pods does not need new
+    rows each second.
     """
 
     text: str = ""
@@ -39,7 +40,7 @@ class Cell(Struct, frozen=True, gc=False):
     since: float | None = None
 
     def shown(self, now: float, *, short: bool = False) -> str:
-        """``short`` leaves the age out where there is something else to show."""
+        """Return the text with the age; ``short`` omits the age if there is other text."""
         if self.since is None:
             return self.text
         if not self.text:
@@ -48,31 +49,32 @@ class Cell(Struct, frozen=True, gc=False):
 
 
 class Kind(Enum):
-    """What a column's values are, and so how filters compare them."""
+    """The type of a column's values, which determines how filters compare them."""
 
     TEXT = auto()
     COUNT = auto()
     CPU = auto()
-    """Milli cores."""
+    """Millicores."""
     BYTES = auto()
     PERCENT = auto()
     SHARE = auto()
-    """A part of one."""
+    """A fraction of 1."""
     AGE = auto()
-    """Epoch seconds; compared by how long ago that was."""
+    """Epoch seconds; compared by age."""
 
 
 Value = str | float | None
-"""What a filter compares; None where there is nothing to compare yet."""
+"""A value for filters to compare; None if there is none yet."""
 
 
 class Row(Struct, frozen=True, gc=False):
     """One line of a table; ``cells``, ``sort`` and ``values`` are in the order of its columns.
 
-    ``pin`` goes before every other order, the smallest on top. ``tail`` stands in place of all
-    cells from column ``tail_from`` on. ``search`` is what a regular expression looks at. Rows of
-    one ``same`` are the same thing to people: the cursor and a mark go from one that is gone to its
-    successor. ``fault``: something is wrong with it. ``markable``: it can be acted on.
+    ``pin`` takes precedence over any sort order, the smallest on top. ``tail`` replaces all cells
+    from column ``tail_from`` on. ``search`` is the text that a regular expression searches.
+    ``same`` is an identity that survives replacement: when a row disappears, the cursor and its
+    mark move to the new row with the same ``same``. ``fault``: the object is unhealthy.
+    ``markable``: actions can be applied to it.
     """
 
     key: str
@@ -90,18 +92,21 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Shown(Enum):
-    """When a column is shown where nobody chose."""
+    """When a column is shown if the user has not chosen columns."""
 
     ALWAYS = auto()
     WIDE = auto()
-    """With the wide view."""
+    """In the wide view."""
     CHOSEN = auto()
-    """Only where somebody ticks it."""
+    """Only if the user ticks it."""
 
 
 class Column(Struct, frozen=True, dict=True):
-    """``rank``: the smallest goes first when there is no room. ``flexible`` columns may shrink to
-    ``minimum``; one that is ``filling`` takes what the others leave."""
+    """A table column.
+
+    ``rank``: the column with the smallest rank is removed first when space is short. A ``flexible``
+    column may shrink to ``minimum``; a ``filling`` column takes the remaining width.
+    """
 
     key: str
     title: str
@@ -112,21 +117,21 @@ class Column(Struct, frozen=True, dict=True):
     flexible: bool = False
     filling: bool = False
     descending: bool = False
-    """Whether the first click sorts the largest to the top."""
+    """True if the first click sorts in descending order."""
     kind: Kind = Kind.TEXT
     shown: Shown = Shown.ALWAYS
     room: int = 0
-    """Cells that it takes even while its texts are shorter, where there are so many: what is usual
-    in it soon, so that the others need not move then."""
+    """Width reserved for usual values even while the texts are shorter, if there is enough space,
+    so that the other columns do not move later."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What a filter may call it: its title, its key, both in small letters."""
+        """The names of the column in filters: its title and its key, both in lower case."""
         return tuple(dict.fromkeys((self.title.lower(), self.key.lower())))
 
 
 class Fitted(Struct, frozen=True):
-    """A column that is shown: its place among all columns, its width, whether cells are short."""
+    """A shown column: its index among all columns, its width, and True if its cells are short."""
 
     index: int
     width: int
@@ -143,12 +148,13 @@ def fit(
     wanted: Collection[int] = (),
     ticked: Collection[int] = (),
 ) -> tuple[Fitted, ...]:
-    """Which columns a table of ``available`` cells shows, and how wide.
+    """Select the columns for a table of ``available`` cells and compute their widths.
 
-    ``natural`` and ``short`` are the widths that the cells of each column want. Long cells give way
-    first, then flexible columns down to their minimum, then whole columns by rank. Only those of
-    ``shown`` are considered. Where the user has ``ticked`` columns, all others but the first by
-    rank go before them; those of ``wanted`` and the first by rank are the last to go.
+    ``natural`` and ``short`` are the widths that the long and the short cells of each column need.
+    If space is short, cells are shortened first, then flexible columns shrink down to their
+    minimum, then whole columns are removed by rank. Only columns of ``shown`` are considered. If
+    the user has ``ticked`` columns, all others except the one with the highest rank are removed
+    before them; columns of ``wanted`` and the one with the highest rank are removed last.
     """
     kept = list(range(len(columns)) if shown is None else shown)
     added = {i for i in kept if i in ticked and columns[i].shown is not Shown.ALWAYS}
@@ -170,7 +176,7 @@ def fit(
         )
     ]
     while extra and max(_total(tight, kept), _total(least, kept)) > available:
-        # Before anything that is always there is cut.
+        # Remove optional columns before shrinking permanent ones.
         extra.remove(least_ranked := min(extra, key=lambda i: rank[i]))
         kept.remove(least_ranked)
     while len(kept) > 1 and _total(least, kept) > available:
@@ -187,7 +193,7 @@ def fit(
     if filling and spare > 0:
         widths[filling[-1]] += spare
     elif spare > 0 and len(kept) > 1:
-        # Air between columns, but not so much that the eye loses its line.
+        # Add space between columns, but not so much that a row is hard to follow.
         each = min(4, spare // (len(kept) - 1))
         for index in kept[:-1]:
             widths[index] += each
@@ -195,8 +201,10 @@ def fit(
 
 
 def _shrink(columns: Sequence[Column], widths: dict[int, int], over: int) -> None:
-    """Take ``over`` cells from the flexible columns, always from the widest that may still give;
-    one that fills the line may be twice as wide as the others."""
+    """Take ``over`` cells from the flexible columns, always from the widest that can still shrink.
+
+    A filling column may be twice as wide as the others.
+    """
     while over > 0:
         giving = [i for i, w in widths.items() if columns[i].flexible and w > columns[i].minimum]
         if not giving:
@@ -218,12 +226,12 @@ def _total(widths: Mapping[int, int], kept: Sequence[int]) -> int:
 
 
 def width_of(text: str) -> int:
-    """Terminal cells of a clean text."""
+    """Return the width of a sanitized text in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def sized(text: str, width: int, align: str = "left") -> str:
-    """``text`` in exactly ``width`` cells, its end cut with an ellipsis."""
+    """Pad ``text`` to exactly ``width`` cells, or cut its end with an ellipsis."""
     cells = width_of(text)
     if cells > width:
         return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
@@ -235,7 +243,7 @@ def line_width(line: Iterable[Span]) -> int:
 
 
 def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
-    """A line in rows of at most ``width`` cells, broken at blanks; later rows are indented."""
+    """Wrap a line at blanks into rows of at most ``width`` cells; indent all rows but the first."""
     width = max(2, width)
     margin = " " * min(indent, width // 2 - 1)
     rows: list[list[Span]] = [[]]
@@ -253,7 +261,7 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
                 used = start = len(margin)
             cells = width_of(word)
             if used + cells > width:
-                # Blanks that have no room end the row: nothing is put where they were.
+                # Drop trailing blanks that do not fit; the next word begins a new row.
                 word, cells = word.rstrip(" "), width - used
             if word:
                 rows[-1].append(Span(word, span.tone))
@@ -262,13 +270,15 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
 
 
 def wrap_all(lines: Iterable[Line], width: int) -> list[Line]:
-    """Each line in rows of at most ``width`` cells; an empty one is an empty row."""
+    """Wrap each line into rows of at most ``width`` cells; an empty line is an empty row."""
     return [row for line in lines for row in wrap(line, width)]
 
 
 def prefix(text: str, room: int) -> str:
-    """As much of a text as fits into ``room`` cells, a letter with all of its marks; one letter at
-    least, so that there is an end."""
+    """Return the longest prefix that fits into ``room`` cells, without separating combining marks.
+
+    The prefix has at least one character, so that callers in a loop make progress.
+    """
     used = 0
     for position, character in enumerate(text):
         cells = width_of(character)
@@ -279,7 +289,7 @@ def prefix(text: str, room: int) -> str:
 
 
 def suffix(text: str, room: int) -> str:
-    """As much of the end of a text as fits into ``room`` cells; no mark without its letter."""
+    """Return the longest suffix that fits into ``room`` cells, without a leading combining mark."""
     used, start = 0, len(text)
     for position in range(len(text) - 1, -1, -1):
         cells = width_of(text[position])
@@ -292,7 +302,7 @@ def suffix(text: str, room: int) -> str:
 
 
 def _fits(word: str, room: int) -> bool:
-    """Whether a word fits, without the blanks behind it; looks no further than it must."""
+    """Return True if a word fits, ignoring trailing blanks; stop measuring once it does not."""
     used = 0
     for character in word.rstrip(" "):
         used += width_of(character)
@@ -302,7 +312,7 @@ def _fits(word: str, room: int) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Words with the blanks that follow them; marks on a blank stay with it."""
+    """Split a text into words, each with its trailing blanks and combining marks on them."""
     words: list[str] = []
     start = 0
     for position in range(1, len(text)):

@@ -1,4 +1,4 @@
-"""One figure over time: a heading in words, the plot below it, lines across with their names."""
+"""A chart of one metric over time: a heading, a plot below it, and labelled horizontal lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtui.tui.widgets.format import size
 from podtui.tui.widgets.plot import Level, buckets, plot, row_of, top_of
 
 LABEL: Final = 7
-"""Cells at the left of a plot for what its heights mean."""
+"""Width of the axis labels at the left of a plot."""
 GAP: Final = 2
 NARROWEST: Final = 34
 _NEAR: Final = 0.9
@@ -19,16 +19,18 @@ NO_FIGURE_YET: Final = "the first figure comes in ten seconds"
 
 
 def rate(count: int) -> str:
-    """Bytes each second: ``0B/s``, ``12KiB/s``, ``3.4MiB/s``."""
+    """Format bytes per second: ``0B/s``, ``12KiB/s``, ``3.4MiB/s``."""
     return f"{size(count)}B/s"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``values`` at ``times`` (Unix seconds), None where nothing was measured; ``request`` and
-    ``limit`` 0 where there is none. ``shown`` says a value in words, ``label`` in at most `LABEL`
-    cells. ``why`` there are no figures, where that is known. ``asks``: whether requests and limits
-    are a thing of this resource."""
+    """One chart: ``values`` at ``times`` (Unix seconds), None where nothing was measured.
+
+    ``request`` and ``limit`` are 0 if not set. ``shown`` formats a value, ``label`` formats it in
+    at most `LABEL` cells. ``why`` is the reason for missing values, if known. ``asks``: this
+    resource can have requests and limits.
+    """
 
     title: str
     times: Sequence[float]
@@ -48,19 +50,19 @@ class Chart:
 
     @property
     def still(self) -> bool:
-        """Whether there are figures, and all of them nothing."""
+        """True if there are values and all of them are 0."""
         return bool(self.known) and not any(self.known)
 
     @property
     def now(self) -> float | None:
-        """The last value, if the last look had one."""
+        """The last value; None if the last sample has none."""
         return self.values[-1] if self.values else None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What all charts of a picture share: the time that they show (Unix seconds), how high the
-    plots are, whether they reach up to requests and limits."""
+    """The properties shared by all charts of a page: the time range (Unix seconds) and the plot
+    height in rows. With ``whole``, plots always extend up to the request and the limit."""
 
     begin: float
     end: float
@@ -69,7 +71,7 @@ class Frame:
 
 
 def chart_lines(chart: Chart, width: int, frame: Frame) -> list[Line]:
-    """A heading and ``frame.rows`` rows, each at most ``width`` cells wide."""
+    """Return a heading and ``frame.rows`` rows, each at most ``width`` cells wide."""
     known = chart.known
     if not known:
         return _empty(chart, width, frame.rows)
@@ -127,12 +129,12 @@ def _heading(chart: Chart, top: float, width: int) -> Line:
 
 
 def columns_for(width: int, most: int) -> int:
-    """How many charts of a readable width stand side by side."""
+    """Return the number of charts of a readable width that fit side by side, at most ``most``."""
     return max(1, min(most, (width + GAP) // (NARROWEST + GAP)))
 
 
 def grid(charts: Sequence[Chart], width: int, columns: int, frame: Frame) -> list[Line]:
-    """Charts side by side, ``columns`` in a row."""
+    """Lay out charts side by side, ``columns`` in a row."""
     each = (width - GAP * (columns - 1)) // columns
     lines: list[Line] = []
     for begin in range(0, len(charts), columns):

@@ -1,4 +1,4 @@
-"""Keys that every list to choose from over a screen has."""
+"""The common key bindings of modal selection lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textual.binding import Binding
 
 
 def moves(group: str) -> list[Binding]:
-    """Bindings of ``action_move(step)``, their ids below ``group``."""
+    """Return bindings for ``action_move(step)`` with ids prefixed by ``group``."""
     return [
         Binding("up,k", "move(-1)", "Up", show=False, id=f"{group}.up", tooltip="Up"),
         Binding("down,j", "move(1)", "Down", show=False, id=f"{group}.down", tooltip="Down"),

@@ -1,4 +1,4 @@
-"""Which columns of a table are shown: as it is at first, widened, or as somebody ticked them."""
+"""The selection of table columns: the default, the wide view, or the columns the user ticked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from podtui.tui.widgets.cells import Column, Shown
 
 
 class ColumnChoice(Struct, frozen=True):
-    """``chosen``: keys that were ticked, None where nobody chose."""
+    """``chosen``: keys of the ticked columns, None for the default."""
 
     chosen: tuple[str, ...] | None = None
     wide: bool = False
 
     def shown(self, columns: Sequence[Column], sort: int | None = None) -> tuple[int, ...]:
-        """Places of the columns to show, in their own order; the one sorted by is among them."""
+        """Return the indexes of the columns to show, in table order, including the sort column."""
         first = most_important(columns)
         return tuple(
             index
@@ -33,23 +33,26 @@ class ColumnChoice(Struct, frozen=True):
         return first or column.key in self.chosen
 
     def ticked(self, columns: Sequence[Column]) -> frozenset[int] | None:
-        """Places of the columns that the user ticked, None where nobody chose."""
+        """Return the indexes of the ticked columns, None for the default."""
         if self.chosen is None:
             return None
         return frozenset(n for n, column in enumerate(columns) if column.key in self.chosen)
 
     def toggled(self, key: str, columns: Sequence[Column]) -> ColumnChoice:
-        """With one column ticked or not."""
+        """Return the choice with one column ticked or unticked."""
         shown = [columns[index].key for index in self.shown(columns)]
         kept = [k for k in shown if k != key] if key in shown else [*shown, key]
         order = [column.key for column in columns]
         return ColumnChoice(tuple(sorted(kept, key=order.index)))
 
     def widened(self) -> ColumnChoice:
-        """Wide, or as it was before."""
+        """Return the choice with the wide view toggled."""
         return replace(self, wide=not self.wide)
 
 
 def most_important(columns: Sequence[Column]) -> int:
-    """The column without which a row is nobody's: it cannot be left out."""
+    """Return the index of the column with the highest rank, which is always shown.
+
+    It identifies the row, usually by name.
+    """
     return max(range(len(columns)), key=lambda index: columns[index].rank)

@@ -1,8 +1,9 @@
-"""Terms on one column of a table: ``restarts>3``, ``cpu>=500m``, ``age<2h``, ``status~^Crash``.
+"""Filter terms on one column of a table: ``restarts>3``, ``cpu>=500m``, ``age<2h``,
+``status~^Crash``.
 
-Text is compared as a whole with ``=`` and ``!=`` and searched with ``~`` and ``!~``; everything
-else is a number and knows ``=``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``. A cell without a value
-(no figures yet) is unlike any.
+Text is compared as a whole with ``=`` and ``!=`` and searched with ``~`` and ``!~``; all other
+kinds are numbers with ``=``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``. A cell without a value (not
+measured yet) matches ``!=`` only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdwy])")
 
 
 class BadValue(ValueError):
-    """Raised where a value or (``of_operator``) an operator is not one for the column."""
+    """Raised if a value or (``of_operator``) an operator is invalid for the column."""
 
     def __init__(self, message: str, *, of_operator: bool = False) -> None:
         super().__init__(message)
@@ -36,7 +37,7 @@ class BadValue(ValueError):
 def column_term(
     column: Column, index: int, operator: str, wanted: str
 ) -> Callable[[Row, float], bool]:
-    """What a row must be like at column ``index``. Raises `BadValue`."""
+    """Return a predicate on column ``index`` of a row. Raises `BadValue`."""
     if column.kind is Kind.TEXT:
         return _text_term(column, index, operator, wanted)
     compare = _COMPARE.get(operator)
@@ -50,7 +51,7 @@ def column_term(
         found = row.values[index]
         if not isinstance(found, (int, float)):
             return missing
-        # Ages are compared as they are shown, by the second.
+        # Compare ages in whole seconds, as they are shown.
         return compare(math.floor(now - found) if aged else found, against)
 
     return matches
@@ -74,13 +75,13 @@ def _text_term(
 
 
 def smart_case(pattern: str) -> re.RegexFlag:
-    """Small letters find both cases, as in less and vim."""
+    """Ignore the case of a lower-case pattern, as in less and vim."""
     return re.IGNORECASE if pattern == pattern.lower() else re.RegexFlag(0)
 
 
 def parse_value(kind: Kind, text: str) -> float:
-    """The number that ``text`` is in the unit of ``kind``: milli cores, bytes, seconds, percent,
-    a share of one, a count. Raises `BadValue` with an example."""
+    """Parse ``text`` as a number in the unit of ``kind``: millicores, bytes, seconds, percent,
+    a fraction of 1, a count. Raises `BadValue` with an example."""
     try:
         if kind is Kind.CPU:
             return float(milli_value(text))
@@ -106,7 +107,7 @@ _EXAMPLES: Final = {
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of ``90s``, ``1h30m``, ``2d`` or a bare number. Raises ValueError."""
+    """Return the seconds of ``90s``, ``1h30m``, ``2d`` or a bare number. Raises ValueError."""
     if _DURATION.fullmatch(text):
         return sum(float(count) * _SECONDS[unit] for count, unit in _PART.findall(text))
     return _finite(text)

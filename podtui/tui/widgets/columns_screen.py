@@ -1,4 +1,4 @@
-"""Ticks the columns of a table."""
+"""A dialog to select the columns of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 class ColumnsScreen(ModalScreen[ColumnChoice | None]):
-    """Gives the choice back; None where it was cancelled."""
+    """Returns the choice, or None if cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="columns.up"),
@@ -90,7 +90,7 @@ class ColumnsScreen(ModalScreen[ColumnChoice | None]):
 
 
 def column_lines(columns: Sequence[Column], choice: ColumnChoice, cursor: int) -> list[Line]:
-    """A line for each column: whether it is shown, its title, its name in filters."""
+    """Return a line for each column: a check box, its title, its name in filters."""
     shown, fixed = set(choice.shown(columns)), most_important(columns)
     lines: list[Line] = []
     for index, column in enumerate(columns):

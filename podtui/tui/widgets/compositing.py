@@ -1,12 +1,12 @@
-"""Draws of the screen what changed, and nothing else.
+"""A compositor that redraws only the changed cells of the screen.
 
-Textual's own compositor puts one rectangle around all that changed, asks every widget in it for all
-of its lines, and prints each changed line from the left edge of its widget on. An age that ticks at
-the end of a row costs it the whole row, and the panes between it and the next age. Here only the
-widgets that are seen where something changed are asked, for those lines, and those cells printed.
+Textual's own compositor computes one bounding rectangle of all changes, renders all lines of every
+widget in it, and prints each changed line from the left edge of its widget. An updated age at the
+end of a row would thus redraw the whole row and all panes between it and the next age. This
+compositor renders only the changed lines of the visible widgets and prints only the changed cells.
 
-The names with an underscore are Textual's own: it has no other place to say how an update is made.
-`tests/tui/test_tui_compositing.py` holds what is drawn here against what Textual draws.
+Names with an underscore are private names of Textual, which has no public hook for updates.
+`tests/tui/test_tui_compositing.py` compares the output with Textual's.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from textual.widget import Widget
 from podtui.tui.widgets.cells import width_of
 
 Place = tuple[Widget, Region, Region]
-"""A widget, the part of it that its parents leave in sight, and all of it."""
+"""A widget, its visible region (clipped by its parents), and its full region."""
 
 
 class Cells(NamedTuple):
-    """Cells of one line of the screen, from ``start`` to before ``end``."""
+    """Cells of one screen line, from ``start`` up to but not including ``end``."""
 
     y: int
     start: int
@@ -41,7 +41,7 @@ class Cells(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Cells that show a widget which begins at column ``left`` and line ``top``."""
+    """Visible cells of a widget whose region begins at column ``left`` and line ``top``."""
 
     cells: Cells
     widget: Widget
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What to print, and where."""
+    """A strip and the position where it is printed."""
 
     x: int
     y: int
@@ -59,7 +59,7 @@ class Printed(NamedTuple):
 
 
 class CellsUpdate(CompositorUpdate):
-    """Prints pieces of lines, each in its place."""
+    """Prints pieces of lines at their positions."""
 
     def __init__(self, pieces: Sequence[Printed]) -> None:
         self.pieces = pieces
@@ -70,7 +70,7 @@ class CellsUpdate(CompositorUpdate):
             yield from strip
 
     def render_segments(self, console: Console) -> str:
-        """The same as a text with its control sequences."""
+        """Return the update as text with control sequences."""
         return "".join(
             Control.move_to(x, y).segment.text + strip.render(console)
             for x, y, strip in self.pieces
@@ -78,14 +78,14 @@ class CellsUpdate(CompositorUpdate):
 
 
 class CellsCompositor(Compositor):
-    """Textual's, but for updates of parts."""
+    """Textual's compositor with cell-wise partial updates."""
 
     _arranged: Mapping[Widget, tuple[Region, Region]] | None = None
     _places: Sequence[Sequence[Place]] = ()
-    """By line, from front to back; made of `_arranged`."""
+    """The places on each screen line, from front to back; computed from `_arranged`."""
 
     def render_partial_update(self) -> CellsUpdate | None:  # type: ignore[override]
-        """What changed since the last one; None where nothing in sight did."""
+        """Return the changes since the last update; None if no visible cell changed."""
         screen = self.size.region
         regions = [region.intersection(screen) for region in self._dirty_regions]
         self._dirty_regions.clear()
@@ -103,8 +103,8 @@ class CellsCompositor(Compositor):
 def by_line(
     visible: Mapping[Widget, tuple[Region, Region]], height: int
 ) -> Sequence[Sequence[Place]]:
-    """The places on each line of a screen, of widgets with their regions and what these are cut to,
-    in the order of the widgets."""
+    """Return the places on each screen line, in the order of ``visible``, which maps each widget to
+    its region and clip region."""
     lines: list[list[Place]] = [[] for _ in range(height)]
     for widget, (region, clip) in visible.items():
         shown = region.intersection(clip)
@@ -114,7 +114,7 @@ def by_line(
 
 
 def merged(regions: Iterable[Region]) -> list[Cells]:
-    """The cells of regions by line, each once."""
+    """Merge regions into disjoint cell ranges by line."""
     lines: dict[int, list[tuple[int, int]]] = {}
     for x, y, width, height in regions:
         if width > 0:
@@ -134,7 +134,10 @@ def merged(regions: Iterable[Region]) -> list[Cells]:
 
 
 def seen_in(cells: Cells, places: Iterable[Place]) -> list[Seen]:
-    """Which widgets those cells show, of those on their line from front to back."""
+    """Find the widgets that are visible in some cells.
+
+    ``places`` are the places on that line from front to back.
+    """
     y = cells.y
     bare = [(cells.start, cells.end)]
     found: list[Seen] = []
@@ -157,7 +160,7 @@ def seen_in(cells: Cells, places: Iterable[Place]) -> list[Seen]:
 
 
 def printed(seen: Iterable[Seen]) -> list[Printed]:
-    """The pieces of lines, each widget asked for lines that follow each other at once."""
+    """Render the pieces; each widget renders consecutive lines in one call."""
     by_widget: dict[Widget, list[Seen]] = {}
     for found in seen:
         by_widget.setdefault(found.widget, []).append(found)
@@ -169,7 +172,7 @@ def printed(seen: Iterable[Seen]) -> list[Printed]:
 
 
 def _lines(widget: Widget, seen: Sequence[Seen]) -> dict[int, Strip]:
-    """The widget's lines by the line of the screen."""
+    """Render the widget's lines; return them by screen line."""
     lines: dict[int, Strip] = {}
     rows = sorted({found.cells.y for found in seen})
     top, width = seen[0].top, seen[0].width
@@ -181,20 +184,20 @@ def _lines(widget: Widget, seen: Sequence[Seen]) -> dict[int, Strip]:
 
 
 def _piece(found: Seen, line: Strip) -> Printed:
-    """``line`` is the widget's whole line."""
+    """Cut the found cells out of ``line``, the widget's whole line."""
     y, start, end = found.cells
     if start > found.left and not _is_even(line):
-        # Half of a wide letter cannot be printed.
+        # Half of a wide character cannot be printed: begin at the left edge of the widget.
         start = max(0, found.left)
     return Printed(start, y, line.crop(start - found.left, end - found.left))
 
 
 def _is_even(line: Strip) -> bool:
-    """Whether each letter takes one cell."""
+    """Return True if each character takes one cell."""
     return all(segment.text.isascii() or _is_narrow(segment.text) for segment in line)
 
 
 @lru_cache(maxsize=4096)
 def _is_narrow(text: str) -> bool:
-    """The same signs and words stand in many lines."""
+    """Cached, because the same symbols and words occur in many lines."""
     return all(width_of(letter) == 1 for letter in text)

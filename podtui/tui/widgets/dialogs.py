@@ -1,4 +1,4 @@
-"""Questions before something is done: what it is about, and a button that names the deed."""
+"""Modal dialogs: confirmations with buttons that name the action, and a prompt for text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to answer. ``key`` chooses it at once; ``danger``: it ends or loses something."""
+    """One answer. ``key`` selects it directly; ``danger`` marks a destructive action."""
 
     id: str
     words: str
@@ -41,8 +41,8 @@ CANCELS = Option(CANCEL, "Cancel", "n")
 
 
 class Buttons(Toned):
-    """The options on one line, or each on its own where they are too long for that; the chosen one
-    in brackets."""
+    """The options on one line, or one per line if they are too long; the selected one in
+    brackets."""
 
     DEFAULT_CSS = "Buttons { height: 1; background: $background; }"
     chosen: reactive[int] = reactive(0)
@@ -64,18 +64,18 @@ class Buttons(Toned):
 
     @property
     def wide(self) -> int:
-        """The cells that all of them take on one line."""
+        """The width of all options on one line."""
         widths = [line_width(self._spans(index)) for index in range(len(self.options))]
         return sum(widths) + GAP * (len(widths) - 1)
 
     def fit(self, width: int) -> int:
-        """How many lines they need in so many cells."""
+        """Set the height for a width in cells, and return it."""
         lines = 1 if self.wide <= width else len(self.options)
         self.styles.height = lines
         return lines
 
     def _rows(self) -> list[list[tuple[int, int, int]]]:
-        """By line, (option, first cell, cell behind it)."""
+        """Return for each line the list of (option index, first cell, cell after the last)."""
         if self.size.height > 1:
             return [[(n, 0, self.size.width)] for n in range(len(self.options))]
         place = max(0, (self.size.width - self.wide) // 2)
@@ -104,8 +104,11 @@ class Buttons(Toned):
 
 
 class Dialog(ModalScreen[str]):
-    """Asks, and gives back the id of the option; Esc is `CANCEL`. ``lines`` are wrapped and
-    scrolled where they are many. The first option is the one that Enter takes."""
+    """Asks a question and returns the id of the selected option; Esc returns `CANCEL`.
+
+    ``lines`` are wrapped, and scroll if there are too many. Enter selects the first option by
+    default.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,shift+tab,h", "choose(-1)", "Before", show=False, id="dialog.before",
@@ -154,7 +157,7 @@ class Dialog(ModalScreen[str]):
         self._place()
 
     def _place(self) -> None:
-        """As wide as the longest line wants, as high as there is room."""
+        """Fit the dialog to the longest line and to the height of the screen."""
         room = max(20, self.size.width - 4)
         longest = max(map(line_width, self._text), default=0)
         inner = min(WIDEST, room - 6, max(longest, self.buttons.wide, len(self._title) + 4, 30))
@@ -189,13 +192,15 @@ class Dialog(ModalScreen[str]):
 
 
 def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
-    """A question whose answer `CANCEL` is the first; the other one is ``verb``, with id ``yes``."""
+    """Return a dialog with the options `CANCEL` (the default) and ``verb``, with the id ``yes``."""
     return Dialog(title, lines, (CANCELS, Option("yes", verb, "y", danger=True)))
 
 
 class Ask(ModalScreen[str | None]):
-    """Asks for a line of text; None where nothing is wanted. ``check`` says what is wrong with a
-    text, empty where nothing is."""
+    """Asks for a line of text; returns None if cancelled.
+
+    ``check`` returns the error message for a text, empty if it is valid.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="ask.cancel", tooltip="Do nothing"),
@@ -228,7 +233,7 @@ class Ask(ModalScreen[str | None]):
         self._check = check
         self._begin = text
         self._touched = False
-        """Nothing is called wrong before something was typed."""
+        """True after the first change or submission; errors are not shown before."""
         self.view = LinesView(id="ask-text")
         self.wrong = LinesView(id="ask-wrong")
         self.input = Input(value=text, select_on_focus=False)

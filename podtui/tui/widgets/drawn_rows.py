@@ -1,7 +1,7 @@
-"""What the rows of a table say, kept while nothing that they say may have changed.
+"""A cache of the drawn rows of a table.
 
-A row is composed once for all who ask: the tick that looks for ages that read otherwise now, the
-comparison that finds the cells to draw, and the drawing itself.
+A row is composed only once for all three uses: the tick that finds changed ages, the comparison
+that finds the cells to redraw, and the drawing itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podtui.tui.widgets.table_lines import changed_cells, holds_until, row_line
 
 
 class _Kept(Struct):
-    """``at`` and ``until`` (epoch seconds): when it was composed, how long its ages read so."""
+    """A cached row, composed ``at`` a time; its ages are valid ``until`` a time (epoch seconds)."""
 
     row: Row
     marked: bool
@@ -26,22 +26,22 @@ class _Kept(Struct):
     line: Line
     strip: Strip | None = None
     look: tuple[str, Style] | None = None
-    """The gutter and the style that the strip was made with."""
+    """The gutter text and the base style of ``strip``."""
 
 
 class DrawnRows:
-    """Lines by the key of their row."""
+    """Composed lines by row key."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.composed = 0
-        """Lines composed since the start; what tests count instead of time."""
+        """Number of lines composed since the start; tests check it instead of the time."""
         self._columns = columns
         self._fitted: tuple[Fitted, ...] = ()
         self._width = 0
         self._kept: dict[str, _Kept] = {}
 
     def lay_out(self, fitted: tuple[Fitted, ...], width: int) -> bool:
-        """Compose for these columns in ``width`` cells from now on; whether that is new."""
+        """Set the columns and the total width in cells. Returns True if they changed."""
         if (fitted, width) == (self._fitted, self._width):
             return False
         self._fitted, self._width = fitted, width
@@ -49,22 +49,25 @@ class DrawnRows:
         return True
 
     def forget(self, keys: Iterable[str]) -> None:
-        """These rows are gone."""
+        """Remove rows from the cache."""
         for key in keys:
             self._kept.pop(key, None)
 
     def forget_looks(self) -> None:
-        """Colours are others now."""
+        """Drop all strips, after a change of colours."""
         for kept in self._kept.values():
             kept.strip = None
 
     def line(self, row: Row, now: float, *, marked: bool) -> Line:
-        """What a row says behind its gutter."""
+        """Return the line of a row, without its gutter."""
         return self._compose(row, now, marked).line
 
     def change(self, row: Row, now: float, *, marked: bool) -> tuple[int, int] | None:
-        """The first cell that a row differs in from what it said when it was composed last and the
-        one behind the last, as far as the table is wide; None where it says the same."""
+        """Compose a row and return the range of cells that changed since it was last composed.
+
+        The end of the range is exclusive. Returns the whole width for a new row, None if nothing
+        changed.
+        """
         before = self._kept.get(row.key)
         if before is None:
             self._compose(row, now, marked)
@@ -73,12 +76,12 @@ class DrawnRows:
         return None if after is before else changed_cells(before.line, after.line)
 
     def strip(self, key: str, gutter: str, base: Style) -> Strip | None:
-        """What was drawn of the line that `line` gave last, where it looked the same."""
+        """Return the strip of the last composed line if it has this gutter and style, else None."""
         kept = self._kept[key]
         return kept.strip if kept.look == (gutter, base) else None
 
     def keep_strip(self, key: str, gutter: str, base: Style, strip: Strip) -> None:
-        """Take down what was drawn."""
+        """Store the strip of the last composed line."""
         kept = self._kept[key]
         kept.strip, kept.look = strip, (gutter, base)
 

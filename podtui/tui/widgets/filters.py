@@ -1,14 +1,14 @@
-"""What the prompt of a table understands: k9s' grammar, and terms on columns.
+"""Parse table filters: the grammar of k9s plus terms on columns.
 
-Words stand apart by blanks and all of them must hold: ``status=Error restarts>3 !batch``. A word is
+A filter consists of words separated by blanks, all of which must match, as in
+``status=Error restarts>3 !batch``. A word is
 
 * ``COLUMN OP VALUE`` without blanks between, see `podtui.tui.widgets.column_filter`;
-* ``LABEL=VALUE`` or ``LABEL!=VALUE`` where no column has that name;
-* ``-l SELECTOR``, as kubectl's; ``-f LETTERS`` for letters in their order, to the end;
-* a regular expression, or ``!`` and one for what it does not match.
+* ``LABEL=VALUE`` or ``LABEL!=VALUE`` if no column has that name;
+* ``-l SELECTOR``, as in kubectl; ``-f LETTERS``, a fuzzy match up to the end of the text;
+* a regular expression, or ``!`` followed by one for rows that do not match.
 
-Quotes (``"``) hold a word with blanks together and are taken as a regular expression where they
-begin it.
+Quotes (``"``) keep blanks within a word; a word that begins with a quote is a regular expression.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from podtui.tui.widgets.cells import Column, Kind, Row
 from podtui.tui.widgets.column_filter import BadValue, column_term, smart_case
 
 Matches = Callable[[Row, float], bool]
-"""(row, epoch seconds now) → whether the row is wanted."""
+"""Predicate: (row, epoch seconds now) → True if the row matches."""
 
 _TERM: Final = re.compile(r"(%?[A-Za-z][\w./-]*)(==|>=|<=|!=|!~|=|~|>|<)(.*)", re.DOTALL)
 _LABEL_OPS: Final = frozenset({"=", "==", "!="})
 
 
 class FilterError(UsageError):
-    """Raised for what cannot be read; characters ``start`` to ``end`` of the text are at fault."""
+    """Raised for an invalid filter; the error is at characters ``start`` to ``end`` of the text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -41,8 +41,8 @@ class FilterError(UsageError):
 
 
 class Filter(Struct, frozen=True):
-    """``text`` as it was typed; empty matches everything. ``timed``: what matches changes as time
-    goes on."""
+    """A parsed filter; an empty ``text`` matches everything. ``timed``: the result depends on the
+    current time."""
 
     text: str
     matches: Matches
@@ -50,7 +50,7 @@ class Filter(Struct, frozen=True):
 
 
 class Word(NamedTuple):
-    """A word without its quotes, and where it stood."""
+    """A word without its quotes, and its position in the text."""
 
     text: str
     start: int
@@ -66,7 +66,7 @@ ALL: Final = Filter("", _everything)
 
 
 def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
-    """Raises `FilterError`. What is not finished yet (``status=``, ``-l``) wants nothing."""
+    """Parse a filter, ignoring unfinished words (``status=``, ``-l``). Raises `FilterError`."""
     terms: list[Matches] = []
     timed = False
     words = list(split_words(text))
@@ -94,7 +94,7 @@ def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
 
 
 def split_words(text: str) -> list[Word]:
-    """Words of a filter, in their order."""
+    """Split a filter into words."""
     words: list[Word] = []
     at = 0
     while at < len(text):
@@ -119,7 +119,7 @@ def _all_of(terms: Sequence[Matches]) -> Matches:
 
 
 def _word(word: Word, columns: Sequence[Column]) -> tuple[Matches, bool] | None:
-    """(what it wants, whether that depends on the time); None where it is not finished."""
+    """Return (predicate, True if it depends on the time), or None if the word is unfinished."""
     term = None if word.quoted else _TERM.fullmatch(word.text)
     if term is None:
         pattern = _pattern(word)
@@ -151,7 +151,7 @@ def _unnamed(
 
 
 def column_named(name: str, columns: Sequence[Column]) -> int | None:
-    """The place of the column that a user calls ``name``."""
+    """Return the index of the column that a user calls ``name``, or None."""
     wanted = name.lower()
     for index, column in enumerate(columns):
         if wanted in column.names:
@@ -183,8 +183,10 @@ def _fuzzy(letters: str) -> Matches:
 
 
 def _selector(words: Sequence[Word], place: int) -> tuple[str, int]:
-    """The selector that begins with ``-l`` at ``place``, and where the next word is. It goes on
-    after a blank where a comma or an operator asks for more."""
+    """Return the selector that begins with ``-l`` at ``place``, and the index of the next word.
+
+    The selector continues after a blank next to a comma or an operator.
+    """
     selector = words[place].text[2:]
     place += 1
     while place < len(words) and (

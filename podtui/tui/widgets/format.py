@@ -1,4 +1,4 @@
-"""Figures as few characters: cores, bytes, shares."""
+"""Short formats for numbers: cores, bytes, percentages, ages."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ KI = 1024
 
 
 def epoch(moment: str | None) -> float | None:
-    """Seconds since 1970 of an RFC 3339 time; None for none, or for what is not one."""
+    """Return an RFC 3339 time as epoch seconds; None if it is missing or invalid."""
     parsed = parse_time(moment)
     return None if parsed is None else parsed.timestamp()
 
 
 def ago(moment: str | None, now: float) -> str:
-    """``3m10s ago``; empty for a time that is none."""
+    """Format a time as ``3m10s ago``; empty if it is missing or invalid."""
     seconds = epoch(moment)
     return "" if seconds is None else f"{short_duration(now - seconds)} ago"
 
 
 def millicores(milli: int) -> str:
-    """``12m``, as ``kubectl top`` does."""
+    """Format ``12m``, like ``kubectl top``."""
     return f"{milli}m"
 
 
 def mebibytes(count: int) -> str:
-    """``34Mi``, as ``kubectl top`` does; what is less than one is ``<1Mi``."""
+    """Format ``34Mi``, like ``kubectl top``; less than one is ``<1Mi``."""
     if 0 < count < KI * KI:
         return "<1Mi"
     return f"{count // (KI * KI)}Mi"
 
 
 def cores(milli: int) -> str:
-    """``0.25``, ``4``: cores with at most two decimals."""
+    """Format millicores as cores with at most two decimals: ``0.25``, ``4``."""
     return f"{milli / 1000:.2f}".rstrip("0").rstrip(".")
 
 
 def size(count: int) -> str:
-    """Bytes in three digits or so: ``512Mi``, ``3.8Gi``."""
+    """Format bytes in two to four digits: ``512Mi``, ``3.8Gi``."""
     value = float(count)
     for unit in ("", "Ki", "Mi", "Gi", "Ti"):
         if abs(value) < KI or unit == "Ti":
@@ -49,7 +49,7 @@ def size(count: int) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """``32%``; empty where there is no whole."""
+    """Format ``32%``; empty if ``whole`` is 0."""
     return f"{100 * part / whole:.0f}%" if whole > 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""Screens that show the model: opened with all of it, then told what changed."""
+"""Base classes of screens that show the model: all of it when opened, then its changes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ RIGHT = 3
 
 
 class LiveScreen(Screen[None]):
-    """Base of our full screens."""
+    """Base class of the full screens."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset()
-    """Ids of the bindings that the line of keys names before all others: what one comes for."""
+    """Ids of the bindings that the key hints show first: the main actions of the screen."""
 
     NO_HINTS: ClassVar[frozenset[str]] = frozenset()
-    """Ids of those that it does not name: their words are not true here."""
+    """Ids of bindings without a key hint, because their description does not fit this screen."""
 
     opened = False
-    """Whether its widgets are there: what is published before is shown when it opens."""
+    """True while the widgets exist; earlier changes are included when the screen opens."""
 
     _parts: tuple[Widget, ...] = ()
 
@@ -50,8 +50,11 @@ class LiveScreen(Screen[None]):
 
     @property
     def is_current(self) -> bool:
-        """Whether any of it is seen. Textual says so of a screen right below the top one, whatever
-        hides it, and draws all of the top one for each change below."""
+        """True if any part of the screen is visible.
+
+        Textual also returns True for the screen below the top one even if that one is opaque, and
+        would then draw the whole top screen for each change below.
+        """
         if not super().is_current:
             return False
         stack = self.podtui.screen_stack
@@ -60,13 +63,12 @@ class LiveScreen(Screen[None]):
 
     @property
     def shown(self) -> bool:
-        """Whether all of it is there to draw on: a screen that is leaving loses its widgets one
-        by one before it is gone."""
+        """True if all widgets exist: a screen that is being closed loses them one by one."""
         return self.opened and all(part in self.children for part in self._parts)
 
     @property
     def podtui(self) -> PodtuiApp:
-        """The app, by its own type."""
+        """The app, typed."""
         return cast("PodtuiApp", cast("Any", self).app)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -75,13 +77,15 @@ class LiveScreen(Screen[None]):
         return super().check_action(action, parameters)
 
     def has_target(self, action: str) -> bool:
-        """Whether there is something to act on. Without it, the key is not in hints and menu;
-        pressed, it says what is missing."""
+        """Return True if the action has an object to act on.
+
+        If not, hints and menu omit the key; pressing it still shows what is missing.
+        """
         return True
 
     @property
     def menu_title(self) -> str:
-        """What the menu is called: the thing that it is about."""
+        """The title of the menu: the object that its actions apply to."""
         return "Menu"
 
     async def on_click(self, event: events.Click) -> None:
@@ -89,11 +93,11 @@ class LiveScreen(Screen[None]):
             await self.run_action("app.menu")
 
     def publish(self, changes: Changes, now: float) -> None:
-        """Show what changed; ``changes`` may be empty when only time went on."""
+        """Show changes; ``changes`` is empty if only the time advanced."""
 
 
 class BackScreen(LiveScreen):
-    """A screen that goes back with ``q`` and Esc."""
+    """A screen that ``q`` and Esc close."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "back", "Back", key_display="esc", id="screen.back"),

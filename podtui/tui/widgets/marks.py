@@ -1,4 +1,4 @@
-"""Which rows of a table are marked, to be acted on together."""
+"""The marked rows of a table, for actions on several objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from podtui.tui.widgets.cells import Row
 
 FORGET: Final = 30.0
-"""Seconds after which the mark of a row that is gone is forgotten: time for an edited pod to come
-back under its name, too short for another that gets the name by chance tomorrow."""
+"""Seconds that the mark of a removed row is kept: long enough for an edited pod to return under its
+name, but not for an unrelated pod that gets the same name later."""
 
 
 class Marks:
-    """Marks go by `Row.same` where rows have one: a pod that is replaced keeps its mark."""
+    """Marks by `Row.same`, or by key if it is empty, so that a replaced pod keeps its mark."""
 
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
@@ -26,12 +26,12 @@ class Marks:
         return _name(row) in self._seen
 
     def among(self, rows: Iterable[Row]) -> tuple[Row, ...]:
-        """Those that are marked."""
+        """Return the marked ones of these rows."""
         seen = self._seen
         return tuple([row for row in rows if (row.same or row.key) in seen]) if seen else ()
 
     def toggle(self, row: Row, now: float) -> bool:
-        """Whether the row is marked now; one that cannot be acted on never is."""
+        """Mark or unmark a row, if it is markable. Returns True if it is marked now."""
         if not row.markable:
             return False
         name = _name(row)
@@ -43,8 +43,10 @@ class Marks:
         return True
 
     def extend(self, rows: Sequence[Row], position: int, now: float) -> None:
-        """Mark all from the row marked last to the one at ``position``; that one alone where none
-        was, or where it is not among ``rows``."""
+        """Mark all rows from the last marked one to the one at ``position``.
+
+        Without a last marked row among ``rows``, mark only the row at ``position``.
+        """
         start = next((n for n, row in enumerate(rows) if _name(row) == self._anchor), position)
         for row in rows[min(start, position) : max(start, position) + 1]:
             if row.markable:
@@ -57,7 +59,7 @@ class Marks:
         self._anchor = ""
 
     def keep(self, rows: Iterable[Row], now: float) -> None:
-        """Forget marks of rows that have been gone for long."""
+        """Remove the marks of rows that have been missing for `FORGET` seconds."""
         if not self._seen:
             return
         for row in rows:

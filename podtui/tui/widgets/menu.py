@@ -1,4 +1,4 @@
-"""The menu: what can be done here, to be clicked or chosen, made from the keys in force."""
+"""The menu: all actions available on a screen, generated from its active key bindings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from podtui.tui.widgets.tones import LinesView
 FIRST: Final = (
     "logs", "why", "probes", "timeline", "yaml", "resources", "act", "own", "main", "pod",
 )  # fmt: skip
-"""Groups that come first, in this order: what is about the thing under the pointer."""
+"""Groups that come first, in this order: actions on the selected object."""
 MOVES: Final = frozenset({"text", "lines", "dialog", "picker", "prompt", "log-prompt", "menu"})
-"""Groups of keys that only move about; the mouse does that by itself."""
+"""Groups of keys that only move or scroll, for which the mouse needs no menu."""
 MOVING: Final = frozenset(
     {
         "table.up", "table.down", "table.first", "table.last", "table.page-up", "table.page-down",
@@ -40,8 +40,7 @@ WIDEST: Final = 96
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One thing to do: ``shown`` is its key as people write it, ``action`` what ``owner`` is asked
-    to do."""
+    """One menu item: ``shown`` is its key for display, ``action`` is run on ``owner``."""
 
     id: str
     shown: str
@@ -56,7 +55,7 @@ class Choice:
 
 
 def choices(screen: Screen[Any]) -> list[Choice]:
-    """Everything that a key does on this screen now, each once; moving about is left out."""
+    """Return all actions that keys have on this screen now, without duplicates and movements."""
     app = cast("App[Any]", cast("Any", screen).app)
     has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
     found: dict[str, Choice] = {}
@@ -83,7 +82,7 @@ def _order(group: str) -> tuple[int, tuple[int, str]]:
 def menu_lines(
     items: Iterable[Choice], chosen: int, width: int
 ) -> tuple[list[Line], list[int | None]]:
-    """The lines, and beside each the number of its choice, None for a title."""
+    """Return the lines, and for each the index of its item, None for a title or a blank line."""
     lines: list[Line] = []
     numbers: list[int | None] = []
     group = ""
@@ -101,7 +100,7 @@ def menu_lines(
 
 
 def _line(item: Choice, width: int, *, chosen: bool) -> Line:
-    """Key and name; what it does where that fits whole and says more."""
+    """Return key and name, and the description if it fits and differs from the name."""
     head = (
         Span("❯ " if chosen else "  ", "name"),
         Span(sized(item.shown, KEY), "hint-key"),
@@ -114,7 +113,7 @@ def _line(item: Choice, width: int, *, chosen: bool) -> Line:
 
 
 class Menu(ModalScreen[Choice | None]):
-    """Gives back what was chosen, None where nothing is wanted. One click takes."""
+    """Returns the selected item, or None if cancelled. A single click selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *moves("menu"),
@@ -146,7 +145,7 @@ class Menu(ModalScreen[Choice | None]):
         yield self.view
 
     def on_mount(self) -> None:
-        # Before the first frame: an empty box would be seen for a moment.
+        # Draw before the first frame, otherwise an empty box is visible for a moment.
         self._draw()
         self.view.focus()
 
@@ -165,7 +164,7 @@ class Menu(ModalScreen[Choice | None]):
         row = self._numbers.index(self.place) if self._items else 0
         high = max(1, self.view.size.height)
         top = round(self.view.scroll_y)
-        # The title above the first of a group is part of it.
+        # Keep the line above visible as well: it may be the title of the group.
         if row - 1 < top:
             self.view.scroll_to(y=row - 1, animate=False)
         elif row >= top + high:

@@ -1,4 +1,4 @@
-"""Orders as people count: ``web-2`` before ``web-10``, ``10.0.0.9`` before ``10.0.0.10``."""
+"""Natural sort order: ``web-2`` before ``web-10``, ``10.0.0.9`` before ``10.0.0.10``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NaturalKey = tuple[str | int, ...]
 
 @lru_cache(maxsize=8192)
 def natural_key(text: str) -> NaturalKey:
-    """Texts and numbers in turn, a text first, so that any two can be compared."""
+    """Split into alternating texts and numbers, a text first, so that any two keys compare."""
     parts = _DIGITS.split(text.lower())
     return tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 @lru_cache(maxsize=8192)
 def address_key(text: str) -> tuple[int, int]:
-    """(family, number); what is no address comes first."""
+    """Return (IP version, number); an invalid address sorts first."""
     try:
         address = ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is told in passing, fit to be drawn: whoever tells it, and whatever is in it."""
+"""Notifications with sanitized, limited text, whatever their source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from podtui.tui.widgets.toasts import Toasts
 
 MOST_LINES: Final = 12
 WIDEST: Final = 800
-"""Cells of one line: more than that covers what it is about."""
+"""Maximum cells of one line: a longer one would cover too much of the screen."""
 
 
 class Notices(App[None]):
-    """An app whose notices are clean, short and few."""
+    """An app base class that sanitizes notifications and limits their length and number.
+
+    The message of a notification with markup is passed on unchanged.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +46,7 @@ class Notices(App[None]):
 
 
 def short(text: str) -> str:
-    """A clean text of at most `MOST_LINES` lines, each of at most `WIDEST` cells."""
+    """Sanitize a text and limit it to `MOST_LINES` lines of at most `WIDEST` cells."""
     lines = clean_lines(text)
     kept = [
         line if width_of(line) <= WIDEST else prefix(line, WIDEST - 1) + "…"
@@ -53,5 +56,5 @@ def short(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """A clean text for whatever reads markup and takes nothing but a string."""
+    """Sanitize a text and escape markup in it, for functions that accept only markup strings."""
     return escape(clean(text))

@@ -1,4 +1,4 @@
-"""A framed part of the screen with a title, and what it says when there is nothing to show."""
+"""A framed part of the screen with a title, and its messages when there is nothing to show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podtui.tui.widgets.sanitize import clean
 
 
 class Pane(Vertical):
-    """``number`` is the key that leads to it; ``name_`` what it is called."""
+    """A pane; ``number`` is the key that focuses it, ``name_`` its title."""
 
     DEFAULT_CSS = """
     Pane {
@@ -39,7 +39,7 @@ class Pane(Vertical):
     number = 0
     name_ = ""
     _edge_drawn: Region | None = None
-    """What alone is drawn of it just now."""
+    """The only region that `refresh` redraws while `_edge` is active."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -48,20 +48,20 @@ class Pane(Vertical):
         self._neighbours: tuple[Pane, ...] = ()
 
     def set_detail(self, detail: str) -> None:
-        """What the title says after the pane's name."""
+        """Set the part of the title after the pane's name."""
         if detail != self._detail:
             self._detail = detail
             self._retitle()
 
     def set_note(self, note: str) -> None:
-        """What stands in the lower border."""
+        """Set the text in the lower border."""
         if note != self._note:
             self._note = note
             with self._edge(self.outer_size.height - 1):
                 self.border_subtitle = Content(note) if note else None
 
     def share_with(self, panes: tuple[Pane, ...]) -> None:
-        """Name the panes that share this one's place in the title, to be clicked."""
+        """List the panes that share this one's place as clickable tabs in the title."""
         self._neighbours = panes
         self._retitle()
 
@@ -87,8 +87,10 @@ class Pane(Vertical):
 
     @contextmanager
     def _edge(self, y: int) -> Generator[None]:
-        """Draw nothing but this row of the border meanwhile: Textual draws a widget and all that is
-        in it for another word in its title."""
+        """Limit redrawing to this row of the border.
+
+        By default Textual redraws a widget and all its children when its title changes.
+        """
         left, top = self.content_offset
         self._edge_drawn = Region(-left, y - top, self.outer_size.width, 1)
         try:
@@ -112,7 +114,7 @@ EmptyText = tuple[tuple[Span, ...], ...]
 
 
 def refused_text(model: Model, kind: type) -> EmptyText:
-    """What a pane says of a kind that the server does not show to this user, else nothing."""
+    """Return the message for a kind that the user is not allowed to list; empty if allowed."""
     reason = model.refusals.get(kind)
     if reason is None:
         return ()
@@ -123,7 +125,7 @@ def refused_text(model: Model, kind: type) -> EmptyText:
 
 
 def waiting_text(model: Model, start_error: str) -> EmptyText:
-    """What every pane says while there is no agent to ask; empty once there is one."""
+    """Return the message of all panes while no server is connected; empty once it is."""
     if model.link is Link.CONNECTED:
         return ()
     if model.server.is_cluster:

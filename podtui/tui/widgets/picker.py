@@ -1,4 +1,4 @@
-"""One of a few, chosen from a list over the screen."""
+"""A modal list to select one of a few items."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ INDENT = 4
 
 
 class Picker(ModalScreen[int | None]):
-    """Gives back the place of the choice, None where nothing is wanted. Long lines are wrapped; a
-    digit takes one of the first nine at once. The cursor begins at ``start``."""
+    """Returns the index of the selected item, or None if cancelled.
+
+    Long lines are wrapped. A digit selects one of the first nine items directly. The cursor begins
+    at ``start``.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *moves("picker"),
@@ -43,7 +46,7 @@ class Picker(ModalScreen[int | None]):
         self._title = title
         self._items = tuple(items)
         self._rows: list[int] = []
-        """Which item each drawn line belongs to."""
+        """The item index of each drawn line."""
         self.place = start
         self.view = LinesView(id="picker")
 

@@ -1,4 +1,4 @@
-"""Values over time as columns of block characters, with lines across at given heights."""
+"""Plot values over time as columns of block characters, with horizontal lines at given levels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A line across the plot; ``mark`` is what it is drawn with, so that lines are told apart
-    without colour."""
+    """A horizontal line; ``mark`` is its character, which distinguishes lines without colour."""
 
     value: float
     mark: str
@@ -27,8 +26,12 @@ class Level:
 def top_of(
     peak: float, levels: Sequence[Level], *, least: float, whole: bool, binary: bool = False
 ) -> float:
-    """A round number above the peak, and above those levels that would not press the plot flat;
-    with ``whole`` above all of them. Not less than ``least``. ``binary``: round in 1024s."""
+    """Return a round upper end of the axis, not less than ``least``.
+
+    It is above the peak and above the levels up to five times the peak, since higher ones would
+    flatten the plot; with ``whole`` above all levels. ``binary``: round to multiples of powers of
+    1024.
+    """
     within = [level.value for level in levels if whole or level.value <= 5 * peak]
     reach = max([peak, least, *within])
     unit = 1024.0 ** math.floor(math.log(reach, 1024)) if binary and reach >= 1024 else 1.0
@@ -46,9 +49,12 @@ def buckets(
     begin: float,
     end: float,
 ) -> list[float | None]:
-    """The largest value in each of ``width`` equal stretches of time. Stretches between two points
-    that are not farther from each other than their neighbours are take the one before; others
-    without any are None, as are all after a value that is None until the next."""
+    """Return the largest value in each of ``width`` equal time intervals.
+
+    An interval without a value repeats the value before it, as long as the distance to the next
+    value is at most twice that of the neighbouring values. In longer gaps, and after a value of
+    None until the next value, the result is None.
+    """
     found: list[float | None] = [None] * width
     span = max(end - begin, 1e-9)
     places = [min(width - 1, int((at - begin) / span * width)) for at in times]
@@ -66,7 +72,7 @@ def buckets(
 def _reach(
     index: int, places: Sequence[int], gaps: Sequence[float], span: float, width: int
 ) -> int:
-    """The place before which the columns after a point are its own."""
+    """Return the column before which a point's value is repeated."""
     around = [gaps[i] for i in (index - 1, index + 1) if 0 <= i < len(gaps)]
     usual = 2 * max(around, default=0.0)
     if index < len(gaps):
@@ -77,7 +83,7 @@ def _reach(
 def plot(
     columns: Sequence[float | None], height: int, top: float, levels: Sequence[Level], tone: str
 ) -> list[Line]:
-    """``height`` rows as wide as there are columns."""
+    """Return ``height`` rows with one cell per column."""
     lines: list[Line] = []
     at = {row_of(level.value, height, top): level for level in levels if level.value <= top}
     for row in range(height):
@@ -89,7 +95,7 @@ def plot(
             if value and floor == 0:
                 filled = max(filled, 0.125)
             cell = _EIGHTHS[max(0, min(8, round(filled * 8)))]
-            # In the lowest row a line would hide all that there is of a value.
+            # In the lowest row, a level line would hide small values completely.
             if level is not None and cell != "█" and not (value and floor == 0):
                 _append(spans, level.mark, level.tone)
             else:
@@ -99,7 +105,7 @@ def plot(
 
 
 def row_of(value: float, height: int, top: float) -> int:
-    """The row, counted from above, in which a value ends."""
+    """Return the row, counted from the top, in which a value ends."""
     return max(0, min(height - 1, height - 1 - int(value / top * height - 1e-9)))
 
 

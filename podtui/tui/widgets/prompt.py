@@ -1,4 +1,4 @@
-"""The line where filters, searches and commands are typed; it stands in for the key hints."""
+"""The input line for filters, searches and commands; it replaces the key hints while open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Check = Callable[[str], FilterError | None]
 
 
 class _Fault(Highlighter):
-    """Shows in reverse what cannot be read."""
+    """Highlights the invalid part of the text."""
 
     def __init__(self) -> None:
         self.place: tuple[int, int] | None = None
@@ -50,7 +50,8 @@ class _Fault(Highlighter):
 
 
 class Prompt(Horizontal):
-    """Hidden until `ask`; posts `Changed` as one types, `Submitted` or `Cancelled` at the end."""
+    """Hidden until `ask`; posts `Changed` while the user types, finally `Submitted` or
+    `Cancelled`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="prompt.cancel",
@@ -124,8 +125,11 @@ class Prompt(Horizontal):
         complete: Complete | None = None,
         check: Check | None = None,
     ) -> None:
-        """Open for a purpose, with a text to begin with. ``words`` complete it, or ``complete``
-        does; what ``check`` finds fault with is told as one types and is not submitted."""
+        """Open the prompt with an initial text.
+
+        Completions come from ``words`` or from ``complete``. An error of ``check`` is shown while
+        the user types and prevents submission.
+        """
         self._purpose = purpose
         self._check = check
         self._sign.update(SIGNS[purpose])
@@ -137,19 +141,19 @@ class Prompt(Horizontal):
             self.input.value = text
         self.input.cursor_position = len(text)
         if purpose is Purpose.FILTER:
-            # As in any search field: typing replaces the last filter, a cursor key edits it.
+            # As in a search field: typing replaces the last filter, a cursor key edits it.
             self.input.select_all()
         self._typed[purpose].add("")
         self._tell(text)
         self.add_class("-open")
-        # At once, not when there is time for it: keys that follow fast are for it.
+        # Focus at once, not in a later message: keys that follow quickly are meant for the input.
         self.screen.set_focus(self.input)
 
     def close(self) -> None:
         self.remove_class("-open")
 
     def _tell(self, text: str) -> bool:
-        """Say what is wrong with a text; whether nothing is."""
+        """Check a text and show its error. Returns True if it is valid."""
         fault = self._check(text) if self._check is not None else None
         self._marks.place = (fault.start, fault.end) if fault is not None else None
         words = f"✖ at {fault.start + 1}: {clean(str(fault))}" if fault is not None else ""

@@ -1,9 +1,10 @@
-"""Which screen row shows which line, where a line may take several rows or none.
+"""An index between log lines and screen rows, where a line takes several rows or none.
 
-Counting the rows of a million lines at each change of width would block the screen, so counts are
-made a chunk at a time, when there is time for it, newest first. A chunk not yet counted is taken to
-have one row for each line that is shown; as it is counted the rows below it move, and the view
-moves with them. The total of each chunk is kept; the rows of each line only for chunks looked at.
+Counting the rows of a million lines at each change of width would block the screen, so rows are
+counted one chunk at a time when the event loop is free, newest first. A chunk that is not yet
+counted is assumed to have one row per shown line; when it is counted, the rows below it move, and
+the view moves with them. The total of each chunk is kept; the rows of each line are kept only for
+recently used chunks.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from podtui.tui.logs.line_buffer import CHUNK_LINES, Chunk, LineBuffer
 from podtui.tui.logs.line_set import LineSet
 
 RowCount = Callable[[Chunk, int], int]
-"""How many rows a line takes, by its chunk and its index there."""
+"""Callback: return the number of rows of a line, given its chunk and its index in the chunk."""
 DETAILED: Final = 256
-"""Chunks whose rows are kept line by line."""
+"""Maximum number of chunks whose rows are kept for each line."""
 AT_ONCE: Final = 512
-"""Lines counted in one go where nobody waits for them."""
+"""Number of lines counted in one step of background work."""
 
 
 def _always(chunk: Chunk) -> bool:
@@ -31,10 +32,10 @@ def _always(chunk: Chunk) -> bool:
 
 
 class RowIndex:
-    """Rows of a `LineBuffer`, or of those of its lines that are ``shown``.
+    """The rows of a `LineBuffer`, or of its ``shown`` lines.
 
-    ``count`` None gives each line one row; else it is asked about the lines of chunks that
-    ``uneven`` names.
+    With a ``count`` of None, each line has one row. Otherwise ``count`` is called for the lines of
+    chunks for which ``uneven`` returns True.
     """
 
     def __init__(
@@ -48,18 +49,18 @@ class RowIndex:
         self.shown = shown
         self._count = count
         self._uneven = uneven
-        # By a chunk's first sequence number: its rows, and how many of its lines they are of.
+        # By the first sequence number of a chunk: (number of rows, number of counted lines).
         self._rows: dict[int, tuple[int, int]] = {}
-        # Running row totals of the lines shown, beginning with those of the first of them.
+        # By the same key: (index of the first shown line, running row totals of the shown lines).
         self._details: OrderedDict[int, tuple[int, array[int]]] = OrderedDict()
         self._starts: list[int] | None = None
-        # Chunks from here on are counted.
+        # All chunks from this index on are counted.
         self._below = 0
         self.refresh()
 
     @property
     def rows(self) -> int:
-        """All rows, those of uncounted lines estimated at one each."""
+        """The number of rows, assuming one row for each line that is not counted yet."""
         return self.starts[-1]
 
     @property
@@ -69,7 +70,7 @@ class RowIndex:
         return self._starts
 
     def refresh(self) -> None:
-        """Take in lines appended, dropped or scanned; the newest chunk is counted at once."""
+        """Register appended, dropped or scanned lines; count the newest chunk at once."""
         self._starts = None
         self._below = len(self._buffer.chunks)
         first = self._buffer.first
@@ -81,7 +82,7 @@ class RowIndex:
                 self._take_in(chunk)
 
     def recount(self, sequence: int) -> None:
-        """The rows of this line are others now."""
+        """Count the rows of the chunk of a line again."""
         chunk = self._buffer.chunk_of(sequence)
         self._rows.pop(chunk.first, None)
         self._details.pop(chunk.first, None)
@@ -89,7 +90,7 @@ class RowIndex:
         self._take_in(chunk)
 
     def count_more(self) -> bool:
-        """Count a few lines that are not yet counted; whether there were any."""
+        """Count up to `AT_ONCE` uncounted lines. Returns False if there were none."""
         if self._count is None:
             return False
         while self._below:
@@ -101,7 +102,7 @@ class RowIndex:
         return False
 
     def row_of(self, sequence: int) -> int:
-        """The first row of a line; of one that is not shown, where it would be."""
+        """Return the first row of a line, or where it would be if it is not shown."""
         place = self._buffer.place_of(sequence)
         chunk = self._buffer.chunks[place]
         rank = self._rank(chunk, sequence - chunk.first)
@@ -113,7 +114,7 @@ class RowIndex:
         return start + totals[counted - 1] + rank - counted
 
     def line_at(self, row: int) -> tuple[int, int] | None:
-        """(sequence, row inside the line), None past the end."""
+        """Return (sequence number, row within the line), or None past the end."""
         if not 0 <= row < self.rows:
             return None
         place = bisect_right(self.starts, row) - 1
@@ -143,7 +144,7 @@ class RowIndex:
 
     def _rows_in(self, chunk: Chunk) -> int:
         found = self._rows.get(chunk.first)
-        # Lines that came after the count have a row each until they are counted.
+        # Assume one row for each line that was added after the count.
         return (
             self._lines_in(chunk) if found is None else found[0] + self._lines_in(chunk) - found[1]
         )
@@ -153,7 +154,7 @@ class RowIndex:
         return found is None or found[1] != self._lines_in(chunk)
 
     def _totals(self, chunk: Chunk) -> array[int] | None:
-        """Running totals of a chunk that was counted, None where each line has one row."""
+        """Return the running totals of a counted chunk; None if each line has one row."""
         if self._count is None or chunk.first not in self._rows:
             return None
         if chunk.first not in self._details:
@@ -168,7 +169,7 @@ class RowIndex:
         begin = members[0] if members else 0
         was, totals = self._details.get(chunk.first, (begin, array("I")))
         if was != begin or len(totals) > len(members):
-            # Context was put before what had been counted.
+            # Context lines were inserted before the counted lines: count again.
             totals = array("I")
         known = len(totals)
         until = min(len(members), known + most)

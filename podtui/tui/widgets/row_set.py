@@ -1,7 +1,7 @@
-"""The rows of a table in their order: sorted, filtered, changed by difference.
+"""The sorted and filtered rows of a table, updated incrementally.
 
-Nothing here draws. `RowSet.apply` says what a change means for the screen: which rows look
-different, and whether any moved.
+This module does not draw. `RowSet.apply` returns the effect of a change on the screen: the rows
+whose cells changed, and whether any row moved.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from podtui.tui.widgets.filters import ALL, Filter
 
 
 class Difference(Struct, frozen=True):
-    """``touched``: keys of shown rows whose cells changed. ``moved``: rows came, went or changed
-    places. ``resized``: some column wants another width."""
+    """The effect of a change.
+
+    ``touched``: keys of shown rows whose cells changed. ``moved``: rows were added, removed or
+    reordered. ``resized``: a column needs another width.
+    """
 
     touched: frozenset[str] = frozenset()
     moved: bool = False
@@ -25,7 +28,7 @@ class Difference(Struct, frozen=True):
 
 
 class RowSet:
-    """Rows by key. ``order`` lists the keys of those that the filter lets through."""
+    """Rows by key. ``order`` lists the keys of the rows that pass the filter."""
 
     def __init__(self, columns: Sequence[Column], sort: int, *, descending: bool = False) -> None:
         self.columns = columns
@@ -37,11 +40,11 @@ class RowSet:
         self.filter: Filter = ALL
         self.faults_only = False
         self.now = 0.0
-        """Epoch seconds, for filters that look at ages."""
+        """Epoch seconds, for filters on ages."""
         self.natural = [0] * len(columns)
         self.short = [0] * len(columns)
         self.sorts = 0
-        """How often the whole order was made anew."""
+        """Number of times that all rows were sorted."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -50,7 +53,7 @@ class RowSet:
         return self.rows[self.order[position]] if 0 <= position < len(self.order) else None
 
     def apply(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> Difference:
-        """Take in new and changed rows, forget removed ones."""
+        """Add or replace changed rows and delete removed ones."""
         touched: set[str] = set()
         moved = resized = False
         for key in removed:
@@ -62,7 +65,7 @@ class RowSet:
                 continue
             self.rows[row.key] = row
             shown = row.key in self.index
-            # What was hidden, or came because time went on, was never measured.
+            # A row that was hidden, or that a timed filter let through later, was not measured.
             measured = before is not None and shown and not self.filter.timed
             resized |= self._measure(row, before.cells if before and measured else ())
             if shown != self.wants(row):
@@ -75,7 +78,7 @@ class RowSet:
         return Difference(frozenset(touched), moved, resized)
 
     def replace(self, rows: Iterable[Row]) -> Difference:
-        """These rows and no others."""
+        """Replace all rows."""
         fresh = {row.key: row for row in rows}
         return self.apply(fresh.values(), [key for key in self.rows if key not in fresh])
 
@@ -97,11 +100,11 @@ class RowSet:
         return bool(self.filter.text) or self.faults_only
 
     def wants(self, row: Row) -> bool:
-        """Whether the filter lets a row through."""
+        """Return True if a row passes the filter."""
         return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
 
     def let_time_pass(self, now: float) -> bool:
-        """Whether a row came or went because the filter is about ages."""
+        """Set the time. Returns True if rows appeared or disappeared due to a filter on ages."""
         self.now = now
         if not self.filter.timed:
             return False
@@ -116,7 +119,7 @@ class RowSet:
     def _arrange(self) -> None:
         self.sorts += 1
         shown = [row for row in self.rows.values() if self.wants(row)]
-        # Three stable sorts: by key, so that equals never dance; by the column; pins before all.
+        # Three stable sorts: by key, so that equal rows keep their order; by the column; by pin.
         shown.sort(key=lambda row: row.key)
         shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)
         shown.sort(key=lambda row: row.pin)
@@ -124,8 +127,11 @@ class RowSet:
         self.index = {key: position for position, key in enumerate(self.order)}
 
     def _measure(self, row: Row, before: Sequence[Cell]) -> bool:
-        """Widths only grow between filters: columns that breathe with every change tire the eye. So
-        cells that were there ``before`` are not looked at again."""
+        """Update the column widths from a row. Returns True if a width grew.
+
+        Widths only grow until the filter changes, because columns that resize with each change are
+        tiring to read. Cells that are unchanged from ``before`` are skipped.
+        """
         grew = False
         last = row.tail_from if row.tail is not None else len(row.cells)
         for position, cell in enumerate(row.cells[:last]):
@@ -143,7 +149,7 @@ class RowSet:
 
 
 def _age_room(cell: Cell) -> int:
-    """An age grows as it is looked at: room for its longest usual form."""
+    """Return the width reserved for an age: that of its longest usual form, since ages grow."""
     if cell.since is None:
         return 0
     return len(" (59m ago)") if cell.text else len("9m59s")

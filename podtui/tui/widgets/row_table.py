@@ -1,7 +1,7 @@
-"""A table of any number of rows that draws only those in sight, and of these only what changed.
+"""A table of any number of rows that draws only the changed cells of visible rows.
 
-Rows are known by key: the cursor stays on its row however the table is sorted, filtered or changed
-under it. Ages run on while nothing else changes (`Table.tick`).
+Rows are identified by key: the cursor stays on its row when the table is sorted, filtered or
+changed. `RowTable.tick` updates ages while nothing else changes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from podtui.tui.widgets.table_lines import gutter, title_spans
 from podtui.tui.widgets.tones import Toned
 
 KEEP: Final = 1.0
-"""Seconds between two looks at which marked rows are still there."""
+"""Seconds between two checks which marked rows still exist."""
 
 
 class RowTable(Toned, ScrollView, can_focus=True):
-    """Rows, cursor and drawing; `podtui.tui.widgets.table.Table` adds the keys. The first line
-    holds the columns' titles and never scrolls."""
+    """Rows, cursor and drawing; `podtui.tui.widgets.table.Table` adds the keys.
+
+    The first line shows the column titles and does not scroll.
+    """
 
     now: reactive[float] = reactive(0.0, repaint=False)
     empty: reactive[tuple[tuple[Span, ...], ...]] = reactive(())
-    """Lines to show in the middle when there is no row."""
+    """Lines shown in the middle if there are no rows."""
 
     class CursorMoved(Message, namespace="table"):
-        """Posted when another row, or none, is under the cursor."""
+        """Posted when the cursor moved to another row, or to none."""
 
         def __init__(self, table: RowTable, key: str) -> None:
             super().__init__()
@@ -70,9 +72,9 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self.marks = Marks()
         self.choice = ColumnChoice()
         self.chosen_column: str = ""
-        """Key of the column that keys act on; empty until one is chosen."""
+        """Key of the column that key actions apply to; empty until one is selected."""
         self.repaints = 0
-        """Lines drawn since the start; what tests count instead of time."""
+        """Number of lines drawn since the start; tests check it instead of the time."""
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
@@ -86,7 +88,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
     # --- rows
 
     def change(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> None:
-        """Take in new and changed rows, forget removed ones; draw what that changes."""
+        """Add or replace changed rows, delete removed ones, and redraw the affected cells."""
         before, in_sight = len(self.set), (self.cursor_key, self._keys_in_sight())
         gone = tuple(removed)
         difference = self.set.apply(changed, gone)
@@ -117,14 +119,14 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self.refresh()
 
     def order_by(self, key: str, descending: bool) -> None:
-        """Sort by a column in this order."""
+        """Sort by a column in the given direction."""
         self.set.sort_by(self.column_index(key), descending=descending)
         self._settle()
         self._fit()
         self.refresh()
 
     def show_columns(self, choice: ColumnChoice) -> None:
-        """Show these columns, as far as there is room."""
+        """Show the chosen columns, as far as they fit."""
         if choice != self.choice:
             self.choice = choice
             self._fit()
@@ -132,12 +134,12 @@ class RowTable(Toned, ScrollView, can_focus=True):
 
     @property
     def left_out(self) -> int:
-        """How many of the columns to show do not fit."""
+        """The number of chosen columns that do not fit."""
         return len(self.shown_columns()) - len(self._fitted) if self._fitted else 0
 
     @property
     def marked(self) -> tuple[Row, ...]:
-        """Rows that are marked and not filtered out, in the order of the table."""
+        """The marked rows that pass the filter, in table order."""
         return self.marks.among(map(self.set.rows.__getitem__, self.set.order))
 
     def column_index(self, key: str) -> int:
@@ -147,8 +149,10 @@ class RowTable(Toned, ScrollView, can_focus=True):
         return self.choice.shown(self.columns, self.set.sort)
 
     def tick(self, now: float) -> bool:
-        """Let time go on: draw the rows in sight whose ages read otherwise now. Whether rows came
-        or went, since the filter is about ages."""
+        """Advance the time and redraw the visible ages that changed.
+
+        Returns True if rows appeared or disappeared due to a filter on ages.
+        """
         self.now = now
         if not 0 <= now - self._kept_at < KEEP:
             self._kept_at = now
@@ -166,7 +170,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         return self.set.rows.get(self.cursor_key)
 
     def move_to(self, position: int) -> None:
-        """Put the cursor on a row and bring it into sight."""
+        """Move the cursor to a row and scroll it into view."""
         if not len(self.set):
             self._point("")
             return
@@ -180,11 +184,11 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self._show_cursor()
 
     def on_key(self) -> None:
-        # Whatever the key does, it is about the row under the cursor.
+        # Any key refers to the row under the cursor, so the cursor stays on it from now on.
         self._touched = True
 
     def select(self, key: str) -> bool:
-        """Put the cursor on the row of ``key``; False where it is not shown."""
+        """Move the cursor to the row of ``key``. Returns False if it is not shown."""
         if key not in self.set.index:
             return False
         self.move_to(self.set.index[key])
@@ -198,8 +202,10 @@ class RowTable(Toned, ScrollView, can_focus=True):
             self.post_message(self.CursorMoved(self, key))
 
     def _settle(self) -> None:
-        """Find the cursor's row again after rows moved; its neighbour where it is gone. Until a
-        key or the mouse says otherwise, the cursor is on the first row."""
+        """Find the cursor's row again after rows moved, or its neighbour if the row is gone.
+
+        Until the first key press or click, the cursor stays at the home row.
+        """
         at_top = self._follow_top and self._position == 0
         position = self.set.index.get(self.cursor_key) if self._touched and not at_top else None
         if self._touched and (position is None or self._gone):
@@ -213,7 +219,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
             self.call_after_refresh(self._show_cursor)
 
     def _successor(self, position: int | None) -> int | None:
-        """The row that took the place of the one that the cursor lost, once it is there."""
+        """Return the position of the row that replaced the cursor's lost row, once it exists."""
         if position is None and not self._gone:
             self._gone = self._same
         if self._gone:
@@ -225,7 +231,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         return position
 
     def _home(self) -> int:
-        """Where the cursor stands until it is moved: the first row of the pin that matters."""
+        """Return the initial cursor position: the first row with the pin ``home_pin``."""
         for position, key in enumerate(self.set.order):
             if self.set.rows[key].pin == self._home_pin:
                 return position
@@ -248,7 +254,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self.virtual_size = self.size.with_height(len(self.set) + 1)
 
     def _fit(self) -> bool:
-        """Give columns their widths; whether any has another now."""
+        """Compute the column widths. Returns True if any changed."""
         chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
         width = self.size.width
         ticked = self.choice.ticked(self.columns)
@@ -266,7 +272,8 @@ class RowTable(Toned, ScrollView, can_focus=True):
     def _show_cursor(self) -> None:
         top = round(self.scroll_y)
         high = self._rows_high()
-        # By force: rows that have just come have no scroll bar yet, and without one nothing moves.
+        # Force scrolling: after rows were added, the scroll bar may not exist yet, and Textual
+        # does not scroll without one.
         if self._position < top:
             self.scroll_to(y=self._position, animate=False, force=True)
         elif self._position >= top + high:
@@ -278,7 +285,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def _refresh_cells(self, positions: Iterable[int]) -> None:
-        """Draw those cells of rows that read otherwise than when they were composed last."""
+        """Redraw the cells that changed since their rows were last composed."""
         seen = self._in_sight()
         regions: list[Region] = []
         for position in positions:
@@ -352,7 +359,7 @@ class RowTable(Toned, ScrollView, can_focus=True):
         self.drawn.forget_looks()
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
-        # The rows may have been scrolled before there was a bar to show it.
+        # The rows may have been scrolled before the scroll bar existed.
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
 

@@ -1,7 +1,7 @@
-"""What came from outside, made fit to be drawn: names, messages, events, texts.
+"""Sanitize external text (names, messages, events, manifests) for display.
 
-Escape sequences, control characters and marks that turn the direction of text never reach the
-terminal (`podtui.terminal_text` knows them all); wide characters stay.
+Escape sequences, control characters and marks that change the text direction never reach the
+terminal (`podtui.terminal_text` defines them); wide characters are kept.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ _OBEYED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean(text: str) -> str:
-    """``text`` on one line."""
+    """Sanitize ``text`` and put it on one line."""
     return one_line(text)
 
 
 def clean_lines(text: str) -> list[str]:
-    """``text`` line by line; a line feed alone ends a line."""
+    """Sanitize ``text`` line by line; only a line feed ends a line."""
     return [clean(line) for line in text.split("\n")]
 
 
 def shell_line(text: str) -> str:
-    """A line for a shell, on one line: no quote of it is taken out together with a control sequence
-    that it ends, else what was quoted would be run where the line is pasted."""
+    """Sanitize a shell command and put it on one line, without removing any quote.
+
+    A quote can be the last character of a control sequence. If it were removed with the sequence,
+    the shell where the line is pasted would run quoted text as a command.
+    """
     return clean(_OBEYED.sub(UNKNOWN, " ".join(text.splitlines())))
 
 
 def literal(text: str) -> Content:
-    """``text`` on one line for a border, a label or whatever else would read markup in it."""
+    """Sanitize ``text`` as `Content`, for places that would parse a string as markup."""
     return Content(clean(text))

@@ -1,4 +1,4 @@
-"""What all views of long text have in common: moving, searching, and laying colour over a row."""
+"""The common base of views of long text: scrolling, searching, and restyling parts of a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 
 
 class ScrolledText(ScrollView, can_focus=True):
-    """Rows drawn on demand. A subclass gives ``action_pan`` and ``render_line``."""
+    """Rows drawn on demand. A subclass provides ``action_pan`` and ``render_line``."""
 
     DEFAULT_CSS = """
     ScrolledText {
@@ -44,7 +44,7 @@ class ScrolledText(ScrollView, can_focus=True):
 
     match_count: reactive[int] = reactive(0, repaint=False)
     match_number: reactive[int] = reactive(0, repaint=False)
-    """Which match is the current one, from 1; 0 for none."""
+    """The number of the current match, from 1; 0 for none."""
 
     class SearchChanged(Message):
         """Posted when the number of matches, or the current one, changed."""
@@ -58,7 +58,7 @@ class ScrolledText(ScrollView, can_focus=True):
 
     @property
     def shown_width(self) -> int:
-        """Cells beside the scroll bar, which `size` counts in."""
+        """The width without the scroll bar, which `size` includes."""
         return self.scrollable_content_region.width or self.size.width
 
     def action_scroll_home(self) -> None:
@@ -75,7 +75,7 @@ class ScrolledText(ScrollView, can_focus=True):
 
 
 def characters(raw: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Character ranges for byte ranges of a text's UTF-8."""
+    """Convert byte ranges of a UTF-8 text to character ranges."""
     return [
         (len(raw[:start].decode(errors="ignore")), len(raw[:end].decode(errors="ignore")))
         for start, end in spans
@@ -86,7 +86,7 @@ def characters(raw: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, 
 def restyle(
     segments: Sequence[Segment], spans: Sequence[tuple[int, int]], style: Style
 ) -> list[Segment]:
-    """Lay ``style`` over character ranges of a row of segments."""
+    """Add ``style`` to character ranges of a row of segments."""
     result: list[Segment] = []
     offset = 0
     for segment in segments:

@@ -1,4 +1,4 @@
-"""A table with its keys: moving, marking, sorting, choosing columns, copying."""
+"""A table with key bindings: move, mark, sort, select columns, copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podtui.tui.widgets.table_lines import cell_text, plain_text
 
 
 class Table(RowTable):
-    """A click on a title sorts by its column."""
+    """A `RowTable` with keys and mouse; a click on a title sorts by its column."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="table.up"),
@@ -46,7 +46,7 @@ class Table(RowTable):
     ]  # fmt: skip
 
     class Opened(Message):
-        """Posted for Enter and for a click on the row under the cursor."""
+        """Posted for Enter and for a double click on a row."""
 
         def __init__(self, table: Table, key: str) -> None:
             super().__init__()
@@ -61,17 +61,17 @@ class Table(RowTable):
         """Posted when rows were marked or lost their marks."""
 
     class Arranged(Message):
-        """Posted when somebody sorted the table or chose its columns."""
+        """Posted when the user sorted the table or changed its columns."""
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column; by the same again turns the order round."""
+        """Sort by a column; reverse the order if the table is already sorted by it."""
         index = self.column_index(key)
         same = index == self.set.sort
         self.order_by(key, not self.set.descending if same else self.columns[index].descending)
         self.post_message(self.Arranged())
 
     def text(self) -> str:
-        """The table as a text, all its rows."""
+        """Return all rows of the table as text."""
         rows = (self.set.rows[key] for key in self.set.order)
         return plain_text(rows, self.columns, self.shown_columns(), self.now)
 
@@ -141,7 +141,7 @@ class Table(RowTable):
         offset = event.get_content_offset(self)
         left = event.button == 1
         if left:
-            # The other buttons are the screen's: they choose the row, and it opens its menu.
+            # Let other buttons bubble to the screen, which opens the menu of the clicked row.
             event.stop()
         if offset is None or not len(self.set):
             return

@@ -1,4 +1,4 @@
-"""Lines of a table as spans: titles, rows, and all of it as a text."""
+"""Format a table: titles and rows as spans, and the whole table as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CURSOR, MARK, MARKED_CURSOR = "▌", "◆", "◈"
 def title_spans(
     columns: Sequence[Column], fitted: Sequence[Fitted], sort: int, *, descending: bool
 ) -> list[Span]:
-    """One span for each column that is shown."""
+    """Return one span per shown column."""
     spans: list[Span] = []
     for place in fitted:
         column = columns[place.index]
@@ -37,7 +37,7 @@ def title_spans(
 
 
 def gutter(*, cursor: bool, marked: bool) -> Span:
-    """The cell before a row."""
+    """Return the cell before a row."""
     if marked:
         return Span(MARKED_CURSOR if cursor else MARK, "sorted")
     return Span(CURSOR if cursor else " ", "sorted")
@@ -52,7 +52,7 @@ def row_line(
     width: int,
     marked: bool,
 ) -> Line:
-    """A row in the ``width`` cells after its gutter."""
+    """Return the line of a row, without its gutter, for ``width`` cells."""
     spans: list[Span] = []
     used = 0
     for place in fitted:
@@ -68,8 +68,10 @@ def row_line(
 
 
 def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
-    """The first cell that two lines differ in and the one behind the last; None where they are
-    equal."""
+    """Return the range of cells in which two lines differ, or None if they are equal.
+
+    The end is exclusive.
+    """
     if before == after:
         return None
     if len(before) != len(after):
@@ -83,7 +85,7 @@ def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
 
 
 def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
-    """Epoch seconds up to which a row reads the same, if only the time goes on."""
+    """Return the epoch seconds until which the ages of a row stay the same."""
     until = inf
     for place in fitted:
         cell = row.cells[place.index]
@@ -95,7 +97,7 @@ def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
 def plain_text(
     rows: Iterable[Row], columns: Sequence[Column], shown: Sequence[int], now: float
 ) -> str:
-    """The whole table as a text, nothing cut."""
+    """Return the whole table as text, without truncation."""
     lines = [[columns[index].title for index in shown]]
     for row in rows:
         cells: list[str] = []
@@ -120,7 +122,7 @@ def plain_text(
 
 
 def cell_text(cell: Cell, now: float) -> str:
-    """A cell as one would copy it: without the sign that goes before a word."""
+    """Return the text of a cell for copying, without a leading symbol."""
     text = cell.shown(now)
     head, blank, rest = text.partition(" ")
     return rest if blank and len(head) == 1 and not head.isalnum() else text

@@ -1,4 +1,4 @@
-"""A pane with a table: filters, faults, columns, sorting, and the table as a file."""
+"""A pane with a table: filter, faults only, columns, sort order, and saving to a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podtui.tui.widgets.table import Table
 
 
 class TablePane(Pane):
-    """``table`` is made by the pane; `recount` says what the title tells of it."""
+    """Base class; a subclass creates ``table`` and updates the title in `recount`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+z", "faults", "Faults", show=False, id="table.faults",
@@ -33,7 +33,7 @@ class TablePane(Pane):
     table: Table
 
     def recount(self) -> None:
-        """Say in the title what the table shows."""
+        """Update the title from the table."""
 
     def filter_by(self, wanted: Filter) -> None:
         self.table.filter_by(wanted, faults_only=self.table.set.faults_only)
@@ -41,17 +41,17 @@ class TablePane(Pane):
 
     @property
     def filter_words(self) -> str:
-        """The filter as the title tells it; empty without one."""
+        """The filter for the title; empty if there is none."""
         table = self.table.set
         faults = " · ▲ faults only" if table.faults_only else ""
         return faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
 
     def clear_filter(self) -> None:
-        """Show everything again."""
+        """Remove all filters."""
         self.table.filter_by(ALL)
         self.recount()
 
-    # --- what is remembered
+    # --- remembered state
 
     @property
     def memory(self) -> TableMemory:
@@ -64,7 +64,7 @@ class TablePane(Pane):
         )
 
     def recall(self, memory: TableMemory) -> None:
-        """Sort and show columns as remembered, as far as there are such columns."""
+        """Restore the sort order and the columns, ignoring unknown columns."""
         keys = {column.key for column in self.table.columns}
         chosen = None
         if memory.columns is not None:

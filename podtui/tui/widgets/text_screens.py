@@ -1,4 +1,4 @@
-"""Screens that show one text: a manifest with its diagnostics in place, an event in full."""
+"""Screens that show one text: a manifest with inline diagnostics, or a whole event."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def marks_of(manifest: Manifest) -> list[Mark]:
-    """The diagnostics as remarks below their lines; those without a line stand below the first."""
+    """Convert diagnostics to remarks below their lines, or below line 1 if they have no line."""
     return [
         Mark(d.line or 1, d.column or 1, _remark(d), d.severity.value)
         for d in manifest.status.diagnostics
@@ -40,7 +40,7 @@ def _remark(diagnostic: Diagnostic) -> str:
 
 
 def show_manifest(view: TextView, manifest: Manifest | None) -> None:
-    """Load a manifest, or say why there is none."""
+    """Load a manifest, or a message if there is none."""
     if manifest is None:
         view.load("No manifest of the folder is known for this pod.")
         return
@@ -50,7 +50,7 @@ def show_manifest(view: TextView, manifest: Manifest | None) -> None:
 
 
 def explain_line(app: PodtuiApp, manifest: Manifest | None, line: int) -> None:
-    """Open what is to be said of the field on a line of a manifest, or say that there is none."""
+    """Open the explanation of the field on a line of a manifest, or report that there is none."""
     from podtui.explain.places import find_place
     from podtui.tui.explain.explain_lines import field_at
     from podtui.tui.explain.explain_screen import ExplainScreen
@@ -66,7 +66,7 @@ def explain_line(app: PodtuiApp, manifest: Manifest | None, line: int) -> None:
 
 
 class ManifestScreen(ActingScreen, BackScreen):
-    """A file of the folder, as last read, its diagnostics below the lines that they are about."""
+    """A manifest file as last read, with its diagnostics below their lines."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "explain", "Explain", id="manifest.explain",
@@ -155,7 +155,7 @@ class ManifestScreen(ActingScreen, BackScreen):
 
 
 class EventScreen(BackScreen):
-    """One event with all of its message."""
+    """One event with its full message."""
 
     DEFAULT_CSS = """
     EventScreen LinesView { height: 1fr; border: round $pane-border-focus; padding: 1 2;
@@ -178,7 +178,7 @@ class EventScreen(BackScreen):
 
 
 def event_lines(event: Event, width: int) -> list[Line]:
-    """Every part of an event that tells something."""
+    """Return all non-empty fields of an event as lines."""
     warning = event.type == "Warning"
     lines: list[Line] = []
     for key, value in (

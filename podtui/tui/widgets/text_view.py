@@ -1,6 +1,7 @@
-"""A read-only text with colours, search and remarks at its lines: YAML, details, manifests.
+"""A read-only text view with colours, search and inline remarks: YAML, details, manifests.
 
-The whole text is coloured once, when it is loaded; a screen row is then a look-up.
+The text is split into rows when it is loaded or the width changes; visible rows are coloured when
+they are drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText, characters, restyle
 
 LEAST: Final = 20
-"""Cells that a remark has at least."""
+"""Minimum width of a remark."""
 _KEY: Final = re.compile(r"^(\s*(?:- )*)([\w./$-]+|\"[^\"]*\"|'[^']*')(:)(?=\s|$)")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?$|true$|false$|null$|~$")
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
@@ -31,7 +32,7 @@ _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A remark under a line; ``line`` and ``column`` count from 1, ``severity`` is ``Error`` or
+    """A remark below a line; ``line`` and ``column`` count from 1, ``severity`` is ``Error`` or
     ``Warning``."""
 
     line: int
@@ -50,7 +51,7 @@ class Row:
 
 
 class TextView(ScrolledText):
-    """Shows a text; ``load`` replaces it and keeps the place where it was read."""
+    """Shows a text; ``load`` replaces it and keeps the scroll position."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "text-view--key",
@@ -109,13 +110,13 @@ class TextView(ScrolledText):
         self._resize()
 
     def show_line(self, number: int) -> None:
-        """Bring a line of the text (from 1) into view."""
+        """Scroll to a line of the text (from 1)."""
         row = next((i for i, row in enumerate(self.rows) if row.number == number), None)
         if row is not None:
             self.scroll_to(y=max(0, row - self.size.height // 3), animate=False)
 
     def search(self, pattern: str) -> None:
-        """Mark what matches; empty ends the search."""
+        """Highlight all matches; an empty pattern ends the search."""
         self._pattern = compile_search(pattern) if pattern else None
         self.match_number = 0
         self._find()
@@ -201,7 +202,7 @@ class TextView(ScrolledText):
 
     def _yaml(self, text: str, base: Style) -> list[Segment]:
         comment = _COMMENT.search(text)
-        # A '#' inside quotes begins no comment.
+        # A '#' inside quotes does not begin a comment.
         if comment and text[: comment.start()].count('"') % 2 == 0:
             head, tail = text[: comment.start()], text[comment.start() :]
         else:
@@ -227,15 +228,17 @@ class TextView(ScrolledText):
         return [Segment(head + colon, self._style(name)), Segment(tail, base)]
 
     def action_pan(self, columns: int) -> None:
-        """Move sideways along long lines."""
+        """Scroll sideways."""
         limit = max(0, self._longest + self._gutter - self.shown_width)
         self._shift = max(0, min(self._shift + columns, limit))
         self.refresh()
 
 
 def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
-    """The rows of a text with its remarks, control sequences taken out; remarks are wrapped to
-    ``width`` cells where there is that much room."""
+    """Return the sanitized rows of a text and its remarks.
+
+    Remarks are wrapped to ``width`` cells, but have at least `LEAST`; 0 disables wrapping.
+    """
     by_line: dict[int, list[Mark]] = {}
     lines = text.split("\n")
     if lines and not lines[-1]:
@@ -251,7 +254,7 @@ def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
 
 
 def _remark(mark: Mark, line: str, width: int) -> list[str]:
-    """A remark below its place in the line, as near as there is room for it."""
+    """Return the lines of a remark, placed below its column as far as there is enough width."""
     before = max(0, mark.column - 1)
     place = width_of(clean(line[:before])) + max(0, before - len(line))
     place = min(place, max(0, width - LEAST - 2) if width > 0 else LONGEST)

@@ -1,4 +1,4 @@
-"""Which notices stand on the screen at once: few, and none twice."""
+"""Limit the notifications on the screen to a few, without duplicates."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _Words = tuple[str, str, str]
 
 
 class Toasts(Notifications):
-    """At most `MOST`, the newest. One that stands already is shown once, with how often it came
-    (``×3``), for as long as the last one asks."""
+    """Keeps the newest `MOST` notifications.
+
+    Repeated notifications are merged into one with a count (``×3``) and the timeout of the last.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[str, tuple[_Words, int]] = {}
-        """By identity: the words as they came, and how often they did."""
+        """By identity: (original title, message and severity; count)."""
 
     def add(self, notification: Notification) -> Self:
         standing = tuple(self)
@@ -43,7 +45,7 @@ class Toasts(Notifications):
 
 
 def counted(notification: Notification, count: int) -> Notification:
-    """The notice with how often it came, behind its title where it has one."""
+    """Append the count to the title of a notification, or to its message if it has no title."""
     if count < 2:
         return notification
     if notification.title:

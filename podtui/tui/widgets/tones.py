@@ -1,9 +1,9 @@
-"""How each tone looks: a few of the theme's variables and a weight.
+"""The style of each tone: theme variables plus a text style.
 
-A widget that draws by the line asks `Toned.tone` for a style; styles are kept until the theme
-changes. Component classes of the style sheet would say the same, but Textual works each of them
-out for each widget whenever one of its classes, the focus or the screen changes: three hundred of
-them before the first picture.
+Widgets that draw by the line get styles from `Toned.tone`, which caches them until the theme
+changes. Component classes of the style sheet would serve the same purpose, but Textual recomputes
+all of them for each widget whenever its classes, the focus or the screen change: three hundred
+before the first frame.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from podtui.tui.widgets.cells import Span
 
 
 class Look(Struct, frozen=True):
-    """``color`` and ``background`` are variables of the theme; ``text`` is a style in Rich's words.
-    What is empty is left as it is where the tone is drawn."""
+    """The definition of a tone.
+
+    ``color`` and ``background`` are theme variables, ``text`` is a Rich style. Empty values keep
+    the style on which the tone is drawn.
+    """
 
     color: str = ""
     background: str = ""
@@ -63,7 +66,7 @@ LOOKS: Final = {
     "cursor-blurred": Look(background="cursor-blurred"),
 }
 TONES: Final = tuple(LOOKS)
-# Where colours are few or none, what they would say is said by weight and by turning it around.
+# With few or no colours, bold and reverse text replace the colours that carry meaning.
 _FEW: Final = {
     "cursor": Look(background="cursor-background", text="reverse"),
     "cursor-blurred": Look(background="cursor-blurred", text="underline"),
@@ -78,8 +81,11 @@ _NONE: Final = {
 
 
 def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool) -> Style:
-    """The style of a tone with a theme's variables. ``few``: the terminal's own sixteen colours;
-    ``none``: no colours at all. Raises KeyError for a tone or a variable that is not there."""
+    """Return the style of a tone with the variables of a theme.
+
+    ``few``: use the terminal's own sixteen colours; ``none``: no colours. Raises KeyError for an
+    unknown tone or variable.
+    """
     look = LOOKS[tone]
     if few:
         look = _FEW.get(tone, look)
@@ -98,18 +104,18 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
 
 
 class Toned(Widget):
-    """Mixed into widgets that draw spans."""
+    """Mixin for widgets that draw spans."""
 
     _styles_by_tone: dict[str, Style] | None = None
     _variables: Mapping[str, str] | None = None
-    """Those that the styles were made of."""
+    """The theme variables from which the cached styles were made."""
 
     @property
     def _theme_variables(self) -> Mapping[str, str]:
         return cast("Any", self).app.theme_variables
 
     def tone(self, name: str) -> Style:
-        """The style of a tone, without background unless the tone has one of its own."""
+        """Return the style of a tone; it has a background only if the tone defines one."""
         cache = self._styles_by_tone
         if cache is None:
             cache = self._styles_by_tone = {"": Style.null()}
@@ -129,13 +135,16 @@ class Toned(Widget):
         super().notify_style_update()
 
     def forget_tones(self) -> None:
-        """The theme is another: whatever was made of its colours is."""
+        """Drop the cached styles, after a change of theme."""
         self._styles_by_tone = None
 
     @property
     def base(self) -> Style:
-        """What everything is drawn on. Textual works `rich_style` out from all that a widget is in
-        each time, for each line; this one it keeps until the widget's own style is another."""
+        """The background style.
+
+        Textual computes `rich_style` from all ancestors on each access, that is for each line;
+        `visual_style` is cached until the widget's style changes.
+        """
         return self.visual_style.rich_style
 
     def segments(self, spans: Iterable[Span], base: Style) -> list[Segment]:
@@ -162,7 +171,7 @@ class LinesView(Toned, ScrollView, can_focus=True):
         self.lines: list[tuple[Span, ...]] = []
 
     def show(self, lines: list[tuple[Span, ...]]) -> None:
-        """Draw these lines instead; the place of reading stays. Equal lines cost nothing."""
+        """Replace the lines, keeping the scroll position; redraw only changed lines."""
         if lines == self.lines:
             return
         before, self.lines = self.lines, lines
