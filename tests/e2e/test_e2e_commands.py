@@ -228,7 +228,8 @@ def test_check_tries_admission(alone: Site) -> None:
     assert f"{path}: warning: this node (this machine, empty; no agent runs) would not" in (
         done.stdout
     )
-    assert "fix: memory: asks for 70,368,744,177,664, " in done.stdout
+    assert "memory: 64Ti requested, " in done.stdout
+    assert "fix: lower the requests, or run it on a larger node" in done.stdout
 
 
 @pytest.mark.parametrize(
