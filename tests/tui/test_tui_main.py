@@ -259,8 +259,9 @@ async def test_why_a_pod_does_not_run() -> None:
             ("manifest:hello.yaml", 'unknown field "imago" → image'),
         ):
             assert screen.pods.table.select(key)
-            await pilot.pause()
-            assert words in text_of(screen.pods.why), key
+            await wait_for(
+                pilot, lambda words=words: words in text_of(screen.pods.why), f"why of {key}"
+            )
 
 
 @pytest.mark.compares("events")
