@@ -70,7 +70,7 @@ class Manager:
 
     @property
     def is_there(self) -> bool:
-        """Whether systemd is the init system of this machine."""
+        """Return True if systemd is the init system of this machine."""
         return self.booted.is_dir() and shutil.which("systemctl") is not None
 
 

@@ -15,7 +15,7 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import Container, ContainerStatus, Pod
 
 STABLE_SECONDS: Final = 600.0
-"""How long a restarted container must run before it counts as healthy again. The kubelet resets its
+"""The run time after which a restarted container counts as healthy again. The kubelet resets its
 crash-loop back-off after the same time."""
 LONGEST_TRIAL: Final = 3600.0
 """Upper limit of the trial of a container that restarted more than once. It must run as long as its

@@ -6,7 +6,7 @@ from typing import Final
 
 # On the records of pods.
 LACKS: Final = "podtui.dev/lacks"
-"""How much of which resource a rejected pod lacked, as a text for users."""
+"""The missing resource amounts of a rejected pod, as a text for users."""
 
 # On the record of the node.
 SIMULATED: Final = "podtui.dev/simulated"

@@ -30,7 +30,7 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupRules:
-    """How this node converts resource amounts to cgroup values. ``period`` is in microseconds.
+    """Converts resource amounts to cgroup values on this node. ``period`` is in microseconds.
 
     Without ``lower_oom``, the engine cannot go below its own OOM score; the minimum is then 0.
     """

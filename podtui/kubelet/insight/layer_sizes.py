@@ -47,7 +47,7 @@ class LayerSizes:
         self._asked: frozenset[str] = frozenset()
         """The containers that ran at the last scan, measured or not."""
         self.looked = False
-        """Whether a scan has been made."""
+        """True after the first scan."""
 
     def of(self, container_id: str) -> Kept:
         return self._kept.get(container_id, Kept())

@@ -75,7 +75,7 @@ class ProbeState:
     container_id: str = ""
     result: ProbeResult | None = None
     held: bool = False
-    """Whether the result of this instance is final; only another instance is probed again."""
+    """True if the result of this instance is final; only another instance is probed again."""
     last: ProbeResult | None = None
     in_row: int = 0
     """The number of successive runs with the result ``last``."""

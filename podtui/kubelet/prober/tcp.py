@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.go_words import dial_error, dial_timeout
@@ -40,13 +41,12 @@ async def open_connection(
     """Open a connection on the socket. Raises OSError."""
     if sock is None:
         return await asyncio.open_connection(address.host, address.port)
-    try:
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(sock, (address.host, address.port))
-        return await asyncio.open_connection(sock=sock)
-    except BaseException:
-        sock.close()
-        raise
+    with ExitStack() as on_failure:
+        on_failure.callback(sock.close)
+        await asyncio.get_running_loop().sock_connect(sock, (address.host, address.port))
+        opened = await asyncio.open_connection(sock=sock)
+        on_failure.pop_all()
+        return opened
 
 
 async def connect(address: Address, timeout: float, open_socket: OpenSocket = from_here) -> Outcome:

@@ -37,7 +37,7 @@ class ProbeWorker:
     poke: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to run the next tick now."""
     running: bool = False
-    """Whether a handler is running."""
+    """True while a handler runs."""
     task: asyncio.Task[None] | None = None
     stopped: bool = False
     totals: Counter[str] = field(default_factory=Counter[str])

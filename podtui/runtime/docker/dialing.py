@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -187,17 +187,16 @@ class Dialing:
             except OSError:
                 # Not permitted, or the machine has no IPv6.
                 continue
-            try:
-                async with asyncio.timeout(DIAL_SECONDS):
-                    await loop.sock_connect(sock, (address, port))
-            except (OSError, TimeoutError) as error:
-                sock.close()
-                failures.append(error)
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
+            with ExitStack() as on_failure:
+                on_failure.callback(sock.close)
+                try:
+                    async with asyncio.timeout(DIAL_SECONDS):
+                        await loop.sock_connect(sock, (address, port))
+                except (OSError, TimeoutError) as error:
+                    failures.append(error)
+                else:
+                    on_failure.pop_all()
+                    return sock
         if failures:
             raise _refused(port, failures[0])
         return None
