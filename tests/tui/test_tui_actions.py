@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
-from tui_app import running, wait_for
+from tui_app import notified, running, wait_for
 from tui_scene import FakeClient, ended, manifest, node, pod, status
 
 from podtui.api.engine_calls import EngineCall
@@ -80,13 +80,6 @@ def says(dialog: Dialog) -> str:
     return "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
 
 
-async def told(app: PodtuiApp, pilot: Pilot[None], text: str) -> None:
-    def found() -> bool:
-        return any(text in f"{n.title}: {n.message}" for n in app._notifications)
-
-    await wait_for(pilot, found, text)
-
-
 @pytest.fixture
 def typing(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What the user's editor is to leave, one text for each time that it is opened."""
@@ -116,7 +109,7 @@ async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[
         assert dialog.buttons.options[0].words == "Keep draft"
         assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
         await pilot.press("y")
-        await told(app, pilot, "web.yaml applied: web-n1 is replaced")
+        await notified(app, pilot, "web.yaml applied: web-n1 is replaced")
         assert (tmp_path / "web.yaml").read_bytes() == b"kind: Pod # two\n"
 
 
@@ -128,7 +121,7 @@ async def test_a_cancelled_text_is_there_for_the_next_time(
         await pilot.press("e")
         await asked(app, pilot)
         await pilot.press("enter")
-        await told(app, pilot, "e reopens your draft")
+        await notified(app, pilot, "e reopens your draft")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
@@ -154,7 +147,7 @@ async def test_a_draft_is_discarded_by_a_choice(
         dialog = await asked(app, pilot)
         assert "Discard draft" in [option.words for option in dialog.buttons.options]
         await pilot.press(*keys)
-        await told(app, pilot, "Draft discarded")
+        await notified(app, pilot, "Draft discarded")
         assert not app.actions.drafts
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
@@ -172,14 +165,14 @@ async def test_a_text_outlives_an_editor_that_cannot_be_run(
         await pilot.press("e")
         await asked(app, pilot)
         await pilot.press("enter")
-        await told(app, pilot, "e reopens your draft")
+        await notified(app, pilot, "e reopens your draft")
 
         def fail(file: Path) -> None:
             raise ProgramFailed("nano: there is no such program here")
 
         leave(monkeypatch, fail)
         await pilot.press("e")
-        await told(app, pilot, "no such program")
+        await notified(app, pilot, "no such program")
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
         await pilot.press("e")
@@ -201,7 +194,7 @@ async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
         path.unlink()
         path.mkdir()
         await pilot.press("o")
-        await told(app, pilot, "web.yaml cannot be read")
+        await notified(app, pilot, "web.yaml cannot be read")
         assert [draft.text for draft in app.actions.drafts.values()] == [b"mine"]
 
 
@@ -221,7 +214,7 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
         assert options == ["cancel", "edit", "discard", "overwrite"]
         assert path.read_bytes() == b"theirs"
         await pilot.press("o")
-        await told(app, pilot, "web.yaml applied")
+        await notified(app, pilot, "web.yaml applied")
         assert path.read_bytes() == b"mine"
 
 
@@ -235,7 +228,7 @@ async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
         dialog = await asked(app, pilot)
         assert [option.id for option in dialog.buttons.options] == ["edit", "cancel", "discard"]
         await pilot.press("enter")
-        await told(app, pilot, "Nothing was changed")
+        await notified(app, pilot, "Nothing was changed")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
 
 
@@ -253,14 +246,14 @@ async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) 
         await pilot.press("ctrl+d")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(app, pilot, "web.yaml moved to the trash")
+        await notified(app, pilot, "web.yaml moved to the trash")
         assert not (tmp_path / "web.yaml").exists()
         assert len(list((tmp_path / TRASH).iterdir())) == 1
         await pilot.press("u")
-        await told(app, pilot, "Brought back: web.yaml")
+        await notified(app, pilot, "Brought back: web.yaml")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         await pilot.press("u")
-        await told(app, pilot, "Nothing was deleted or fixed in this session")
+        await notified(app, pilot, "Nothing was deleted or fixed in this session")
 
 
 @pytest.mark.compares("marks")
@@ -277,9 +270,9 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         assert "a.yaml" in says(dialog)
         assert "b.yaml" in says(dialog)
         await pilot.press("right", "enter")
-        await told(app, pilot, "2 files moved to the trash")
+        await notified(app, pilot, "2 files moved to the trash")
         await pilot.press("u")
-        await told(app, pilot, "Brought back: a.yaml, b.yaml")
+        await notified(app, pilot, "Brought back: a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
 
 
@@ -295,14 +288,14 @@ async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
         await pilot.press("space", "space", "ctrl+d")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(app, pilot, "2 files moved to the trash")
+        await notified(app, pilot, "2 files moved to the trash")
         (tmp_path / "a.yaml").write_bytes(b"another")
         await pilot.press("u")
-        await told(app, pilot, "there is another a.yaml by now (1 of 2 are back)")
+        await notified(app, pilot, "there is another a.yaml by now (1 of 2 are back)")
         assert (tmp_path / "b.yaml").read_bytes() == WEB
         (tmp_path / "a.yaml").unlink()
         await pilot.press("u")
-        await told(app, pilot, "Brought back: a.yaml")
+        await notified(app, pilot, "Brought back: a.yaml")
 
 
 async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
@@ -317,10 +310,10 @@ async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path
         await pilot.press("space", "space", "space", "r")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(
+        await notified(
             app, pilot, "Not restarted: a-n1: the agent went away\nc-n1: the agent went away"
         )
-        await told(app, pilot, "Restarting: b-n1")
+        await notified(app, pilot, "Restarting: b-n1")
 
 
 @pytest.mark.compares("asks")
@@ -337,7 +330,7 @@ async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(app, pilot, "Restarting: web-n1")
+        await notified(app, pilot, "Restarting: web-n1")
         assert client.restarted == [("web-n1", "")]
         table.select("uid-batch")
         await pilot.press("r")
@@ -378,7 +371,7 @@ async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
         await asked(app, pilot)
         assert not (tmp_path / "my-app.yaml").exists()
         await pilot.press("y")
-        await told(app, pilot, "my-app.yaml applied")
+        await notified(app, pilot, "my-app.yaml applied")
         text = (tmp_path / "my-app.yaml").read_text()
         assert "  name: my-app\n" in text
         assert text.endswith("# mine\n")
@@ -395,7 +388,7 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         assert not thrown.origin.exists()
         assert "trash.restore" in {hint.id for hint in key_hints(screen)}
         await pilot.press("r")
-        await told(app, pilot, "Brought back: web.yaml")
+        await notified(app, pilot, "Brought back: web.yaml")
         assert thrown.origin.exists()
         await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
         await wait_for(
@@ -417,7 +410,7 @@ async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path)
         await pilot.press("r")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(app, pilot, "Restarting: web-n1")
+        await notified(app, pilot, "Restarting: web-n1")
         await pilot.press("J")
         await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
         screen = app.screen
@@ -463,7 +456,7 @@ async def test_a_picture_that_cannot_be_written_is_told(
 
         monkeypatch.setattr(app, "save_screenshot", refuse)
         await pilot.press("ctrl+x")
-        await told(app, pilot, "Not saved: [Errno 13] Permission denied")
+        await notified(app, pilot, "Not saved: [Errno 13] Permission denied")
 
 
 async def test_one_deed_at_a_time_asks_its_questions(
@@ -477,10 +470,10 @@ async def test_one_deed_at_a_time_asks_its_questions(
     monkeypatch.setattr(editing, "run_in_terminal", run)
     async with acting(tmp_path) as (app, pilot, client):
         await pilot.press("e", "ctrl+d")
-        await told(app, pilot, "Edit is not done yet")
+        await notified(app, pilot, "Edit is not done yet")
         assert client.planned == []
         closed.set()
-        await told(app, pilot, "Nothing was changed")
+        await notified(app, pilot, "Nothing was changed")
         await pilot.press("ctrl+d")
         await asked(app, pilot)
 
@@ -517,7 +510,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         assert isinstance(app.screen, Ask)
         app.screen.input.value = "4321:8080"
         await pilot.press("enter")
-        await told(app, pilot, "127.0.0.1:4321 → web-n1:8080")
+        await notified(app, pilot, "127.0.0.1:4321 → web-n1:8080")
         assert asked_for == [("default", "web-n1", 8080, 4321)]
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, ForwardsScreen), "the list")
@@ -560,7 +553,7 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
     async with acting(tmp_path) as (app, pilot, client):
         client.exec = run  # type: ignore[attr-defined]
         await pilot.press("s")
-        await told(app, pilot, "has no shell: D starts a debugger")
+        await notified(app, pilot, "has no shell: D starts a debugger")
         (query,) = queries
         assert (query.container, query.tty, query.stdin) == ("app", True, True)
         app.clear_notifications()
@@ -586,7 +579,7 @@ async def test_the_lines_of_deeds_can_be_run_as_they_are(
         await pilot.press("e")
         await asked(app, pilot)
         await pilot.press("y")
-        await told(app, pilot, "web.yaml applied")
+        await notified(app, pilot, "web.yaml applied")
         assert app.actions.deeds[-1].line == f"emacs -nw {tmp_path}/web.yaml"
 
 
@@ -606,7 +599,7 @@ async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes])
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
         app.screen.action_delete()
-        await told(app, pilot, "podtui runs read-only")
+        await notified(app, pilot, "podtui runs read-only")
         assert (client.planned, client.restarted) == ([], [])
         hints = "".join(span.text for span in app.screen.query_one("#hints").left)
         assert "Delete" not in hints

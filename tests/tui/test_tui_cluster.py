@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
-from tui_app import bar_text, main, make_app, table_text, wait_for
+from tui_app import bar_text, main, make_app, notified, table_text, wait_for
 from tui_scene import FakeClient, gallery, node
 from tui_scene import events as some_events
 
@@ -375,11 +375,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
-        await wait_for(
-            pilot,
-            lambda: any("is forbidden" in n.message for n in app._notifications),
-            "the refusal",
-        )
+        await notified(app, pilot, "is forbidden")
 
 
 async def test_read_only_deletes_nothing() -> None:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from tui_app import bar_text, main, running, wait_for
+from tui_app import bar_text, main, notified, running, wait_for
 from tui_scene import FakeClient, gallery, node
 
 from podtui.tui.app import PodtuiApp
@@ -239,11 +239,7 @@ async def test_what_needs_a_pod_is_not_offered_on_a_file() -> None:
             assert ({"act.restart", "act.shell", "act.forward"} <= offered) is there
         table.select("manifest:hello.yaml")
         await pilot.press("r")
-        await wait_for(
-            pilot,
-            lambda: any("hello.yaml has no pod" in note.message for note in app._notifications),
-            "why nothing happens",
-        )
+        await notified(app, pilot, "hello.yaml has no pod")
 
 
 async def test_an_empty_table_offers_nothing_to_open() -> None:

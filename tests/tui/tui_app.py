@@ -27,6 +27,15 @@ async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str
     pytest.fail(f"not in time: {what}")
 
 
+async def notified(app: PodtuiApp, pilot: Pilot[Any], text: str) -> None:
+    """Wait for a notification with ``text`` in its title or message."""
+
+    def found() -> bool:
+        return any(text in f"{note.title}: {note.message}" for note in app._notifications)
+
+    await wait_for(pilot, found, text)
+
+
 def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
     settings.setdefault("theme", "podtui-dark")
     settings.setdefault("now", now)
