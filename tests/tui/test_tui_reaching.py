@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from test_tui_actions import WEB, acting, asked, plan, told
-from tui_app import main, running, wait_for
+from test_tui_actions import WEB, acting, asked, plan
+from tui_app import main, notified, running, wait_for
 
 from podtui.api.plan import Outcome
 from podtui.client.copying import Copied
@@ -77,7 +77,7 @@ async def test_a_key_copies_files_out_and_in(
         assert isinstance(app.screen, Ask)
         app.screen.input.value = typed
         await pilot.press("enter")
-        await told(app, pilot, "Copied: 2 files, 2Ki")
+        await notified(app, pilot, "Copied: 2 files, 2Ki")
         assert calls == [called]
 
 
@@ -126,5 +126,5 @@ async def test_buttons_are_pressed_by_a_click(tmp_path: Path) -> None:
             if stays:
                 assert (tmp_path / "web.yaml").read_bytes() == WEB
                 await pilot.press("ctrl+d")
-        await told(app, pilot, "web.yaml moved to the trash")
+        await notified(app, pilot, "web.yaml moved to the trash")
         assert not (tmp_path / "web.yaml").exists()
