@@ -115,7 +115,7 @@ def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> in
             resolve(),
             reread=resolve,
             target=target,
-            make=_maker(target, scope),
+            client=_screen_client(target, scope),
             contexts=tuple(sorted(config.contexts)),
         )
         if not wanted:
@@ -127,23 +127,16 @@ def screen(namespace: argparse.Namespace, resolve: Callable[[], Resolved]) -> in
             return 2
 
 
-def _maker(target: Target, scope: str | None) -> Callable[[], ClusterClient]:
-    """Return a factory of the client. A credential plugin prompts before the screen takes the
+def _screen_client(target: Target, scope: str | None) -> ClusterClient:
+    """Return the client of the screen. A credential plugin prompts before the screen takes the
     terminal."""
-
-    def make() -> ClusterClient:
-        made = client(target, scope)
-        made.credentials.leave_terminal()
-        return made
-
-    if target.user.exec is None:
-        return make
-    import asyncio
-
     made = client(target, scope)
-    asyncio.run(_identified(made))
+    if target.user.exec is not None:
+        import asyncio
+
+        asyncio.run(_identified(made))
     made.credentials.leave_terminal()
-    return lambda: made
+    return made
 
 
 async def _identified(made: ClusterClient) -> None:

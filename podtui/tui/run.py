@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from podtui.client.unix import UnixClient
 from podtui.resources import shipped
 from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
-from podtui.tui.late_client import LateClient
-from podtui.tui.tidying import take_over
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
@@ -50,7 +49,7 @@ def run_tui(
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
-        LateClient(settings.socket_path),
+        UnixClient(settings.socket_path),
         theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
@@ -88,11 +87,11 @@ def run_cluster(
     *,
     reread: Callable[[], Resolved],
     target: Target,
-    make: Callable[[], ClusterClient],
+    client: ClusterClient,
     contexts: tuple[str, ...],
 ) -> tuple[int, str]:
     """Show a cluster until the user leaves it. Return the exit status and the context to open next,
-    empty for none. ``make`` is called in a thread.
+    empty for none.
     """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
@@ -104,7 +103,7 @@ def run_cluster(
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
-        LateClient(target=target.cluster.server, make=make),
+        client,
         theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         readonly=settings.readOnly,
@@ -121,6 +120,7 @@ def run_cluster(
             user=target.user.name,
             contexts=contexts,
         ),
+        on_painted=settle,
     )
     return show(app), app.turn_to
 
@@ -149,7 +149,6 @@ def settle() -> None:
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
-    take_over()
     gc.enable()
 
 

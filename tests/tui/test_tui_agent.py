@@ -77,7 +77,7 @@ async def test_a_key_restarts_a_lost_agent() -> None:
         await pilot.press("ctrl+t")
         await wait_for(pilot, lambda: agent.restarted == [""], "the restart")
         await wait_for(
-            pilot, lambda: any("no room" in n.message for n in app._notifications), "the failure"
+            pilot, lambda: any("no room" in n.message for n in app.notices), "the failure"
         )
 
 

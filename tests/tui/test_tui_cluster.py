@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
-from tui_app import bar_text, main, make_app, notified, table_text, wait_for
+from tui_app import bar_text, main, make_app, notified, screen_text, table_text, wait_for
 from tui_scene import FakeClient, gallery, node
 from tui_scene import events as some_events
 
@@ -278,7 +278,7 @@ async def test_keys_that_do_not_apply_do_nothing() -> None:
         await pilot.pause()
         assert app.screen is main(app)
         assert app.client.restarted == []  # type: ignore[attr-defined]
-        assert not app._notifications
+        assert not app.notices
 
 
 async def test_the_tabs_of_a_pod() -> None:
@@ -360,7 +360,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         assert pod is not None
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        asked = "".join(" ".join(strip.text for strip in app.screen._compositor.render_strips()))
+        asked = screen_text(app)
         assert "A cluster has no undo." in asked
         assert fate(pod) in asked
         await pilot.press("enter")
@@ -417,5 +417,5 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
 async def test_an_unknown_context_lists_those_there_are() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")
-        await wait_for(pilot, lambda: len(app._notifications) > 0, "the words")
-        assert any("there are prod-eu, staging" in n.message for n in app._notifications)
+        await wait_for(pilot, lambda: len(app.notices) > 0, "the words")
+        assert any("there are prod-eu, staging" in n.message for n in app.notices)

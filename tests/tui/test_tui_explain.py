@@ -181,4 +181,4 @@ async def test_the_command_completes_fields() -> None:
 
 
 def told(app: PodtuiApp) -> int:
-    return len(app._notifications)  # pyright: ignore[reportPrivateUsage]
+    return len(app.notices)

@@ -16,8 +16,7 @@ from rich.cells import cell_len
 from screen_classes import screen_classes
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.strip import Strip
-from tui_app import main, running, wait_for
+from tui_app import main, running, strips_of, wait_for
 from tui_scene import FakeClient, event, manifest, pod, status
 
 from podtui.api.v1 import Event
@@ -166,11 +165,6 @@ class Visit:
             yield label
             await self.pilot.press("escape")
             await self.pilot.pause()
-
-
-def strips_of(app: PodtuiApp) -> list[Strip]:
-    """What the terminal is given, line by line."""
-    return app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
 
 
 async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:

@@ -56,7 +56,7 @@ def asked(app: PodtuiApp) -> tuple[str, str]:
 
 
 def notices(app: PodtuiApp) -> list[tuple[str, str]]:
-    return [(one.title, one.message) for one in app._notifications]  # pyright: ignore[reportPrivateUsage]
+    return [(one.title, one.message) for one in app.notices]
 
 
 async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button() -> None:

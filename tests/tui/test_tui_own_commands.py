@@ -59,7 +59,7 @@ def told(folder: Path) -> list[Any]:
 
 
 def notices(app: PodtuiApp) -> list[str]:
-    return [f"{each.title}: {each.message}" for each in app._notifications]
+    return [f"{each.title}: {each.message}" for each in app.notices]
 
 
 async def typed(pilot: Pilot[None], line: str) -> None:

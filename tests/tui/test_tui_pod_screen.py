@@ -81,7 +81,7 @@ async def test_run_now_is_offered_where_there_is_a_probe() -> None:
             if not offered:
                 assert not client.probed
                 assert isinstance(app.screen, PodScreen), "r does not restart the pod here"
-                assert any("no probe to run" in note.message for note in app._notifications)
+                assert any("no probe to run" in note.message for note in app.notices)
             await pilot.press("escape")
 
 

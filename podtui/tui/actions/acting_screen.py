@@ -1,7 +1,4 @@
-"""The base of screens with pods to act on: the key bindings and the action that each starts.
-
-Modules of an action are imported when it starts, unless `podtui.tui.later` has imported them.
-"""
+"""The base of screens with pods to act on: the key bindings and the action that each starts."""
 
 from __future__ import annotations
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from textual.binding import Binding
+from textual.actions import parse
+from textual.binding import ActiveBinding, Binding
+from textual.keys import key_to_character
 
 from podtui.tui.actions.acting_screen import ActingScreen
 from podtui.tui.actions.actions import READ_ONLY
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from podtui.tui.app import PodtuiApp
     from podtui.tui.keys.commands import Command
 
-GROUPS = ("own.", "hotkey.")
-
 
 class OwnDeeds:
     """The custom commands and hotkeys of one app. `use` sets them, also while the app runs."""
@@ -31,6 +30,7 @@ class OwnDeeds:
         self._app = app
         self._commands: dict[str, OwnCommand] = {}
         self._lines: dict[str, str] = {}
+        self.bindings: tuple[Binding, ...] = ()
         self.running: list[str] = []
         """Names of the commands that run in the background."""
 
@@ -50,19 +50,23 @@ class OwnDeeds:
                 _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
             )
-        self._bind(found)
-
-    def _bind(self, bindings: Sequence[Binding]) -> None:
-        known: dict[str, list[Binding]] = cast("Any", self._app)._bindings.key_to_bindings
-        for key, held in list(known.items()):
-            kept = [each for each in held if not (each.id or "").startswith(GROUPS)]
-            if kept:
-                known[key] = kept
-            else:
-                del known[key]
-        for binding in bindings:
-            known.setdefault(binding.key, []).append(binding)
+        self.bindings = tuple(found)
         self._app.refresh_bindings()
+
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """Return the available bindings by key, except keys that the focused widget consumes."""
+        app, focused = self._app, self._app.focused
+        found: dict[str, ActiveBinding] = {}
+        for binding in self.bindings:
+            character = key_to_character(binding.key)
+            if focused is not None and focused.check_consume_key(binding.key, character):
+                continue
+            _, name, parameters = parse(binding.action)
+            enabled = app.check_action(name, parameters)
+            if enabled is not False:
+                active = ActiveBinding(app, binding, bool(enabled), binding.tooltip)
+                found.setdefault(binding.key, active)
+        return found
 
     @property
     def typed(self) -> tuple[Command, ...]:

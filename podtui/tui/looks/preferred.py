@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
+from podtui.tui.actions.terminal import write_to_terminal
 from podtui.tui.keys.key_map import KeyMap
 from podtui.tui.looks.alerts import Alert, AlertBook
 from podtui.tui.looks.file_changes import changes_of, stamp_of
@@ -202,10 +203,8 @@ class Preferred:
             self._app.run_worker(partial(self._run, alert), group="notify")
 
     def _write(self, text: str) -> None:
-        driver = cast("Any", self._app)._driver
-        if driver is not None:
-            driver.write(text)
-            driver.flush()
+        if text and not self._app.is_headless:
+            write_to_terminal(text)
 
     def _lend(self, _: object) -> None:
         # Another program uses the terminal, and Textual's writer thread buffers only a few pieces.
