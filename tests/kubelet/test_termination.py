@@ -11,7 +11,7 @@ from pod_builders import ctr, make_pod
 
 from podtui.api.times import rfc3339
 from podtui.kubelet.base.timestamps import optional_rfc3339, parse_time
-from podtui.kubelet.status.termination import (
+from podtui.kubelet.pleg.termination import (
     cut,
     log_tail,
     message_limit,

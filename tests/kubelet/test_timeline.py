@@ -7,8 +7,8 @@ from pod_builders import at, ctr, make_pod
 
 from podtui.api.insight import PodStart, StepKind
 from podtui.api.v1 import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
-from podtui.kubelet.insight import timeline
-from podtui.kubelet.insight.timeline import LAST_KEPT, STARTS_KEPT, begin, close, end, stamp
+from podtui.kubelet.events import timeline
+from podtui.kubelet.events.timeline import LAST_KEPT, STARTS_KEPT, begin, close, end, stamp
 
 UP = ContainerState(running=ContainerStateRunning(startedAt=stamp(at(1))))
 

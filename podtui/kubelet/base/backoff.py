@@ -13,7 +13,7 @@ from typing import Final
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.go_duration import go_duration
+from podtui.kubelet.base.go_format import go_duration
 
 INITIAL: Final = 10.0
 MAXIMUM: Final = 300.0

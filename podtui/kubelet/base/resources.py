@@ -7,7 +7,7 @@ from typing import Final
 
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.pods import is_sidecar
-from podtui.api.quantity import Quantity, bounded, parse_quantity
+from podtui.api.quantity import Quantity, bounded, canonical, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
@@ -154,3 +154,12 @@ def effective_limit(pod: Pod, container: Container, name: str) -> int | None:
         found.append(pod.spec.resources.limits.get(name))
     amounts_found = (in_unit(name, parse_quantity(text)) for text in found if text is not None)
     return next((amount for amount in amounts_found if amount), None)
+
+
+def canonical_resources(resources: ResourceRequirements) -> ResourceRequirements:
+    """Return the same amounts in the API's canonical form."""
+
+    def texts(amounts: Mapping[str, str]) -> dict[str, str]:
+        return {name: canonical(text) for name, text in sorted(amounts.items())}
+
+    return ResourceRequirements(limits=texts(resources.limits), requests=texts(resources.requests))

@@ -22,7 +22,7 @@ class Hooks(Protocol):
 
 
 class NoHooks:
-    """Runs no hooks; `podtui.kubelet.containers.unsupported` reports this."""
+    """Runs no hooks; `podtui.kubelet.pods.sync` reports this."""
 
     async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
         return ""

@@ -31,13 +31,13 @@ from podtui.kubelet.containers.container_config import container_config
 from podtui.kubelet.containers.environment import env_files
 from podtui.kubelet.containers.ephemeral import target_id
 from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.containers.killer import Killer, field_path
+from podtui.kubelet.containers.hosts import hosts_file
+from podtui.kubelet.containers.killer import Killer
 from podtui.kubelet.containers.mounts import sub_path_failure
-from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
-from podtui.kubelet.insight.timelines import Timelines
-from podtui.kubelet.sandbox.node_files import hosts_file
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started

@@ -24,8 +24,8 @@ from podtui.api.insight import (
 )
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.insight.timelines import Timelines
 from podtui.kubelet.insight.usage_history import UsageHistory
 from podtui.kubelet.prober.probing import Probes
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from podtui.kubelet.insight.turn import Turn
+from podtui.kubelet.base.tasks import Broadcast
 
 SPACING: Final = 10.0
 """Seconds between points of the finest level; more frequent samples are dropped."""
@@ -187,7 +187,7 @@ class UsageHistory:
         self._tracks: dict[Key, _Track] = {}
         self._fresh = False
         self._over: dict[tuple[int, int], dict[Key, Sequence[float]]] = {}
-        self.turn = Turn()
+        self.turn = Broadcast()
         """Signals each scan that added points."""
 
     def add(self, at: float, key: Key, values: Sequence[float]) -> None:

@@ -9,12 +9,7 @@ from typing import Final
 from podtui.api.names import CONTAINER_HASH, CONTAINER_IMAGE_REF, CONTAINER_TERMINATION_POLICY
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ObservedSandbox
-from podtui.kubelet.status.termination import (
-    FILE_LIMIT,
-    LOG_LINES,
-    needs_logs,
-    termination_message,
-)
+from podtui.kubelet.pleg.termination import FILE_LIMIT, LOG_LINES, needs_logs, termination_message
 from podtui.runtime.protocol import (
     ContainerRecord,
     ContainerState,

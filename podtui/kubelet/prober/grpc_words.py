@@ -11,8 +11,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
 
-from podtui.kubelet.base.go_duration import go_duration
-from podtui.kubelet.containers.environment import quoted
+from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
 

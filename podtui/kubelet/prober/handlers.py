@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from podtui.api.expansion import expand
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import (
     Container,
@@ -15,8 +16,7 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.kubelet.base.go_duration import go_duration
-from podtui.kubelet.containers.environment import expand, quoted
+from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
 from podtui.kubelet.prober.http_request import PROBE_AGENT, request_for
 from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, error, failure

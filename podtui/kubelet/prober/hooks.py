@@ -10,9 +10,8 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.containers.environment import quoted
-from podtui.kubelet.containers.killer import field_path
-from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.base.go_format import quoted
+from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
 from podtui.kubelet.prober.http_request import HOOK_AGENT, HttpRequest, request_for
 from podtui.kubelet.prober.tcp import pod_sockets

@@ -42,7 +42,7 @@ class Probes(Protocol):
 
 class NoProbes:
     """Runs no probes and reports every running container as healthy, so that no pod waits forever.
-    `podtui.kubelet.containers.unsupported` warns about it."""
+    `podtui.kubelet.pods.sync` warns about it."""
 
     def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
         probed = {

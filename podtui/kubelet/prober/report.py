@@ -11,7 +11,7 @@ from typing import Final
 
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.kubelet.base.types import ObservedContainer, ProbeResult
-from podtui.kubelet.insight.timeline import stamp
+from podtui.kubelet.events.timeline import stamp
 from podtui.kubelet.prober.outcome import Outcome
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules
 from podtui.runtime.protocol import ContainerState

@@ -14,8 +14,8 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.clock import Clock
 from podtui.kubelet.base.types import ObservedContainer, ProbeResult
-from podtui.kubelet.containers.killer import container_spec, field_path
-from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.containers.killer import container_spec
+from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.outcome import Outcome, Verdict
 from podtui.kubelet.prober.report import ProbeLog, probe_run

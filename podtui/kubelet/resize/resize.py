@@ -11,7 +11,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 from podtui.kubelet.base.qos import BEST_EFFORT, GUARANTEED, qos_class
-from podtui.kubelet.base.resources import effective_limit, pod_limits
+from podtui.kubelet.base.resources import canonical_resources, effective_limit, pod_limits
 from podtui.kubelet.base.types import (
     ContainerAmounts,
     ContainerUpdate,
@@ -19,7 +19,6 @@ from podtui.kubelet.base.types import (
     ResizableResource,
 )
 from podtui.kubelet.resize.allocation import RESIZABLE, Allocation, allocated_pod
-from podtui.kubelet.resize.resource_status import canonical_resources
 from podtui.runtime.protocol import ContainerState
 
 STARTED: Final = "Pod resize started"

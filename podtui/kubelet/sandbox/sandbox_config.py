@@ -7,9 +7,12 @@ from typing import Final, Literal
 
 from podtui.api import names
 from podtui.api.v1 import Pod
+from podtui.kubelet.base.types import (
+    ObservedPod,
+)
 from podtui.kubelet.containers.container_config import pid_mode
+from podtui.kubelet.containers.hosts import sandbox_hostname
 from podtui.kubelet.containers.security import is_privileged
-from podtui.kubelet.sandbox.hostname import sandbox_hostname
 from podtui.kubelet.sandbox.sysctls import normalized
 from podtui.runtime.protocol import (
     DnsConfig,
@@ -17,6 +20,7 @@ from podtui.runtime.protocol import (
     PodVolume,
     PortMapping,
     SandboxConfig,
+    SandboxState,
 )
 
 _PROTOCOLS: Final[Mapping[str, Literal["UDP", "SCTP"]]] = {"UDP": "UDP", "SCTP": "SCTP"}
@@ -82,4 +86,22 @@ def sandbox_config(
         privileged=any(map(is_privileged, (*spec.initContainers, *spec.containers))),
         host_users=spec.hostUsers is not False,
         volumes=volumes,
+    )
+
+
+def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
+    """Return True if the pod needs a new sandbox (reference §6.1).
+
+    Reasons are: no ready sandbox or several, the newest one not ready, another network mode, or no
+    address outside the host's network.
+    """
+    ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
+    if ready != 1:
+        return True
+    newest = observed.sandboxes[0]
+    host_network = bool(pod.spec.hostNetwork)
+    return (
+        newest.state is not SandboxState.READY
+        or newest.host_network != host_network
+        or (not host_network and not newest.ips)
     )

@@ -17,9 +17,9 @@ from podtui.kubelet.base.resources import is_static, pod_resources
 from podtui.kubelet.base.timestamps import parse_time
 from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
 from podtui.kubelet.containers.restart import restart_all_triggers
-from podtui.kubelet.pods.actions import sandbox_changed
 from podtui.kubelet.resize.allocation import Allocation
 from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
+from podtui.kubelet.sandbox.sandbox_config import sandbox_changed
 from podtui.kubelet.status.conditions import (
     CONTAINERS_READY,
     DISRUPTION_TARGET,

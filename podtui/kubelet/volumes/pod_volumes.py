@@ -11,7 +11,7 @@ from podtui.api.v1 import EmptyDirVolumeSource, Pod, Volume
 from podtui.kubelet.base.config_error import ConfigError
 from podtui.kubelet.base.resources import pod_limits
 from podtui.kubelet.base.types import NodeView
-from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.volumes.huge_pages import page_size
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
 from podtui.runtime.protocol import PodVolume
@@ -65,7 +65,7 @@ class VolumePlan:
     foreign: tuple[str, ...] = ()
 
 
-def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> VolumePlan:
+def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> VolumePlan:
     """Plan the volumes that containers mount. ``strict``: projected volumes fail, as on a kubelet
     without an API server (reference §0.6)."""
     made: list[PodVolume] = []
@@ -93,7 +93,7 @@ def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> Vol
     )
 
 
-def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
+def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
     """Build the directory of one volume, with its files. Raises `ConfigError`.
 
     With ``fsGroup``, the directory belongs to that group and has the setgid bit; its files belong

@@ -14,9 +14,9 @@ from podtui.api.insight import PodStart, StepKind, Timeline
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
+from podtui.kubelet.base.tasks import Broadcast
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
-from podtui.kubelet.insight import timeline as steps
-from podtui.kubelet.insight.turn import Turn
+from podtui.kubelet.events import timeline as steps
 from podtui.runtime.protocol import ContainerState
 from podtui.store.protocol import Records
 
@@ -39,7 +39,7 @@ class Timelines:
         """By pod UID and container name: the engine's id of the running container."""
         self._dirty: dict[_Name, None] = {}
         self._wake = asyncio.Event()
-        self.turn = Turn()
+        self.turn = Broadcast()
         """Signals each step of any pod."""
         self._pruned = clock.monotonic()
 
