@@ -1,4 +1,4 @@
-"""The kubelet's interface for its HTTP endpoints: logs, metrics, health (reference §16)."""
+"""The kubelet's HTTP endpoints: logs, sessions, metrics, health (reference §16)."""
 
 from __future__ import annotations
 
@@ -22,73 +22,70 @@ _PULLING: Final = {
 }
 
 
-def only_container(pod: Pod) -> str:
-    names = [one.name for one in pod.spec.containers]
-    if len(names) == 1 and not pod.spec.initContainers:
-        return names[0]
-    if len(names) == 1:
-        init = " ".join(one.name for one in pod.spec.initContainers)
-        choice = f"choose one of: [{names[0]}] or one of the init containers: [{init}]"
-    else:
-        choice = f"choose one of: [{' '.join(names)}]"
-        if pod.spec.initContainers:
-            init = " ".join(one.name for one in pod.spec.initContainers)
-            choice += f" or one of the init containers: [{init}]"
-    raise LogError(400, f"a container name must be specified for pod {pod.metadata.name}, {choice}")
+class Endpoints:
+    """Implements `podtui.server.protocol.KubeletEndpoints`."""
 
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        statuses: StatusManager,
+        metrics: Metrics,
+        health: Callable[[], tuple[bool, str]],
+        retry: Callable[[str, str], Awaitable[None]],
+        restart: Callable[[str, str, str], Awaitable[None]],
+        set_ephemeral: Callable[[str, str, tuple[EphemeralContainer, ...]], Awaitable[Pod]],
+    ) -> None:
+        self._runtime = runtime
+        self._statuses = statuses
+        self._metrics = metrics
+        self._health = health
+        self._retry = retry
+        self._restart = restart
+        self._set_ephemeral = set_ephemeral
+        self.sessions = PodSessions(runtime, statuses)
 
-def log_container(pod: Pod, name: str, *, previous: bool) -> str:
-    """Return the engine's id of the instance whose log is requested. Raises `LogError`."""
-    pod_name = pod.metadata.name
-    if not any(one.name == name for _, one in all_containers(pod)):
-        raise LogError(404, f'container "{name}" not found in pod "{pod_name}"')
-    status = status_of(pod.status, name)
-    if status is None:
-        raise LogError(400, f'container "{name}" in pod "{pod_name}" is not available')
-    state = status.state
-    last = status.lastState.terminated
-    last_id = "" if last is None else last.containerID
-    if previous:
-        if not last_id:
-            text = f'previous terminated container "{name}" in pod "{pod_name}" not found'
-            raise LogError(400, text)
-        return bare_id(last_id)
-    if state.running is not None:
-        return bare_id(status.containerID)
-    if state.terminated is not None and state.terminated.containerID:
-        return bare_id(state.terminated.containerID)
-    if last_id:
-        return bare_id(last_id)
-    if state.waiting is not None and state.waiting.reason:
-        why = _PULLING.get(state.waiting.reason, state.waiting.reason)
-        raise LogError(400, f'container "{name}" in pod "{pod_name}" is waiting to start: {why}')
-    raise LogError(400, f'container "{name}" in pod "{pod_name}" is not available')
+    async def container_logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
+    ) -> AsyncIterator[LogLine]:
+        uid = self._statuses.find(namespace, pod)
+        record = None if uid is None else self._statuses.record_of(uid)
+        if record is None:
+            raise LogError(404, f'pod "{pod}" does not exist')
+        name = container or only_container(record)
+        container_id = log_container(record, name, previous=previous)
+        lines = self._runtime.logs(container_id, options)
+        return _translated(lines, f'container "{name}" in pod "{pod}" is not available')
 
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await self._metrics.pods()
 
-def status_of(status: PodStatus, name: str) -> ContainerStatus | None:
-    every = (
-        *status.initContainerStatuses,
-        *status.containerStatuses,
-        *status.ephemeralContainerStatuses,
-    )
-    return next((one for one in every if one.name == name), None)
+    async def node_metrics(self) -> NodeMetrics | None:
+        return await self._metrics.node()
 
+    async def summary(self) -> Summary:
+        """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
+        return await self._metrics.summary()
 
-def bare_id(container_id: str) -> str:
-    return container_id.partition("://")[2] or container_id
+    async def retry(self, namespace: str, pod: str) -> None:
+        """Retry the admission of a rejected pod; others are not affected. Raises `LookupError` if
+        there is no such pod."""
+        await self._retry(namespace, pod)
 
+    async def restart(self, namespace: str, pod: str, container: str) -> None:
+        """Restart a pod or, with ``container``, one of its containers. Raises `LookupError` if
+        there is no such pod or container, and `RestartRefused`."""
+        await self._restart(namespace, pod, container)
 
-def running_container(pod: Pod, name: str) -> str:
-    """Return the engine's id of the instance that runs according to the pod's record.
+    async def set_ephemeral_containers(
+        self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
+    ) -> Pod:
+        """Set the pod's ephemeral containers. Raises `LookupError` if there is no such pod, and
+        `InvalidUpdate`."""
+        return await self._set_ephemeral(namespace, pod, wanted)
 
-    Raises `SessionError`.
-    """
-    if not any(one.name == name for _, one in all_containers(pod)):
-        raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
-    status = status_of(pod.status, name)
-    if status is None or status.state.running is None:
-        raise SessionError(500, f'container not found ("{name}")')
-    return bare_id(status.containerID)
+    def healthy(self) -> tuple[bool, str]:
+        return self._health()
 
 
 class PodSessions:
@@ -169,6 +166,78 @@ class PodSessions:
             await self._runtime.write_files(_any_instance(pod, container), directory, content)
 
 
+# --- instances of containers
+
+
+def only_container(pod: Pod) -> str:
+    names = [one.name for one in pod.spec.containers]
+    if len(names) == 1 and not pod.spec.initContainers:
+        return names[0]
+    if len(names) == 1:
+        init = " ".join(one.name for one in pod.spec.initContainers)
+        choice = f"choose one of: [{names[0]}] or one of the init containers: [{init}]"
+    else:
+        choice = f"choose one of: [{' '.join(names)}]"
+        if pod.spec.initContainers:
+            init = " ".join(one.name for one in pod.spec.initContainers)
+            choice += f" or one of the init containers: [{init}]"
+    raise LogError(400, f"a container name must be specified for pod {pod.metadata.name}, {choice}")
+
+
+def log_container(pod: Pod, name: str, *, previous: bool) -> str:
+    """Return the engine's id of the instance whose log is requested. Raises `LogError`."""
+    pod_name = pod.metadata.name
+    if not any(one.name == name for _, one in all_containers(pod)):
+        raise LogError(404, f'container "{name}" not found in pod "{pod_name}"')
+    status = status_of(pod.status, name)
+    if status is None:
+        raise LogError(400, f'container "{name}" in pod "{pod_name}" is not available')
+    state = status.state
+    last = status.lastState.terminated
+    last_id = "" if last is None else last.containerID
+    if previous:
+        if not last_id:
+            text = f'previous terminated container "{name}" in pod "{pod_name}" not found'
+            raise LogError(400, text)
+        return bare_id(last_id)
+    if state.running is not None:
+        return bare_id(status.containerID)
+    if state.terminated is not None and state.terminated.containerID:
+        return bare_id(state.terminated.containerID)
+    if last_id:
+        return bare_id(last_id)
+    if state.waiting is not None and state.waiting.reason:
+        why = _PULLING.get(state.waiting.reason, state.waiting.reason)
+        raise LogError(400, f'container "{name}" in pod "{pod_name}" is waiting to start: {why}')
+    raise LogError(400, f'container "{name}" in pod "{pod_name}" is not available')
+
+
+def status_of(status: PodStatus, name: str) -> ContainerStatus | None:
+    every = (
+        *status.initContainerStatuses,
+        *status.containerStatuses,
+        *status.ephemeralContainerStatuses,
+    )
+    return next((one for one in every if one.name == name), None)
+
+
+def bare_id(container_id: str) -> str:
+    return container_id.partition("://")[2] or container_id
+
+
+def running_container(pod: Pod, name: str) -> str:
+    """Return the engine's id of the instance that runs according to the pod's record.
+
+    Raises `SessionError`.
+    """
+    if not any(one.name == name for _, one in all_containers(pod)):
+        raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
+    status = status_of(pod.status, name)
+    if status is None or status.state.running is None:
+        raise SessionError(500, f'container not found ("{name}")')
+    return bare_id(status.containerID)
+
+
 def _named(pod: Pod, name: str) -> str:
     try:
         return name or only_container(pod)
@@ -206,72 +275,6 @@ def _no_path(path: str) -> Generator[None]:
         yield
     except EngineNotFound as error:
         raise SessionError(404, f"{path}: no such file or directory") from error
-
-
-class Endpoints:
-    """Implements `podtui.server.protocol.KubeletEndpoints`."""
-
-    def __init__(
-        self,
-        *,
-        runtime: Runtime,
-        statuses: StatusManager,
-        metrics: Metrics,
-        health: Callable[[], tuple[bool, str]],
-        retry: Callable[[str, str], Awaitable[None]],
-        restart: Callable[[str, str, str], Awaitable[None]],
-        set_ephemeral: Callable[[str, str, tuple[EphemeralContainer, ...]], Awaitable[Pod]],
-    ) -> None:
-        self._runtime = runtime
-        self._statuses = statuses
-        self._metrics = metrics
-        self._health = health
-        self._retry = retry
-        self._restart = restart
-        self._set_ephemeral = set_ephemeral
-        self.sessions = PodSessions(runtime, statuses)
-
-    async def container_logs(
-        self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
-    ) -> AsyncIterator[LogLine]:
-        uid = self._statuses.find(namespace, pod)
-        record = None if uid is None else self._statuses.record_of(uid)
-        if record is None:
-            raise LogError(404, f'pod "{pod}" does not exist')
-        name = container or only_container(record)
-        container_id = log_container(record, name, previous=previous)
-        lines = self._runtime.logs(container_id, options)
-        return _translated(lines, f'container "{name}" in pod "{pod}" is not available')
-
-    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
-        return await self._metrics.pods()
-
-    async def node_metrics(self) -> NodeMetrics | None:
-        return await self._metrics.node()
-
-    async def summary(self) -> Summary:
-        """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
-        return await self._metrics.summary()
-
-    async def retry(self, namespace: str, pod: str) -> None:
-        """Retry the admission of a rejected pod; others are not affected. Raises `LookupError` if
-        there is no such pod."""
-        await self._retry(namespace, pod)
-
-    async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Restart a pod or, with ``container``, one of its containers. Raises `LookupError` if
-        there is no such pod or container, and `RestartRefused`."""
-        await self._restart(namespace, pod, container)
-
-    async def set_ephemeral_containers(
-        self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
-    ) -> Pod:
-        """Set the pod's ephemeral containers. Raises `LookupError` if there is no such pod, and
-        `InvalidUpdate`."""
-        return await self._set_ephemeral(namespace, pod, wanted)
-
-    def healthy(self) -> tuple[bool, str]:
-        return self._health()
 
 
 async def _translated(lines: AsyncIterator[LogLine], missing: str) -> AsyncIterator[LogLine]:

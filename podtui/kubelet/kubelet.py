@@ -17,12 +17,10 @@ from podtui.kubelet.admission.predicates import host_ports
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState
-from podtui.kubelet.containers.ephemerals import Ephemerals
-from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.containers.killer import Killer
+from podtui.kubelet.containers.ephemeral import Ephemerals
+from podtui.kubelet.containers.killer import Hooks, Killer
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.reasons import ReasonCache
-from podtui.kubelet.containers.starter import ContainerStarter
+from podtui.kubelet.containers.starter import ContainerStarter, ReasonCache
 from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.kubelet.events.timelines import Timelines
@@ -32,10 +30,9 @@ from podtui.kubelet.images.image_work import ImageWork
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.kubelet.insight.insights import Insights
 from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.insight.usage_book import UsageRecords
-from podtui.kubelet.node.host import Host, LocalHost
+from podtui.kubelet.insight.usage_history import UsageRecords
+from podtui.kubelet.node.host import Host, Listener, LocalHost
 from podtui.kubelet.node.link import EngineLink
-from podtui.kubelet.node.listeners import Listener
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg.pleg import Pleg
@@ -51,11 +48,10 @@ from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.probing import Probes
-from podtui.kubelet.prober.state import ProbeKind
+from podtui.kubelet.prober.state import ProbeKind, Probes
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import Resizes
-from podtui.kubelet.sandbox.resolver import Resolvers
+from podtui.kubelet.sandbox.dns import Resolvers
 from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.kubelet.volumes.documents import Documents

@@ -12,8 +12,8 @@ from pod_builders import GI, ctr, make_pod, node
 
 from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
-from podtui.kubelet.base.config_error import ConfigError
 from podtui.kubelet.base.go_format import quoted
+from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.base.value_sources import ValueSources, metadata_field, resource_field
 from podtui.kubelet.containers.environment import env_files, environment
 

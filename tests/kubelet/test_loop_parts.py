@@ -17,7 +17,7 @@ from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodOperation
-from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from podtui.api.names import WOULD_FIT
+from podtui.api.names import LACKS, WOULD_FIT
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
-from podtui.kubelet.admission.admitted import AdmittedPods
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import Ground, what_if
-from podtui.kubelet.base.annotations import LACKS
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.base.types import Decorate, Verdict
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.node.listeners import Listener
+from podtui.kubelet.node.host import Listener
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.status.pod_status import ended_status, rejected_status
@@ -31,7 +30,6 @@ _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"
 DISRUPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 KILL_PATIENCE: Final = 10.0
-
 KillPod = Callable[[str, Decorate], asyncio.Event | None]
 """Stops a pod by UID and decorates its last statuses.
 
@@ -176,3 +174,37 @@ class Admissions:
         except TimeoutError:
             text = "Container runtime did not kill the pod within specified grace period."
             self._events.pod(victim, WARNING, "ExceededGracePeriod", text)
+
+
+class AdmittedPods:
+    """Caches the requests of each admitted pod, so that admission of a new pod does not parse the
+    quantities of all others again."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._requests: dict[str, Mapping[str, int]] = {}
+
+    def add(self, pod: Pod) -> None:
+        """Add the pod; it replaces a pod with the same UID."""
+        uid = pod.metadata.uid
+        if self._pods.get(uid) is not pod:
+            self._requests.pop(uid, None)
+        self._pods[uid] = pod
+
+    def drop(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._requests.pop(uid, None)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the admitted pods in the order of their admission."""
+        return tuple(self._pods.values())
+
+    def requests(self, pod: Pod) -> Mapping[str, int]:
+        """Return `pod_requests` of any pod; the result is cached for admitted pods."""
+        uid = pod.metadata.uid
+        if self._pods.get(uid) is not pod:
+            return pod_requests(pod)
+        found = self._requests.get(uid)
+        if found is None:
+            found = self._requests[uid] = pod_requests(pod)
+        return found

@@ -1,4 +1,4 @@
-"""Concurrent engine calls: all are tried, then the first failure is raised."""
+"""Concurrent work: engine calls at once, tasks that restart after an error, and broadcasts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
+
+_LOG = logging.getLogger(__name__)
+PAUSE: Final = 1.0
 
 
 async def gather_all(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
@@ -34,11 +37,6 @@ async def gather_all(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
     errors.sort(key=lambda error: not isinstance(error, EngineUnavailable))
     if errors:
         raise errors[0]
-
-
-_LOG = logging.getLogger(__name__)
-
-PAUSE: Final = 1.0
 
 
 async def keep_running(name: str, task: Callable[[], Awaitable[None]], clock: Clock) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from podtui.api.kills import KillReason
 from podtui.api.v1 import Pod, PodStatus
+from podtui.errors import PodtuiError
 from podtui.runtime.protocol import ContainerState, Resources, SandboxState
 
 # --- observed
@@ -244,3 +245,11 @@ class WorkerState(StrEnum):
 
 Decorate = Callable[[PodStatus], PodStatus]
 """Changes the last statuses of a pod that is stopped, for example to name the reason."""
+
+
+class ConfigError(PodtuiError):
+    """Raised when a pod's spec cannot be turned into a runtime configuration.
+
+    The text is the message of the container's ``CreateContainerConfigError``, or of the pod's
+    ``FailedCreatePodSandBox`` event.
+    """

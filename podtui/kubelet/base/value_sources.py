@@ -20,10 +20,9 @@ from podtui.api.v1 import (
     ResourceFieldSelector,
     Secret,
 )
-from podtui.kubelet.base.config_error import ConfigError
 from podtui.kubelet.base.go_format import quoted
 from podtui.kubelet.base.resources import effective_limit, in_unit
-from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.base.types import ConfigError, NodeView
 
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 

@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import Final
 
 from podtui.api.v1 import Container, HostAlias, Pod
-from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import ConfigError
 
 HOSTNAME_LIMIT: Final = 63
 FQDN_LIMIT: Final = 64
 NODE_FILE_LIMIT: Final = 10 * 1024 * 1024
 """Bytes read of a file of the node."""
+HOSTS_PATH: Final = "/etc/hosts"
+_MANAGED: Final = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+_OF_THE_NODE: Final = "# Kubernetes-managed hosts file (host network).\n"
+_ALIASES: Final = "\n# Entries added by HostAliases.\n"
 
 
 def _cut(name: str) -> str:
@@ -53,18 +65,7 @@ def sandbox_hostname(pod: Pod, cluster_domain: str) -> str:
     return full
 
 
-HOSTS_PATH: Final = "/etc/hosts"
-_MANAGED: Final = """\
-# Kubernetes-managed hosts file.
-127.0.0.1\tlocalhost
-::1\tlocalhost ip6-localhost ip6-loopback
-fe00::0\tip6-localnet
-fe00::0\tip6-mcastprefix
-fe00::1\tip6-allnodes
-fe00::2\tip6-allrouters
-"""
-_OF_THE_NODE: Final = "# Kubernetes-managed hosts file (host network).\n"
-_ALIASES: Final = "\n# Entries added by HostAliases.\n"
+# --- the hosts file
 
 
 def _alias_lines(aliases: tuple[HostAlias, ...]) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from podtui.api.kills import Kill, KillReason
 from podtui.api.pods import all_containers, is_sidecar
@@ -13,7 +13,6 @@ from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ContainerToKill, ObservedContainer, ObservedPod
-from podtui.kubelet.containers.hooks import Hooks
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder, field_path
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
@@ -204,3 +203,29 @@ def _probe_grace(pod: Pod, unwanted: ContainerToKill) -> float | None:
     if probe is None or probe.terminationGracePeriodSeconds is None:
         return None
     return float(probe.terminationGracePeriodSeconds)
+
+
+class Hooks(Protocol):
+    """Runs postStart and preStop handlers. Both emit their own failure events."""
+
+    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
+        """Run the handler to its end; return an error message, empty on success."""
+        ...
+
+    async def pre_stop(
+        self, pod: Pod, container: Container, container_id: str, grace: float
+    ) -> None:
+        """Run the handler for at most ``grace`` seconds."""
+        ...
+
+
+class NoHooks:
+    """Runs no hooks; `podtui.kubelet.pods.sync` reports this."""
+
+    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
+        return ""
+
+    async def pre_stop(
+        self, pod: Pod, container: Container, container_id: str, grace: float
+    ) -> None:
+        return None

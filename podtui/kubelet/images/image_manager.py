@@ -12,10 +12,9 @@ from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
-from podtui.kubelet.base.backoff import Backoff, image_key
+from podtui.kubelet.base.backoff import Backoff, TokenBucket, image_key
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.go_format import go_duration
-from podtui.kubelet.base.token_bucket import TokenBucket
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_name import InvalidImageName, with_default_tag

@@ -24,9 +24,9 @@ from podtui.kubelet.containers.restart import (
     restart_all_triggers,
     should_restart,
 )
-from podtui.kubelet.resize.allocation import Allocation
+from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.resize.resize import ResizePlan
-from podtui.kubelet.sandbox.sandbox_config import sandbox_changed
+from podtui.kubelet.sandbox.sandbox import sandbox_changed
 from podtui.runtime.protocol import ContainerState
 
 

@@ -14,7 +14,7 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import PodOperation, PodUpdate
-from podtui.kubelet.containers.ephemerals import Ephemerals
+from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.events.timelines import Timelines

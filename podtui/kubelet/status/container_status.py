@@ -10,6 +10,7 @@ import msgspec
 
 from podtui.api.pods import NEVER_STARTED, ephemeral_containers, is_sidecar
 from podtui.api.quantity import Format, Quantity, canonical, parse_quantity
+from podtui.api.times import optional_rfc3339
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -25,15 +26,19 @@ from podtui.api.v1 import (
     VolumeMount,
     VolumeMountStatus,
 )
-from podtui.kubelet.base.config_error import ConfigError
 from podtui.kubelet.base.resources import canonical_resources
-from podtui.kubelet.base.timestamps import optional_rfc3339
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
+from podtui.kubelet.base.types import (
+    ConfigError,
+    ObservedContainer,
+    ObservedPod,
+    ProbeResult,
+    ProbeView,
+)
 from podtui.kubelet.containers.cgroups import MIN_SHARES, quota_as_milli, shares_as_milli
 from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.mounts import is_recursive_read_only
 from podtui.kubelet.containers.restart import init_failed, init_restarts_after, should_restart
-from podtui.kubelet.pleg.termination import cut, message_limit
+from podtui.kubelet.pleg.observer import cut, message_limit
 from podtui.kubelet.status.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.status.phase import RESTARTING_ALL
 from podtui.runtime.protocol import ContainerState as Observed

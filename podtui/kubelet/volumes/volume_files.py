@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from podtui.api.v1 import DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.base.types import ConfigError, NodeView
 from podtui.kubelet.base.value_sources import (
     ValueSources,
     config_map_data,

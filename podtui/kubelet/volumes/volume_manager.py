@@ -22,8 +22,14 @@ from podtui.kubelet.base.types import NodeView
 from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.volumes.documents import Documents
-from podtui.kubelet.volumes.host_paths import created_as, host_path_problem
-from podtui.kubelet.volumes.pod_volumes import HostPathCheck, VolumePlan, plan_volumes, used_volumes
+from podtui.kubelet.volumes.pod_volumes import (
+    HostPathCheck,
+    VolumePlan,
+    created_as,
+    host_path_problem,
+    plan_volumes,
+    used_volumes,
+)
 from podtui.runtime.protocol import PodVolume, Runtime
 
 FIRST_RETRY: Final = 0.5
