@@ -70,3 +70,7 @@ def since(moment: str | None, now: datetime) -> str:
 
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def optional_rfc3339(moment: datetime | None) -> str | None:
+    return None if moment is None else rfc3339(moment)

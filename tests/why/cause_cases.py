@@ -13,8 +13,7 @@ from why_world import one, spec
 
 from podtui.api.v1 import ContainerPort, ResourceRequirements
 from podtui.errors import ContainerCreateError, EngineConflict, EngineError, ImagePullError
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
-from podtui.kubelet.prober.state import ProbeKind, probe_of
+from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, failure, probe_of
 from podtui.runtime.memory import Behaviour
 
 Setting = Callable[[World], object]
