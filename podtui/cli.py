@@ -27,6 +27,7 @@ from podtui import (
 )
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 from podtui.resources import typed_program
+from podtui.settings import SETTINGS, Resolved, Settings, config_words, flag_words, resolve
 from podtui.terminal_text import json_text, lines, one_line
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-    from podtui.settings import Resolved, Settings
 
 OK: Final = 0
 FAILED: Final = 1
@@ -58,16 +58,9 @@ COMMANDS: Final = (
 )
 _MEANT: Final = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
 """Corrections of a word that is not a folder: what the user may have meant."""
-_FLAGS: Final = {
-    "root_dir": "rootDir",
-    "static_pod_path": "staticPodPath",
-    "node_name": "nodeName",
-    "engine": "engine",
-}
+_FLAGS: Final = {key: setting.flag for key, setting in SETTINGS.items() if setting.flag is not None}
 _TAKES_VALUE: Final = frozenset(
-    {f"--{name.replace('_', '-')}" for name in _FLAGS}
-    | {"--config", "--theme"}
-    | cluster_cli.TAKES_VALUE
+    {flag.name for flag in _FLAGS.values() if flag.metavar} | {"--config"} | cluster_cli.TAKES_VALUE
 )
 
 
@@ -76,10 +69,7 @@ def _common_options() -> argparse.ArgumentParser:
     defaults."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = common.add_argument_group("common options")
-    group.add_argument("--root-dir", metavar="DIR", help="where the agent keeps its state")
-    group.add_argument("--static-pod-path", metavar="DIR", help="the folder of Pod manifests")
-    group.add_argument("--node-name", metavar="NAME", help="the node's name (default: the host's)")
-    group.add_argument("--engine", metavar="auto|URL|memory", help="which container engine to use")
+    _add_flags(group, screen=False)
     group.add_argument("--config", metavar="FILE", type=Path, help="the settings file")
     return common
 
@@ -88,14 +78,25 @@ def _screen_options() -> argparse.ArgumentParser:
     """Return the options that only the screen has; `_screen_arguments` passes them on."""
     options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = options.add_argument_group("options of the screen")
-    group.add_argument("--theme", metavar="NAME", help="the colours to begin with")
-    group.add_argument(
-        "--readonly", action="store_const", const="true", help="let the screen change nothing"
-    )
+    _add_flags(group, screen=True)
     group.add_argument(
         "--create", action="store_true", help="create STATIC_POD_PATH where there is no such folder"
     )
     return options
+
+
+def _add_flags(group: Any, *, screen: bool) -> None:
+    """Add the flags of the settings that the screen alone reads, or of the others. Values stay
+    texts: `resolve` parses them."""
+    for key, flag in _FLAGS.items():
+        if SETTINGS[key].screen is not screen:
+            continue
+        if flag.metavar:
+            group.add_argument(flag.name, dest=key, metavar=flag.metavar, help=flag.help)
+        else:
+            group.add_argument(
+                flag.name, dest=key, action="store_const", const="true", help=flag.help
+            )
 
 
 class _NotForScreen(Exception):
@@ -134,9 +135,7 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
     )
     parser.add_argument("--version", action="version", version=f"podtui {__version__}")
     nothing = dict.fromkeys((*_FLAGS, *cluster_cli.FLAGS))
-    parser.set_defaults(
-        run=_screen, command=None, config=None, theme=None, path=None, create=False, **nothing
-    )
+    parser.set_defaults(run=_screen, command=None, config=None, path=None, create=False, **nothing)
     return parser
 
 
@@ -208,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if path is not None:
             namespace.path = path
         if namespace.path is not None:
-            namespace.static_pod_path = namespace.path
+            namespace.staticPodPath = namespace.path
         namespace.cluster = cluster_cli.is_asked(namespace)
         return namespace.run(namespace)
     except UsageError as error:
@@ -248,12 +247,7 @@ def _take_path(arguments: list[str]) -> str | None:
 
 
 def _resolved(namespace: argparse.Namespace) -> Resolved:
-    from podtui.settings import resolve
-
-    flags = {key: getattr(namespace, flag) for flag, key in _FLAGS.items()}
-    flags["theme"] = getattr(namespace, "theme", None)
-    flags["readOnly"] = getattr(namespace, "readonly", None)
-    return resolve(flags, config=namespace.config)
+    return resolve({key: getattr(namespace, key) for key in _FLAGS}, config=namespace.config)
 
 
 def _settings(namespace: argparse.Namespace) -> Settings:
@@ -263,16 +257,7 @@ def _settings(namespace: argparse.Namespace) -> Settings:
 def _agent_arguments(resolved: Resolved) -> list[str]:
     """Return the arguments that give another process these settings, whatever its working
     directory."""
-    settings = resolved.settings
-    arguments = [
-        f"--root-dir={settings.rootDir}",
-        f"--static-pod-path={settings.staticPodPath}",
-        f"--node-name={settings.nodeName}",
-        f"--engine={settings.engine}",
-    ]
-    if resolved.path.is_file():
-        arguments.append(f"--config={resolved.path.absolute()}")
-    return arguments
+    return [*flag_words(resolved.settings), *config_words(resolved)]
 
 
 def _screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
@@ -356,7 +341,7 @@ def _screen(namespace: argparse.Namespace) -> int:
 
 def _root_words(namespace: argparse.Namespace, settings: Settings) -> str:
     """Return the root-dir option as typed after ``podtui``; empty if it is the default."""
-    return "" if namespace.root_dir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
+    return "" if namespace.rootDir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
 
 
 def _tell_agent(
@@ -458,7 +443,7 @@ def _stop(namespace: argparse.Namespace) -> int:
         print("The agent has stopped, and its simulated pods (--engine memory) with it.")
         return OK
     folder = str(settings.staticPodPath) if last is None else last.staticPodPath
-    given = namespace.static_pod_path is not None
+    given = namespace.staticPodPath is not None
     named = f" {shlex.quote(folder)}" if given or folder != str(settings.staticPodPath) else ""
     again = one_line(f"{typed_program()}{_root_words(namespace, settings)}{named}")
     print(
@@ -554,11 +539,9 @@ def _doctor(namespace: argparse.Namespace) -> int:
 def _config(namespace: argparse.Namespace) -> int:
     import json
 
-    from podtui.settings import PARSERS
-
     resolved = _resolved(namespace)
-    width = max(len(key) for key in PARSERS)
-    for key in PARSERS:
+    width = max(len(key) for key in SETTINGS)
+    for key in SETTINGS:
         value = getattr(resolved.settings, key)
         shown = json.dumps(value, default=str)
         print(one_line(f"{key:<{width}}  {shown}  # {resolved.origins[key]}"))

@@ -113,7 +113,7 @@ def _candidates(
                 return sorted(path.stem for path in shipped("themes").glob("*.yaml"))
             case "engine":
                 return _ENGINES
-            case "root_dir" | "static_pod_path" | "path":
+            case "rootDir" | "staticPodPath" | "path":
                 return folders(prefix)
             case "config" | "kubeconfig" | "paths":
                 return _files(prefix)

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from podtui.settings import PARSERS, Resolved, Settings, environment_name
+from podtui.settings import (
+    SETTINGS,
+    Resolved,
+    Settings,
+    config_words,
+    environment_name,
+    flag_words,
+)
 
 NAME: Final = "podtui.service"
 LEAST_STOP_SECONDS: Final = 90
@@ -25,10 +32,6 @@ ENGINE_VARIABLES: Final = (
     "DOCKER_TLS_VERIFY",
 )
 """Variables with the location of the engine and its credentials."""
-_BY_FLAG: Final = frozenset({"rootDir", "staticPodPath", "nodeName", "engine"})
-_OF_THE_SCREEN: Final = frozenset(
-    {"theme", "readOnly", "keys", "commands", "hotkeys", "notifyOn", "notifyBy", "notifyCommand"}
-)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 _SEAL: Final = re.compile(r"# Written by 'podtui service', sha256 ([0-9a-f]{64})\n")
 
@@ -87,25 +90,17 @@ def stop_seconds(settings: Settings) -> int:
 def _arguments(resolved: Resolved) -> list[str]:
     """Return the agent's flags. A node name that defaults to the hostname is left out, so that each
     start determines it."""
-    settings = resolved.settings
-    flags = [
-        f"--root-dir={settings.rootDir}",
-        f"--static-pod-path={settings.staticPodPath}",
-        f"--engine={settings.engine}",
-    ]
-    if resolved.origins["nodeName"] != "default":
-        flags.append(f"--node-name={settings.nodeName}")
-    if resolved.path.is_file():
-        flags.append(f"--config={resolved.path.absolute()}")
-    return flags
+    by_host = frozenset({"nodeName"} if resolved.origins["nodeName"] == "default" else ())
+    return [*flag_words(resolved.settings, without=by_host), *config_words(resolved)]
 
 
 def _carried(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the environment variables in effect here that a service would not inherit."""
     names = [
         environment_name(key)
-        for key in PARSERS
-        if key not in _BY_FLAG | _OF_THE_SCREEN
+        for key, setting in SETTINGS.items()
+        if setting.flag is None
+        and not setting.screen
         and resolved.origins.get(key) == environment_name(key)
     ]
     if resolved.settings.engine != "memory":

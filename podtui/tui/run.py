@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from podtui.resources import shipped
-from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
+from podtui.resources import WEB_TERMINAL, shipped
+from podtui.settings import Resolved, default_config_dir, default_root_dir
 from podtui.tui.late_client import LateClient
 from podtui.tui.tidying import take_over
 

@@ -26,9 +26,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_common_options_stand_before_or_after_the_command() -> None:
     parser = build_parser()
-    assert parser.parse_args(["--root-dir", "/a", "status"]).root_dir == "/a"
-    assert parser.parse_args(["status", "--root-dir", "/a"]).root_dir == "/a"
-    assert parser.parse_args(["status"]).root_dir is None
+    assert parser.parse_args(["--root-dir", "/a", "status"]).rootDir == "/a"
+    assert parser.parse_args(["status", "--root-dir", "/a"]).rootDir == "/a"
+    assert parser.parse_args(["status"]).rootDir is None
 
 
 LINES = (

@@ -45,8 +45,8 @@ DATACLASSES = {"podtui.api.quantity.Quantity", "podtui.tui.widgets.dialogs.Optio
 """Those that stay though each takes half a millisecond to make; `msgspec.Struct` takes none."""
 ROOMS = {
     "podtui": """
-        cli cluster_cli errors explain_command resources screen_settings service_cli
-        setting_rules settings shell_cli talk_cli terminal_text web_cli
+        cli cluster_cli errors explain_command resources service_cli settings shell_cli talk_cli
+        terminal_text web_cli
         """,
     "podtui.agent": "control lock",
     "podtui.api": """
@@ -54,6 +54,7 @@ ROOMS = {
         thresholds times v1
         """,
     "podtui.client": "capabilities protocol talking",
+    "podtui.settings": "declarations resolve values",
     "podtui.tui": "agent app driver late_client later model run tidying",
     "podtui.tui.actions": "acting_screen actions own_deeds terminal",
     "podtui.tui.keys": "commands completion in_turn key_map key_names",

@@ -119,7 +119,7 @@ def test_each_tab_gets_the_options_of_the_command(
     } <= set(found.arguments)  # fmt: skip
     # They are words that podtui takes, and they say the same again.
     again = cli.build_parser().parse_args(list(found.arguments))
-    assert (again.theme, again.readonly, again.engine) == ("podtui-light", "true", "memory")
+    assert (again.theme, again.readOnly, again.engine) == ("podtui-light", "true", "memory")
 
 
 KUBECONFIG = """\

@@ -1,21 +1,20 @@
 """Reads the settings file: its keys, their values, and their positions.
 
-Separate from `podtui.settings`, because YAML's library is slow to import and most users have no
-settings file.
+Import it only if there is a file: YAML's library is slow to import.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from podtui.errors import SettingsError
+from podtui.settings.declarations import SETTINGS
+from podtui.settings.values import TRUE
 
-TRUE: Final = frozenset({"1", "true", "yes", "on"})
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
     """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
@@ -40,23 +39,15 @@ KUBELET_ONLY: Final = frozenset(
     userNamespaces imagePullCredentialsVerificationPolicy
     preloadedImagesVerificationAllowlist""".split()
 )
-# Their scalars stay strings, whatever YAML's type: ``[grep, no]`` searches for "no".
-_VERBATIM: Final = frozenset({"commands", "hotkeys"})
-# Settings that KubeletConfiguration nests or names differently.
-ALIASES: Final = {
-    "crashLoopBackOff.maxContainerRestartPeriod": "maxContainerRestartPeriod",
-    "podManifestPath": "staticPodPath",
-    "hostnameOverride": "nodeName",
-    "rootDirectory": "rootDir",
-}
+_ALIASES: Final = {alias: key for key, setting in SETTINGS.items() for alias in setting.aliases}
 
 
 def read_settings(
-    path: Path, known: Collection[str], ignored: list[str], places: dict[str, str]
+    path: Path, ignored: list[str], places: dict[str, str]
 ) -> list[tuple[str, object, str]]:
-    """Return (setting, raw value, position) for each ``known`` key of a settings file. Keys that
-    only a kubelet needs are added to ``ignored``, and positions of the parts of maps to ``places``.
-    Raises `SettingsError`."""
+    """Return (setting, raw value, position) for each key of a settings file. Keys that only a
+    kubelet needs are added to ``ignored``, and positions of the parts of maps to ``places``. Raises
+    `SettingsError`."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +63,7 @@ def read_settings(
     if not isinstance(node, yaml.MappingNode):
         raise SettingsError(f"{path}:1:1: wants a map of settings")
     found: list[tuple[str, object, str]] = []
-    _walk(path, node, "", known, found, ignored, places)
+    _walk(path, node, "", found, ignored, places)
     return found
 
 
@@ -84,7 +75,6 @@ def _walk(
     path: Path,
     node: yaml.MappingNode,
     prefix: str,
-    known: Collection[str],
     found: list[tuple[str, object, str]],
     ignored: list[str],
     places: dict[str, str],
@@ -92,18 +82,18 @@ def _walk(
     for key_node, value_node in node.value:
         name = prefix + str(key_node.value)
         place = _place(path, key_node)
-        key = ALIASES.get(name, name)
-        if key in known:
-            read = _verbatim if key in _VERBATIM else _plain
+        key = _ALIASES.get(name, name)
+        if key in SETTINGS:
+            read = _verbatim if SETTINGS[key].verbatim else _plain
             found.append((key, read(value_node), place))
             places |= _parts(path, key, value_node)
-        elif any(alias.startswith(name + ".") for alias in ALIASES):
+        elif any(alias.startswith(name + ".") for alias in _ALIASES):
             if isinstance(value_node, yaml.MappingNode):
-                _walk(path, value_node, name + ".", known, found, ignored, places)
+                _walk(path, value_node, name + ".", found, ignored, places)
         elif name in KUBELET_ONLY:
             ignored.append(f"{place}: {name}")
         else:
-            near = difflib.get_close_matches(name, [*known, *KUBELET_ONLY], n=1)
+            near = difflib.get_close_matches(name, [*SETTINGS, *KUBELET_ONLY], n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise SettingsError(f"{place}: {name}: no such setting{hint}")
 
