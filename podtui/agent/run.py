@@ -24,7 +24,7 @@ from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, last_settings
 from podtui.agent.log_lines import log_to
 from podtui.agent.planner import planner
-from podtui.agent.power import machine_is_stopping
+from podtui.agent.systemd import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod

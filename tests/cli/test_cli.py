@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from fresh_imports import after_each, forbidden_among
 
-from podtui import cli
 from podtui.cli import build_parser, main
+from podtui.cli.parser import parse
 from podtui.settings import Resolved
 
 
@@ -49,7 +49,7 @@ def test_the_screens_quick_parser_says_what_the_whole_one_says(
             found = end.code
         return found, capsys.readouterr()
 
-    assert said(cli._parse) == said(build_parser().parse_args)
+    assert said(parse) == said(build_parser().parse_args)
 
 
 def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

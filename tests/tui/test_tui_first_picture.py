@@ -45,14 +45,14 @@ DATACLASSES = {"podtui.api.quantity.Quantity", "podtui.tui.widgets.dialogs.Optio
 """Those that stay though each takes half a millisecond to make; `msgspec.Struct` takes none."""
 ROOMS = {
     "podtui": """
-        cli cluster_cli errors explain_command resources service_cli settings shell_cli talk_cli
-        terminal_text web_cli
+        cli errors resources settings terminal_text
         """,
     "podtui.agent": "control lock",
     "podtui.api": """
         health images insight kills local manifests names pods printing quantity readiness
         thresholds times v1
         """,
+    "podtui.cli": "invocation parser program screen",
     "podtui.client": "capabilities protocol talking",
     "podtui.settings": "declarations resolve values",
     "podtui.tui": "agent app driver late_client later model run tidying",

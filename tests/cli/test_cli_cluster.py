@@ -13,10 +13,10 @@ from cluster_server import FakeCluster, cluster
 from served import event, node, pod
 
 from podtui.cli import main
+from podtui.cli.sessions import Found, find_pod
 from podtui.client.cluster import ClusterClient
 from podtui.errors import ApiError
 from podtui.kubeconfig import choose, load
-from podtui.talk import Found, find_pod
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,9 @@ import settings_docs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.agent.run import kubelet_config
-from podtui.kubelet.base.config import KubeletConfig
 from podtui.settings import (
     EVICTION_HARD,
-    SETTINGS,
-    Settings,
     SettingsError,
-    attribute_name,
     environment_name,
     parse_duration,
     resolve,
@@ -185,27 +179,3 @@ def test_environment_names() -> None:
     assert environment_name("maxPods") == "PODTUI_MAX_PODS"
     assert environment_name("staticPodPath") == "PODTUI_STATIC_POD_PATH"
     assert environment_name("cpuCFSQuotaPeriod") == "PODTUI_CPU_CFS_QUOTA_PERIOD"
-
-
-def test_a_kubelets_configuration_has_the_settings_that_it_names() -> None:
-    base = {"rootDir": Path("/r"), "staticPodPath": Path("/p"), "nodeName": "n"}
-    plain = kubelet_config(Settings(**base))
-    named = {field.name: field for field in dataclasses.fields(KubeletConfig)}
-    changed = {
-        "engine": "memory", "kubeletStrict": True, "maxPods": 7, "cpuCFSQuotaPeriod": 0.5,
-        "clusterDNS": ("10.0.0.1",), "imageGCHighThresholdPercent": 90, "registryPullQPS": 9,
-    }  # fmt: skip
-    config = kubelet_config(Settings(**base, **changed))
-    assert (config.simulated, config.strict, config.root_dir) == (True, True, "/r")
-    assert (config.max_pods, config.cpu_cfs_quota_period) == (7, 0.5)
-    assert config.cluster_dns == ("10.0.0.1",)
-    assert (config.image_gc_high_threshold_percent, config.registry_pull_qps) == (90, 9)
-    for key in SETTINGS:
-        field = named.get(attribute_name(key))
-        if field is not None and key not in {*base, "resolvConf", "evictionHard"}:
-            default = getattr(plain, field.name)
-            assert default == getattr(KubeletConfig(node_name="n"), field.name), key
-    constants = """relist_period relist_period_streaming housekeeping_period container_gc_period
-        image_gc_period error_backoff ping_period runtime_down_after node_status_period
-        node_report_period strict simulated"""
-    assert named.keys() - {attribute_name(key) for key in SETTINGS} == set(constants.split())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from podtui.status_table import render
+from podtui.cli.status import render
 from podtui.terminal_text import cells, one_line
 
 TABLE = {

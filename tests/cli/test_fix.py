@@ -15,9 +15,8 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui import cli
 from podtui.cli import main
-from podtui.fix_command import fix_text
+from podtui.cli.fix import fix_text
 from podtui.manifest.diagnose import read_manifest
 
 GOLDEN = [
@@ -187,7 +186,7 @@ def test_in_a_terminal_it_asks_after_the_diff(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(cli, "_agrees", agrees)
+    monkeypatch.setattr("podtui.cli.check.agrees", agrees)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     assert run(tmp_path, "--fix", str(path)) == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import fcntl
 import os
@@ -18,10 +19,13 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from podtui.api.v1 import Pod, PodList
+from podtui.cli.invocation import socket_of
 from podtui.client.answers import understood
 from podtui.client.common import ApiClient
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.unix import UnixClient
 from podtui.errors import ApiError, PodtuiError, UsageError
+from podtui.terminal_text import lines, one_line
 
 T = TypeVar("T")
 _NO_END: Final = (
@@ -31,6 +35,72 @@ _NO_END: Final = (
 _PIECE: Final = 64 * 1024
 _LOOK_SECONDS: Final = 0.5
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+# --- the commands
+
+
+def run_exec(namespace: argparse.Namespace) -> int:
+    """Run a command in a container; return its exit status."""
+    if not namespace.words:
+        raise UsageError("a command is missing: podtui exec POD -- COMMAND …")
+    query = ExecQuery(
+        container=namespace.container,
+        command=tuple(namespace.words),
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return _run(namespace, lambda client, at: execute(client, at, namespace.pod, query))
+
+
+def run_attach(namespace: argparse.Namespace) -> int:
+    """Attach to a container's process; return its exit status."""
+    query = AttachQuery(
+        container=namespace.container,
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return _run(namespace, lambda client, at: attach(client, at, namespace.pod, query))
+
+
+def run_forward(namespace: argparse.Namespace) -> int:
+    """Forward ports until interrupted."""
+    ports = parse_ports(namespace.ports)
+
+    def say(line: str) -> None:
+        print(one_line(line), flush=True)
+
+    _run(namespace, lambda client, at: forward(client, at, namespace.pod, ports, say))
+    return 0
+
+
+def run_copy(namespace: argparse.Namespace) -> int:
+    """Copy files and print what was copied."""
+
+    def job(client: ApiClient, at: str) -> Coroutine[Any, Any, str]:
+        source, target = (parse_place(one, at) for one in (namespace.source, namespace.target))
+        return copy(client, namespace.container, source, target)
+
+    print(lines(_run(namespace, job)))
+    return 0
+
+
+def _run(
+    namespace: argparse.Namespace, job: Callable[[ApiClient, str], Coroutine[Any, Any, T]]
+) -> T:
+    """Run ``job`` with a client of the agent or cluster, and the Kubernetes namespace."""
+    if namespace.cluster:
+        from podtui.cli import cluster
+
+        _, target = cluster.find(namespace)
+        at = namespace.namespace or target.namespace
+        return run_session(lambda: cluster.client(target, ""), lambda client: job(client, at))
+    socket = socket_of(namespace)
+    at = namespace.namespace or "default"
+    return run_session(lambda: UnixClient(socket), lambda client: job(client, at))
+
+
+# --- places and pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +140,9 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
-def run(make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+def run_session(
+    make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]
+) -> T:
     """Run ``job`` with a new client. On SIGTERM or SIGHUP the terminal is restored, and SystemExit
     is raised with the status that a shell reports for the signal."""
     ends: list[int] = []
@@ -149,17 +221,17 @@ async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery)
     found = await find_pod(client, namespace, pod)
     found.require_running("exec in")
     opened = client.exec(namespace, found.name, query)
-    return await _talk(opened, stdin=query.stdin, terminal=query.tty)
+    return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
 
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
     found = await find_pod(client, namespace, pod)
     found.require_running("attach to")
     opened = client.attach(namespace, found.name, query)
-    return await _talk(opened, stdin=query.stdin, terminal=query.tty)
+    return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
 
-async def _talk(
+async def _run_streams(
     opened: AbstractAsyncContextManager[RemoteSession], *, stdin: bool, terminal: bool
 ) -> int:
     async with opened as session:

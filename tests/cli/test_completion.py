@@ -13,7 +13,9 @@ import pytest
 from on_thread import on_thread
 from session_world import memory, session_world
 
-from podtui.cli import COMMANDS, build_parser, main, man_page
+from podtui.cli import build_parser, main
+from podtui.cli.man import man_page
+from podtui.cli.parser import COMMANDS
 
 Complete = Callable[[str], list[str]]
 

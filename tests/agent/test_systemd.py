@@ -14,8 +14,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podtui.agent.lock import AgentLock, AgentRecord
-from podtui.agent.service import Manager, ServiceFailed, install, remove
-from podtui.agent.unit import default_folder, is_edited, unit_text
+from podtui.agent.systemd import (
+    Manager,
+    ServiceFailed,
+    default_folder,
+    install,
+    is_edited,
+    remove,
+    unit_text,
+)
 from podtui.cli import main
 from podtui.resources import typed_program
 from podtui.settings import Resolved, resolve
@@ -164,7 +171,7 @@ class Systemd:
         monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
         self.booted = base / "booted"
         self.booted.mkdir()
-        monkeypatch.setattr("podtui.agent.service.BOOTED", self.booted)
+        monkeypatch.setattr("podtui.agent.systemd.BOOTED", self.booted)
 
     def refuse(self, word: str) -> None:
         self._refused.write_text(word + "\n")

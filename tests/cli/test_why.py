@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from podtui import why_command
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import (
@@ -26,9 +25,10 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.cli import main
+from podtui.cli import why as why_module
+from podtui.cli.why import why
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.manifest.diagnose import read_manifest
-from podtui.why_command import why
 
 SOCKET = Path("/nowhere.sock")
 TEXT = """\
@@ -82,8 +82,8 @@ def serve(
     monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes | Exception = b"one\nit broke\n"
 ) -> Api:
     api = Api(*pods, log=log)
-    monkeypatch.setattr(why_command, "get_json", api.json)
-    monkeypatch.setattr(why_command, "get_bytes", api.bytes)
+    monkeypatch.setattr(why_module, "get_json", api.json)
+    monkeypatch.setattr(why_module, "get_bytes", api.bytes)
     return api
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from podtui.agent.check import lacking_words
 from podtui.cli import main
+from podtui.cli.check import lacking_words
 
 POD = """\
 apiVersion: v1
@@ -25,7 +25,7 @@ def test_an_agent_that_has_no_node_yet_keeps_nobody_from_checking(
     def nothing(*_: object, **__: object) -> dict[str, Any]:
         return {"items": []}
 
-    monkeypatch.setattr("podtui.agent.check.get_json", nothing)
+    monkeypatch.setattr("podtui.cli.check.get_json", nothing)
     monkeypatch.setenv("PODTUI_CONFIG", "")
     (tmp_path / "huge.yaml").write_text(POD)
     assert main(["check", "--root-dir", str(tmp_path), str(tmp_path / "huge.yaml")]) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podtui.agent import power
+from podtui.agent import systemd
 
 
 def script(folder: Path, text: str) -> str:
@@ -27,16 +27,16 @@ def script(folder: Path, text: str) -> str:
     ],
 )
 def test_what_systemd_says(tmp_path: Path, text: str, stopping: bool) -> None:
-    assert power.machine_is_stopping(script(tmp_path, text)) is stopping
+    assert systemd.machine_is_stopping(script(tmp_path, text)) is stopping
 
 
 def test_without_systemd_nothing_goes_down() -> None:
-    assert power.machine_is_stopping("/nowhere/systemctl") is False
+    assert systemd.machine_is_stopping("/nowhere/systemctl") is False
 
 
 def test_a_systemd_that_hangs_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(power, "_PATIENCE", 0.05)
-    assert power.machine_is_stopping(script(tmp_path, "exec sleep 60")) is False
+    monkeypatch.setattr(systemd, "_STATE_PATIENCE", 0.05)
+    assert systemd.machine_is_stopping(script(tmp_path, "exec sleep 60")) is False
     assert "does not tell" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import platform
@@ -20,6 +21,7 @@ from podtui import __version__
 from podtui.agent.lock import AgentRecord, is_held, read_agent
 from podtui.agent.run import make_runtime
 from podtui.api.v1 import Node
+from podtui.cli.invocation import FAILED, OK, settings_of
 from podtui.client.simple import get_json
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, EngineError
@@ -27,6 +29,7 @@ from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
+from podtui.terminal_text import lines
 from podtui.why.waiting import engine_advice
 
 _LIBRARIES: Final = ("textual", "docker", "PyYAML", "watchfiles", "psutil", "msgspec", "aiohttp")
@@ -42,6 +45,13 @@ class Finding:
     subject: str
     said: str
     advice: str = ""
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print the report; return 1 if a check failed."""
+    text, healthy = examine(settings_of(namespace))
+    print(lines(text))
+    return OK if healthy else FAILED
 
 
 def examine(settings: Settings) -> tuple[str, bool]:
@@ -62,12 +72,12 @@ def examine(settings: Settings) -> tuple[str, bool]:
         *(_engine(settings) if agent is None else _engine_of_agent(settings)),
     ]
     marks = {"ok": "✓", "warn": "!", "fail": "✗"}
-    lines: list[str] = []
+    report: list[str] = []
     for finding in findings:
-        lines.append(f"{marks[finding.level]} {finding.subject}: {finding.said}")
+        report.append(f"{marks[finding.level]} {finding.subject}: {finding.said}")
         if finding.advice:
-            lines.append(f"    → {finding.advice}")
-    return "\n".join(lines), all(finding.level != "fail" for finding in findings)
+            report.append(f"    → {finding.advice}")
+    return "\n".join(report), all(finding.level != "fail" for finding in findings)
 
 
 def _program() -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import sys
@@ -16,8 +17,10 @@ import psutil
 from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.quantity import Format, Quantity
 from podtui.api.v1 import Node, Pod
+from podtui.cli.fix import fix, fix_stdin
+from podtui.cli.invocation import FAILED, OK, agrees, settings_of
 from podtui.client.simple import get_json
-from podtui.errors import AgentUnavailable, ApiError
+from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.base.resources import amounts
 from podtui.kubelet.base.types import NodeResources, NodeView
@@ -25,7 +28,38 @@ from podtui.kubelet.node.node_status import node_resources
 from podtui.manifest.check import FileCheck, check_paths, render_json, render_text
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
+from podtui.terminal_text import json_text
 from podtui.why.amounts import plain
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print the findings, after fixing what can be fixed with ``--fix``; return 1 for errors."""
+    settings = settings_of(namespace)
+    if namespace.fix and [str(path) for path in namespace.paths] == ["-"]:
+        good = fix_stdin(settings, err=lambda text: print(text, file=sys.stderr))
+        return OK if good else FAILED
+    missing = [path for path in namespace.paths if str(path) != "-" and not path.exists()]
+    if missing:
+        raise UsageError(f"{missing[0]}: no such file or folder")
+    settled = not namespace.fix or _fix(namespace, settings)
+    text, errors = check(
+        namespace.paths, settings, output=namespace.output, color=sys.stdout.isatty()
+    )
+    print(json_text(text) if namespace.output == "json" else text)
+    return FAILED if errors or not settled else OK
+
+
+def _fix(namespace: argparse.Namespace, settings: Settings) -> bool:
+    """Fix files before they are checked; return whether nothing remains to be written."""
+    stream = sys.stderr if namespace.output == "json" else sys.stdout
+    return fix(
+        namespace.paths,
+        settings,
+        yes=namespace.yes,
+        color=stream.isatty(),
+        agrees=agrees,
+        out=lambda text: print(text, file=stream),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from on_thread import Ask, on_thread
 from session_world import SessionWorld, memory, session_world
 
 from podtui.cli import build_parser, main
+from podtui.cli.parser import take_exec_words
+from podtui.cli.sessions import Place, parse_place, parse_ports
 from podtui.errors import UsageError
-from podtui.talk import Place, parse_place, parse_ports
-from podtui.talk_cli import take_words
 
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 Here = Callable[..., tuple[int, bytes, bytes]]
@@ -59,9 +59,6 @@ def test_ports() -> None:
             parse_ports([text])
 
 
-TAKES_VALUE = {"-n", "--namespace", "--root-dir"}
-
-
 @pytest.mark.parametrize(
     ("line", "ours", "command"),
     [
@@ -85,7 +82,7 @@ TAKES_VALUE = {"-n", "--namespace", "--root-dir"}
 )
 def test_the_command_of_an_exec(line: str, ours: str, command: str) -> None:
     arguments = line.split()
-    assert take_words(arguments, TAKES_VALUE) == command.split()
+    assert take_exec_words(arguments) == command.split()
     assert arguments == ours.split()
 
 

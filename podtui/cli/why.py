@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -15,9 +16,11 @@ from podtui.api.manifests import manifest_of
 from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
+from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.answers import read_by, understood
 from podtui.client.simple import get_bytes, get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
+from podtui.terminal_text import lines
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.folder import is_broken
 from podtui.why.look import log_failure
@@ -26,6 +29,22 @@ from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES: Final = 8
 T = TypeVar("T")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print why pods are not running; return 1 if there is such a pod."""
+    if namespace.cluster:
+        from podtui.cli import cluster
+
+        _, target = cluster.find(namespace)
+        scope = cluster.scope_of(namespace)
+        with cluster.asking(target, scope) as ask:
+            pods = cluster.pods_path(target, scope, ask)
+            text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
+    else:
+        text, well = why(socket_of(namespace), namespace.pod, namespace.output)
+    print(text if namespace.output == "json" else lines(text))
+    return OK if well else FAILED
 
 
 def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
@@ -200,10 +219,10 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     """Diagnose a pod; repeat with its log if that may improve the result."""
     said = diagnose(facts)
     if said.wants_log and said.container:
-        lines, problem = _log(source, pod, said.container)
+        tail, problem = _log(source, pod, said.container)
         known = replace(
             facts,
-            logs={said.container: lines},
+            logs={said.container: tail},
             log_problems={said.container: problem} if problem else {},
         )
         said = diagnose(known)
