@@ -40,12 +40,10 @@ from podtui.manifest.result import ReadResult
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
-from podtui.server.engine_calls import EngineCalls
-from podtui.server.images import Images
-from podtui.server.insight import Insight
-from podtui.server.plans import Plans
-from podtui.server.summary import StatsSummary
-from podtui.server.what_if import ManifestReader, WhatIfs
+from podtui.server.images import ImageRoutes
+from podtui.server.insight import EngineCallRoutes, InsightRoutes
+from podtui.server.kubelet import SummaryRoutes
+from podtui.server.what_if import ManifestReader, PlanRoutes, WhatIfRoutes
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
@@ -148,12 +146,12 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             kubelet.endpoints,
             version=__version__,
             extra_routes=[
-                *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
-                *Images(kubelet.images).routes(),
-                *Insight(kubelet.insights).routes(),
-                *StatsSummary(kubelet.endpoints.summary).routes(),
-                *Plans(planner(folder, kubelet.what_if)).routes(),
-                *EngineCalls(journal.calls).routes(),
+                *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
+                *ImageRoutes(kubelet.images).routes(),
+                *InsightRoutes(kubelet.insights).routes(),
+                *SummaryRoutes(kubelet.endpoints.summary).routes(),
+                *PlanRoutes(planner(folder, kubelet.what_if)).routes(),
+                *EngineCallRoutes(journal.calls).routes(),
             ],
         )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))

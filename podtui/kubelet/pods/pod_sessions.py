@@ -15,7 +15,7 @@ from podtui.runtime.sessions import Duplex, Session
 
 
 class PodSessions:
-    """Implements `podtui.server.protocol.PodSessions`."""
+    """Implements `podtui.server.protocol.SessionEndpoints`."""
 
     def __init__(self, runtime: Runtime, statuses: StatusManager) -> None:
         self._runtime = runtime
