@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from podtui.client.unix import UnixClient
-from podtui.resources import shipped
-from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
+from podtui.resources import WEB_TERMINAL, shipped
+from podtui.settings import Resolved, default_config_dir, default_root_dir
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient

@@ -12,7 +12,8 @@ from tui_scene import FakeClient, full_client, gallery, node, now
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.v1 import Node
 from podtui.errors import PodtuiError
-from podtui.settings import WEB_TERMINAL, Resolved, resolve
+from podtui.resources import WEB_TERMINAL
+from podtui.settings import Resolved, resolve
 from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.run import asks_to_switch, compares_folder
 from podtui.tui.widgets.bars import key_hints
