@@ -32,9 +32,6 @@ from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
-from podtui.tui.actions.actions import Actions, leave_dialog
-from podtui.tui.actions.own_deeds import OwnDeeds
-from podtui.tui.actions.terminal import abandon_closed_terminal
 from podtui.tui.agent import (
     Agent,
     folder_of,
@@ -44,12 +41,17 @@ from podtui.tui.agent import (
     switch_dialog,
     watched_path,
 )
-from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
-from podtui.tui.keys.in_turn import InTurn
-from podtui.tui.looks.file_changes import changes_of
-from podtui.tui.looks.preferences import Preferences
-from podtui.tui.looks.preferred import PreferencesFile, Preferred
-from podtui.tui.looks.themes import (
+from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.custom_runner import OwnDeeds
+from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
+from podtui.tui.commands.session import Actions, leave_dialog
+from podtui.tui.commands.terminal import abandon_closed_terminal
+from podtui.tui.key_queue import InTurn
+from podtui.tui.model.model import Changes, Link, Model
+from podtui.tui.preferences.file_changes import changes_of
+from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.preferences.preferred import PreferencesFile, Preferred
+from podtui.tui.preferences.themes import (
     DEFAULT_THEME,
     ThemeFile,
     defaults,
@@ -57,17 +59,15 @@ from podtui.tui.looks.themes import (
     log_colors,
     theme_stamps,
 )
-from podtui.tui.model import Changes, Link, Model
-from podtui.tui.overview.arrangement import PANES
-from podtui.tui.overview.main_screen import MainScreen
-from podtui.tui.overview.offers import is_offered
-from podtui.tui.overview.rows import pod_label
-from podtui.tui.overview.screen_memory import MemoryFile, ScreenMemory
-from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.screens.main.arrangement import PANES
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.tidying import Tidying
+from podtui.tui.views.events import pod_label
+from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.live_screen import LiveScreen
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
 
@@ -473,19 +473,19 @@ class PodtuiApp(InTurn):
         self.actions.start("Switch", switch)
 
     def action_help(self) -> None:
-        from podtui.tui.keys.help_screen import HelpScreen
-        from podtui.tui.keys.key_lines import key_lines
+        from podtui.tui.screens.help_screen import HelpScreen
+        from podtui.tui.screens.key_lines import key_lines
 
         offered = self.model.server.capabilities
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
 
     def action_undo(self) -> None:
-        from podtui.tui.actions.deleting import undo_last
+        from podtui.tui.commands.delete_manifests import undo_last
 
         self.actions.start("Undo", lambda: undo_last(self.actions))
 
     def action_menu(self) -> None:
-        from podtui.tui.widgets.menu import Choice, Menu, choices
+        from podtui.tui.screens.menu import Choice, Menu, choices
 
         def take(choice: Choice | None) -> None:
             if choice is not None:
@@ -552,7 +552,7 @@ class PodtuiApp(InTurn):
             self.notify(path, title="Saved", markup=False)
 
     def action_aliases(self) -> None:
-        from podtui.tui.keys.aliases_screen import AliasesScreen
+        from podtui.tui.screens.aliases_screen import AliasesScreen
 
         self.push_screen(AliasesScreen(self.commands))
 

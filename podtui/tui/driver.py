@@ -21,7 +21,7 @@ from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from podtui.tui.actions.terminal import abandon_closed_terminal
+from podtui.tui.commands.terminal import abandon_closed_terminal
 
 LOOK: Final = 0.1
 """Seconds between two checks whether a pending Esc is a key press or starts an escape sequence."""

@@ -42,9 +42,9 @@ from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, Po
 from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.terminal_text import one_line
-from podtui.tui.actions.forwarding import KeptForward
-from podtui.tui.actions.journal_rows import Deed
-from podtui.tui.logs.ansi import plain_text
+from podtui.tui.commands.port_forward import KeptForward
+from podtui.tui.views.journal import Deed
+from podtui.tui.views.logs.ansi import plain_text
 
 EVIL: Final = (
     "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b]8;;x:y\x1b\\link\x1b]8;;\x1b\\\x1b[2J\x1b[31mred"

@@ -27,7 +27,7 @@ from tui_app import main, make_app, table_text, wait_for
 from tui_scene import LOG, FakeClient
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Link
+from podtui.tui.model.model import Link
 
 SHOWN_IN: Final = ("podtui-dark", "podtui-light")
 BIG: Final = (100, 34)

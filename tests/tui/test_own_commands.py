@@ -22,15 +22,15 @@ from tui_scene import pod, status
 
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
-from podtui.tui.actions import own_process
-from podtui.tui.actions.own_commands import OwnCommand, references
-from podtui.tui.actions.own_map import Chosen, choose, typed_command
-from podtui.tui.actions.own_process import Outcome, run_program
-from podtui.tui.actions.own_values import Here, NotOffered, aims
-from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.keys.key_registry import Scope
-from podtui.tui.looks.preferences import preferences_of
-from podtui.tui.overview.rows import pod_key
+from podtui.tui.commands import process
+from podtui.tui.commands.custom_commands import OwnCommand, references
+from podtui.tui.commands.key_registry import Scope
+from podtui.tui.commands.own_values import Here, NotOffered, aims
+from podtui.tui.commands.process import Outcome, run_program
+from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.preferences.preferences import preferences_of
+from podtui.tui.preferences.user_keys import Chosen, choose, typed_command
+from podtui.tui.views.events import pod_key
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.find": ("slash",)}),
@@ -300,7 +300,7 @@ async def all_gone(pids: bytes) -> None:
 async def test_the_whole_group_is_ended_when_it_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     printed = bytearray()
     deaf = ["sh", "-c", "trap '' TERM; sleep 300 & echo $!; wait"]
     async with time_passes(60.0, once=lambda: b"\n" in printed):
@@ -360,7 +360,7 @@ async def test_what_ignores_the_request_does_not_outlive_podtui(
 async def test_one_that_leaves_others_behind_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(process, "LINGER_SECONDS", 0.2)
     outcome, printed = await run("sh", "-c", "sleep 300 & echo $!", seconds=0.0)
     assert outcome == Outcome(0)
     await all_gone(printed)
@@ -369,7 +369,7 @@ async def test_one_that_leaves_others_behind_is_not_waited_for(
 def test_nothing_stays_open_of_one_whose_pipe_another_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(process, "LINGER_SECONDS", 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()  # what other tests left behind

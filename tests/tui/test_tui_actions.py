@@ -23,15 +23,16 @@ from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
 from podtui.cli import build_parser
 from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
-from podtui.tui.actions import editing, list_screen, shells
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.journal_screen import JournalScreen
-from podtui.tui.actions.manifest_file import write_manifest_file
-from podtui.tui.actions.raw_terminal import Talked
-from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.actions.trash import TRASH, throw_away
-from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
+from podtui.tui.commands import edit_manifest, shell
+from podtui.tui.commands.manifest_file import write_manifest_file
+from podtui.tui.commands.raw_terminal import Talked
+from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.commands.trash import TRASH, throw_away
+from podtui.tui.screens import list_screen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
@@ -95,7 +96,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     async def run(app: object, words: Sequence[str]) -> None:
         edit(Path(words[-1]))
 
-    monkeypatch.setattr(editing, "run_in_terminal", run)
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
 @pytest.mark.compares("edit")
@@ -467,7 +468,7 @@ async def test_one_deed_at_a_time_asks_its_questions(
     async def run(app: object, words: Sequence[str]) -> None:
         await closed.wait()
 
-    monkeypatch.setattr(editing, "run_in_terminal", run)
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
     async with acting(tmp_path) as (app, pilot, client):
         await pilot.press("e", "ctrl+d")
         await notified(app, pilot, "Edit is not done yet")
@@ -548,8 +549,8 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
     async def talk(session: object) -> Talked:
         return talked
 
-    monkeypatch.setattr(shells, "talk", talk)
-    monkeypatch.setattr(shells, "say", lambda text: None)
+    monkeypatch.setattr(shell, "talk", talk)
+    monkeypatch.setattr(shell, "say", lambda text: None)
     async with acting(tmp_path) as (app, pilot, client):
         client.exec = run  # type: ignore[attr-defined]
         await pilot.press("s")
@@ -565,7 +566,7 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         root = "/run"
         where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
         words = shlex.split(app.actions.deeds[-1].line)
-        assert words == ["podtui", "exec", *where, *shells.SHELL]
+        assert words == ["podtui", "exec", *where, *shell.SHELL]
         arguments = build_parser().parse_args(words[1 : words.index("--")])
         assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
 

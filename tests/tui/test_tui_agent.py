@@ -13,8 +13,8 @@ from podtui.api.names import STATIC_POD_PATH
 from podtui.api.v1 import Node
 from podtui.errors import PodtuiError
 from podtui.settings import WEB_TERMINAL, Resolved, resolve
-from podtui.tui.pods.pod_screen import PodScreen
 from podtui.tui.run import asks_to_switch, compares_folder
+from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog
 

@@ -18,17 +18,18 @@ from tui_scene import FakeClient
 
 from podtui.client.talking import Copied
 from podtui.errors import ApiError
-from podtui.tui.actions import deleting, editing, own_output, shells
-from podtui.tui.actions.actions import Draft
-from podtui.tui.actions.forwarding import KeptForward
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.manifest_file import ManifestFileError
-from podtui.tui.actions.own_output import OutputScreen
-from podtui.tui.actions.own_values import Aim
-from podtui.tui.actions.transferring import Transfer, replaced_by
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.commands import delete_manifests, edit_manifest, shell
+from podtui.tui.commands.copy_files import Transfer, replaced_by
+from podtui.tui.commands.manifest_file import ManifestFileError
+from podtui.tui.commands.own_values import Aim
+from podtui.tui.commands.port_forward import KeptForward
+from podtui.tui.commands.session import Draft
+from podtui.tui.screens import output_screen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
 
 PANES = {
@@ -65,8 +66,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("throw away")
         raise ManifestFileError("not here")
 
-    monkeypatch.setattr(deleting, "throw_away", throw)
-    monkeypatch.setattr(editing, "write_manifest_file", lambda *a, **m: found.append("write"))
+    monkeypatch.setattr(delete_manifests, "throw_away", throw)
+    monkeypatch.setattr(edit_manifest, "write_manifest_file", lambda *a, **m: found.append("write"))
     monkeypatch.setattr(
         KeptForward, "stop", lambda self: found.append("stop") if not self.failed else None
     )
@@ -75,9 +76,9 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise ApiError(500, "InternalError", "not here")
 
     for module, name in (
-        (editing, "run_in_terminal"),
-        (shells, "open_shell"),
-        (shells, "attach_to"),
+        (edit_manifest, "run_in_terminal"),
+        (shell, "open_shell"),
+        (shell, "attach_to"),
     ):
         monkeypatch.setattr(module, name, refuse)
     for name in ("debug", "exec", "attach", "port_forward", "pull_image", "copy_from", "copy_to"):
@@ -221,7 +222,7 @@ async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch)
         finally:
             ended.append("ended")
 
-    monkeypatch.setattr(own_output, "run_program", run)
+    monkeypatch.setattr(output_screen, "run_program", run)
     async with running() as (app, pilot):
         app.push_screen(OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))
         await wait_for(pilot, lambda: app.own.running == ["scan web-n1/nginx"], "it runs")

@@ -14,7 +14,7 @@ from tui_scene import FakeClient, full_client, now
 
 from podtui.api.images import NodeImage, PullStep
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.widgets.dialogs import Dialog
 
 MIB = 1024 * 1024

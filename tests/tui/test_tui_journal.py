@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from podtui.api.engine_calls import EngineCall
-from podtui.tui.actions.journal_rows import COLUMNS, LINE, Deed, journal_rows
+from podtui.tui.views.journal import COLUMNS, LINE, Deed, journal_rows
 
 CALL = EngineCall(
     serial=7, time="2026-11-21T12:00:00.000000Z", line="docker stop --time 30 abc", verb="stop",

@@ -15,15 +15,15 @@ from tui_scene import full_client, pod, status
 
 from podtui.api.images import NodeImage
 from podtui.settings import resolve
-from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.looks.preferences import Preferences, preferences_of
-from podtui.tui.looks.preferred import PreferencesFile, problems_of
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.overview.rows import pod_key
+from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferred import PreferencesFile, problems_of
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.menu import Menu
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
+from podtui.tui.views.events import pod_key
 from podtui.tui.widgets.dialogs import Dialog
-from podtui.tui.widgets.menu import Menu
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.tones import LinesView
 
@@ -259,7 +259,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.compares("plugins", "hotkeys", "reload")
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):

@@ -10,8 +10,8 @@ from textual.theme import BUILTIN_THEMES
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
-from podtui.tui.looks import theme_text
-from podtui.tui.looks.themes import (
+from podtui.tui.preferences import theme_text
+from podtui.tui.preferences.themes import (
     GROUPS,
     defaults,
     load_theme,
@@ -152,7 +152,7 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     from podtui.tui.app import PodtuiApp
 
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
     path = write(tmp_path, base)
     app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)

@@ -10,7 +10,6 @@ from tui_app import running
 from tui_scene import pod, status
 
 from podtui.api.v1 import Pod
-from podtui.tui.pods.pod_rows import pod_row
 from podtui.tui.tidying import (
     AGAIN,
     DUE,
@@ -23,6 +22,7 @@ from podtui.tui.tidying import (
     is_due,
     take_over,
 )
+from podtui.tui.views.pods.rows import pod_row
 
 
 def test_it_waits_for_a_quiet_moment_but_not_for_ever() -> None:

@@ -27,14 +27,14 @@ from podtui.api.v1 import (
 )
 from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.actions.editing import rewrite_file
-from podtui.tui.actions.manifest_file import Rewrite
-from podtui.tui.model import Model
-from podtui.tui.why import why_screen
-from podtui.tui.why.why import Explanations, explain_pod, facts_of
-from podtui.tui.why.why_follow import Applied, outcome, outcome_line
-from podtui.tui.why.why_lines import WhyView, diff_rows, excerpt, why_lines
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.commands.edit_manifest import rewrite_file
+from podtui.tui.commands.fix import Applied, outcome, outcome_line
+from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.model.model import Model
+from podtui.tui.screens import why_screen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.why import Explanations, explain_pod, facts_of
+from podtui.tui.views.why_lines import WhyView, diff_rows, excerpt, why_lines
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.markup import escape
 
-from podtui.tui.model import Link, Model
+from podtui.tui.model.model import Link, Model
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.sanitize import clean
 
@@ -129,7 +129,7 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
     if model.link is Link.CONNECTED:
         return ()
     if model.server.is_cluster:
-        from podtui.tui.overview.cluster_chrome import cluster_waiting
+        from podtui.tui.views.cluster_chrome import cluster_waiting
 
         return cluster_waiting(model)
     if start_error:

@@ -16,8 +16,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from podtui.tui.keys.completion import Complete, Completer, complete_command
-from podtui.tui.overview.view_history import Typed
+from podtui.tui.screens.main.view_history import Typed
+from podtui.tui.widgets.completion import Complete, Completer, complete_command
 from podtui.tui.widgets.filters import FilterError
 from podtui.tui.widgets.sanitize import clean
 

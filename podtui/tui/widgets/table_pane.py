@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from podtui.tui.overview.screen_memory import TableMemory
+from podtui.tui.screens.main.screen_memory import TableMemory
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import plural

@@ -1,0 +1,302 @@
+"""The base of screens with pods to act on: the key bindings and the action that each starts.
+
+Modules of an action are imported when it starts, unless `podtui.tui.later` has imported them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.tui.commands.session import Actions
+from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.views.events import pod_label
+from podtui.tui.views.pod_status import is_rejected
+from podtui.tui.widgets.sanitize import clean
+
+WRITING = frozenset(
+    {
+        "edit", "new", "delete", "undo", "restart", "restart_container", "shell", "attach",
+        "debug", "transfer", "pull_image", "remove_image", "prune_images",
+    }
+)  # fmt: skip
+"""Actions that are not available in a read-only session."""
+
+ON_PODS = frozenset(
+    {"restart", "restart_container", "shell", "attach", "debug", "transfer", "forward"}
+)
+"""Actions on the selected pods."""
+ON_FILES = frozenset({"edit", "delete"})
+"""Actions on the selected files; on a cluster, on the selected pods."""
+
+
+class ActingScreen(LiveScreen):
+    """A screen with a selection of pods, files or images. Subclasses define the selection; the
+    actions on it are the same on all screens.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "edit", "Edit", id="act.edit",
+                tooltip="Edit the manifest, see the plan, then apply it"),
+        Binding("ctrl+d", "delete", "Delete", id="act.delete",
+                tooltip="Move the manifest to the trash: the pod ends"),
+        Binding("u", "undo", "Undo", show=False, id="act.undo",
+                tooltip="Undo the last delete or fix"),
+        Binding("r", "restart", "Restart", id="act.restart",
+                tooltip="Restart the pod; admit a rejected one again"),
+        Binding("s", "shell", "Shell", id="act.shell",
+                tooltip="A shell in a container, in this terminal"),
+        Binding("a", "attach", "Attach", show=False, id="act.attach",
+                tooltip="The terminal of a container's own process"),
+        Binding("D", "debug", "Debug", show=False, id="act.debug",
+                tooltip="A debugger beside a container, for one that has no shell"),
+        Binding("t", "transfer", "Copy files", show=False, id="act.transfer",
+                tooltip="Copy files out of a container or into it"),
+        Binding("F", "forward", "Forward a port", show=False, id="act.forward",
+                tooltip="Forward a port of this machine to the pod, in the background"),
+        Binding("f", "forwards", "Port-forwards", show=False, id="act.forwards",
+                tooltip="The port-forwards that run"),
+        Binding("n", "new", "New", show=False, id="act.new",
+                tooltip="A new pod from a template, through the editor"),
+        Binding("J", "journal", "Journal", show=False, id="act.journal",
+                tooltip="What was done, as docker and shell lines to copy"),
+        Binding("ctrl+k", "restart_container", "Restart container", show=False,
+                id="act.restart-container", tooltip="Restart one of its containers"),
+    ]  # fmt: skip
+
+    @property
+    def actions(self) -> Actions:
+        return self.podtui.actions
+
+    # --- selection
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        """Return the pods to act on."""
+        return ()
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        """Return the files to act on, without duplicates: by default those of the selected pods."""
+        found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
+        return tuple({m.metadata.name: m for m in found if m is not None}.values())
+
+    def chosen_image(self) -> str:
+        """Return the selected image; empty if the selection is not an image."""
+        return ""
+
+    @property
+    def menu_title(self) -> str:
+        pods = self.chosen_pods()
+        if len(pods) == 1:
+            return pod_label(pods[0])
+        return f"{len(pods)} pods" if pods else super().menu_title
+
+    def clear_marks(self) -> None:
+        """Clear the marks after an action on the marked rows."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in WRITING and self.actions.readonly:
+            return False
+        return super().check_action(action, parameters)
+
+    def has_target(self, action: str) -> bool:
+        if action in ON_PODS:
+            return bool(self.chosen_pods())
+        if action in ON_FILES:
+            return bool(self.chosen_pods() or self.chosen_manifests())
+        return super().has_target(action)
+
+    def _one_pod(self) -> Pod | None:
+        pods = self.chosen_pods()
+        if len(pods) == 1:
+            return pods[0]
+        if pods:
+            self.actions.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
+        else:
+            self._tell_no_pod()
+        return None
+
+    def _tell_no_pod(self) -> None:
+        manifests = self.chosen_manifests()
+        file = clean(manifests[0].metadata.name) if manifests else ""
+        words = f"{file} has no pod to act on" if file else "no pod is chosen"
+        self.actions.tell(words, severity="warning")
+
+    # --- files
+
+    def action_edit(self) -> None:
+        from podtui.tui.commands.edit_manifest import edit_file
+
+        manifests = self.chosen_manifests()
+        if len(manifests) == 1:
+            path = Path(manifests[0].spec.path)
+            self.actions.start("Edit", lambda: edit_file(self.actions, path))
+        else:
+            self._tell_no_file(len(manifests))
+
+    def action_new(self) -> None:
+        from podtui.tui.commands.create_pod import create_pod
+
+        folder = self.podtui.manifest_folder
+        if folder is None:
+            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+        else:
+            self.actions.start("New pod", lambda: create_pod(self.actions, folder))
+
+    def action_trash(self) -> None:
+        from podtui.tui.screens.trash_screen import TrashScreen
+
+        folder = self.podtui.manifest_folder
+        if folder is None:
+            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+        else:
+            self.podtui.push_screen(TrashScreen(folder))
+
+    def action_journal(self) -> None:
+        from podtui.tui.screens.journal_screen import JournalScreen
+
+        pods = self.chosen_pods()
+        self.podtui.push_screen(JournalScreen(pods[0] if len(pods) == 1 else None))
+
+    def action_delete(self) -> None:
+        if self.podtui.model.server.capabilities.deletes:
+            self._delete_pods()
+            return
+        from podtui.tui.commands.delete_manifests import delete_manifests
+
+        manifests = self.chosen_manifests()
+        if not manifests:
+            self._tell_no_file(0)
+            return
+
+        async def delete() -> None:
+            if await delete_manifests(self.actions, manifests):
+                self.clear_marks()
+
+        self.actions.start("Delete", delete)
+
+    def action_undo(self) -> None:
+        from podtui.tui.commands.delete_manifests import undo_last
+
+        self.actions.start("Undo", lambda: undo_last(self.actions))
+
+    def _delete_pods(self) -> None:
+        from podtui.tui.commands.delete_pods import delete_pods
+
+        pods = self.chosen_pods()
+        if not pods:
+            self.actions.tell("no pod is chosen", severity="warning")
+            return
+
+        async def delete() -> None:
+            if await delete_pods(self.actions, pods):
+                self.clear_marks()
+
+        self.actions.start("Delete", delete)
+
+    def _tell_no_file(self, count: int) -> None:
+        if count:
+            words = f"{count} files are chosen: one at a time can be edited"
+        elif pods := self.chosen_pods():
+            words = f"no file of the folder is known for {pod_label(pods[0])}"
+        else:
+            words = "no pod is chosen"
+        self.actions.tell(words, severity="warning")
+
+    # --- pods
+
+    def action_restart(self) -> None:
+        from podtui.tui.commands.restart import restart_pods
+
+        pods = self.chosen_pods()
+        if not pods:
+            self._tell_no_pod()
+        elif len(pods) == 1 and is_rejected(pods[0]):
+            self.actions.start("Retry", lambda: self._retry(pods[0]))
+        else:
+
+            async def restart() -> None:
+                if await restart_pods(self.actions, pods):
+                    self.clear_marks()
+
+            self.actions.start("Restart", restart)
+
+    async def _retry(self, pod: Pod) -> None:
+        from podtui.tui.commands.restart import note
+
+        await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
+        note(self.actions, pod, "retry")
+        self.actions.tell("Admitted afresh.", title=pod_label(pod))
+
+    def action_shell(self) -> None:
+        from podtui.tui.commands.shell import open_shell
+
+        self._for_one("Shell", open_shell)
+
+    def action_attach(self) -> None:
+        from podtui.tui.commands.shell import attach_to
+
+        self._for_one("Attach", attach_to)
+
+    def action_debug(self) -> None:
+        from podtui.tui.commands.shell import start_debugger
+
+        self._for_one("Debug", start_debugger)
+
+    def action_transfer(self) -> None:
+        from podtui.tui.commands.copy_files import transfer_files
+
+        self._for_one("Copy", transfer_files)
+
+    def action_forward(self) -> None:
+        from podtui.tui.commands.port_forward import start_forward
+
+        self._for_one("Port-forward", start_forward, writes=False)
+
+    def action_forwards(self) -> None:
+        from podtui.tui.screens.forwards_screen import ForwardsScreen
+
+        self.podtui.push_screen(ForwardsScreen())
+
+    # --- images
+
+    def action_pull_image(self, name: str = "") -> None:
+        """Pull an image and show its progress on the node screen; without a name, ask for it."""
+        from podtui.tui.commands.images import pull_image
+        from podtui.tui.screens.node.node_screen import NodeScreen
+
+        async def pull() -> None:
+            await pull_image(self.actions, name)
+
+        if not isinstance(self.podtui.screen, NodeScreen):
+            self.podtui.push_screen(NodeScreen("images"))
+        self.actions.start("Pull", pull)
+
+    def _for_one(
+        self,
+        name: str,
+        deed: Callable[[Actions, Pod], Awaitable[None]],
+        *,
+        writes: bool = True,
+    ) -> None:
+        pod = self._one_pod()
+        if pod is not None:
+            self.actions.start(name, lambda: deed(self.actions, pod), writes=writes)
+
+    def action_restart_container(self) -> None:
+        from podtui.tui.commands.restart import choose_container, restart_container
+
+        pod = self._one_pod()
+        if pod is None:
+            return
+
+        async def restart() -> None:
+            container = await choose_container(self.actions, pod, "Restart")
+            if container:
+                await restart_container(self.actions, pod, container)
+
+        self.actions.start("Restart", restart)
