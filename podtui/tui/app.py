@@ -64,7 +64,7 @@ from podtui.tui.screens.main.arrangement import PANES
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.tidying import Tidying
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span

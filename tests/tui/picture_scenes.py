@@ -27,13 +27,12 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 from podtui.api.v1 import Pod
 from podtui.client.capabilities import CLUSTER, Server
 from podtui.tui.agent import switch_dialog
-from podtui.tui.commands import copy_files, edit_manifest, own_running, restart
+from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
 from podtui.tui.commands import images as image_commands
-from podtui.tui.commands.custom_commands import OwnCommand
+from podtui.tui.commands.custom_commands import Aim, OwnCommand
 from podtui.tui.commands.delete_manifests import delete_dialog
 from podtui.tui.commands.delete_pods import delete_pods_dialog
 from podtui.tui.commands.manifest_file import Rewrite
-from podtui.tui.commands.own_values import Aim
 from podtui.tui.commands.session import leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
 from podtui.tui.screens.aliases_screen import AliasesScreen
@@ -152,7 +151,7 @@ def begins(name: str) -> Opens:
 def chooses_way(stage: Stage) -> None:
     ways = [Aim(name, {"IMAGE": image}) for name, image in
             (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
-    stage.does("scan", lambda: own_running.run_on(stage.app, SCAN, [ways], []))
+    stage.does("scan", lambda: custom_runner.run_on(stage.app, SCAN, [ways], []))
 
 
 def dialog(screen: Any, asked_by: str, says: str, size: tuple[int, int] = SMALL) -> Scene:
@@ -302,7 +301,9 @@ QUESTIONS: Final = {
         lambda: switch_dialog("./static_pods", "./wild", pods("web", "counter")),
         "agent.switch_dialog", "instead of"),
     "own-question": dialog(
-        lambda: own_running.question(SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]),
+        lambda: custom_runner.question(
+            SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]
+        ),
         "own_running.question", "Run scan"),
 }  # fmt: skip
 SCENES: Final = {**FULL_SCREENS, **OVER_SCREENS, **QUESTIONS}

@@ -42,8 +42,8 @@ from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, Po
 from podtui.api.v1 import ContainerPort, HTTPGetAction, ObjectMeta, Pod, Probe
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
+from podtui.tui.commands.delete_manifests import Trashed
 from podtui.tui.commands.port_forward import KeptForward
-from podtui.tui.commands.trash import Trashed
 from podtui.tui.views.journal import Deed
 
 MIB: Final = 1 << 20

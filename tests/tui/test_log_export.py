@@ -16,8 +16,8 @@ from podtui.tui.views.logs.export import (
     pager_command,
 )
 from podtui.tui.views.logs.filters import parse_log_filter
+from podtui.tui.views.logs.line_buffer import EVENT, GAP
 from podtui.tui.views.logs.lines import LogLines, Query
-from podtui.tui.views.logs.log_tags import EVENT, GAP
 from podtui.tui.views.logs.times import SECOND
 
 NOON = 1795262400 * SECOND

@@ -20,7 +20,7 @@ from podtui.tui.screens.logs.log_paint import (
 )
 from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.levels import Level
-from podtui.tui.views.logs.log_tags import EVENT, EVENT_WARNING, GAP, RULE, is_log
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, GAP, RULE, is_log
 from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.cells import width_of
 

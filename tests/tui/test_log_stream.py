@@ -14,7 +14,7 @@ from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.screens.logs import log_stream
 from podtui.tui.screens.logs.log_stream import LogStream
-from podtui.tui.views.logs.log_tags import GAP, RULE
+from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import RANGES, LogTarget
 
 

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.logs.filters import parse_log_filter
-from podtui.tui.views.logs.log_tags import GAP
+from podtui.tui.views.logs.line_buffer import GAP
 from podtui.tui.views.logs.times import Times
 
 STAMP = b"2026-11-21T07:08:09.123456789Z "

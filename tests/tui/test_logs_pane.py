@@ -14,7 +14,7 @@ from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.logs.export import Export
-from podtui.tui.views.logs.log_tags import RULE
+from podtui.tui.views.logs.line_buffer import RULE
 
 
 def log_text(view: LogView) -> str:

@@ -23,14 +23,13 @@ from tui_scene import pod, status
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
 from podtui.tui.commands import process
-from podtui.tui.commands.custom_commands import OwnCommand, references
+from podtui.tui.commands.custom_commands import Here, NotOffered, OwnCommand, aims, references
 from podtui.tui.commands.key_registry import Scope
-from podtui.tui.commands.own_values import Here, NotOffered, aims
 from podtui.tui.commands.process import Outcome, run_program
 from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.model.model import pod_key
 from podtui.tui.preferences.preferences import preferences_of
 from podtui.tui.preferences.user_keys import Chosen, choose, typed_command
-from podtui.tui.views.events import pod_key
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.find": ("slash",)}),

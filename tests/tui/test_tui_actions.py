@@ -25,10 +25,10 @@ from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell
+from podtui.tui.commands.delete_manifests import TRASH, throw_away
 from podtui.tui.commands.manifest_file import write_manifest_file
 from podtui.tui.commands.raw_terminal import Talked
 from podtui.tui.commands.terminal import ProgramFailed
-from podtui.tui.commands.trash import TRASH, throw_away
 from podtui.tui.screens import list_screen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen

@@ -21,8 +21,8 @@ from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete_manifests, edit_manifest, shell
 from podtui.tui.commands.copy_files import Transfer, replaced_by
+from podtui.tui.commands.custom_commands import Aim
 from podtui.tui.commands.manifest_file import ManifestFileError
-from podtui.tui.commands.own_values import Aim
 from podtui.tui.commands.port_forward import KeptForward
 from podtui.tui.commands.session import Draft
 from podtui.tui.screens import output_screen

@@ -23,8 +23,7 @@ from podtui.tui.screens.node import node_screen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.views.logs import lines as log_lines
 from podtui.tui.views.logs.lines import LogLines
-from podtui.tui.views.node.gauges import ask_of, gauges
-from podtui.tui.views.node.shares import Shares
+from podtui.tui.views.node.gauges import Shares, ask_of, gauges
 from podtui.tui.widgets.compositing import CellsCompositor
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from podtui.tui.commands.delete_manifests import TRASH, bring_back, throw_away, trashed_files
 from podtui.tui.commands.manifest_file import (
     ManifestChanged,
     ManifestFileError,
     read_manifest_file,
     write_manifest_file,
 )
-from podtui.tui.commands.trash import TRASH, bring_back, throw_away, trashed_files
 
 MOMENT = datetime(2026, 11, 21, 14, 5, 1, 123456, tzinfo=UTC)
 

@@ -24,10 +24,8 @@ from podtui.api.v1 import Event
 from podtui.explain.places import find_place
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete_manifests, edit_manifest, restart
-from podtui.tui.commands.create_pod import template_picker
-from podtui.tui.commands.custom_commands import OwnCommand
-from podtui.tui.commands.own_values import Aim
-from podtui.tui.commands.templates import Template
+from podtui.tui.commands.create_pod import Template, template_picker
+from podtui.tui.commands.custom_commands import Aim, OwnCommand
 from podtui.tui.model.model import Link
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen

@@ -15,7 +15,7 @@ from hypothesis.strategies import DrawFn
 from rich.cells import cell_len
 
 from podtui.terminal_text import LONGEST, MOST_MARKS, lines, one_line, settled
-from podtui.tui.preferences.notifier import osc9
+from podtui.tui.preferences.alerts import osc9
 from podtui.tui.views.header import from_end
 from podtui.tui.views.journal import Deed, deed_row
 from podtui.tui.views.logs.ansi import parse, plain_text

@@ -13,10 +13,10 @@ from podtui.tui.screens.main.screen_memory import (
     MAX_BYTES,
     MemoryFile,
     ScreenMemory,
-    TableMemory,
     memory_of,
     recalled_view,
 )
+from podtui.tui.widgets.table_pane import TableMemory
 
 MEMORY = ScreenMemory(
     {"wide": 0.4},

@@ -16,13 +16,13 @@ from tui_scene import full_client, pod, status
 from podtui.api.images import NodeImage
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
+from podtui.tui.model.model import pod_key
 from podtui.tui.preferences.preferences import Preferences, preferences_of
 from podtui.tui.preferences.preferred import PreferencesFile, problems_of
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
-from podtui.tui.views.events import pod_key
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.tones import LinesView

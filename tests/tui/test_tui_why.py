@@ -33,8 +33,15 @@ from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.model.model import Model
 from podtui.tui.screens import why_screen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.views.why import Explanations, explain_pod, facts_of
-from podtui.tui.views.why_lines import WhyView, diff_rows, excerpt, why_lines
+from podtui.tui.views.why import (
+    Explanations,
+    WhyView,
+    diff_rows,
+    excerpt,
+    explain_pod,
+    facts_of,
+    why_lines,
+)
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView

@@ -12,7 +12,7 @@ from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Actions
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
 from podtui.tui.widgets.format import plural, size

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.session import Actions
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.format import plural

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from podtui.api.images import PullStep
     from podtui.client.protocol import Client
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.commands.delete_manifests import Trashed
     from podtui.tui.commands.manifest_file import Rewrite
     from podtui.tui.commands.port_forward import KeptForward
-    from podtui.tui.commands.trash import Trashed
     from podtui.tui.views.journal import Deed
 
 Severity = Literal["information", "warning", "error"]

@@ -14,7 +14,7 @@ from podtui.tui.commands.raw_terminal import DETACH, INTERRUPT, say, talk
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Actions
 from podtui.tui.commands.terminal import ProgramFailed, lent_terminal
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.sanitize import clean

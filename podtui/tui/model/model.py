@@ -17,13 +17,20 @@ from msgspec import Struct
 from podtui.api.health import pod_health
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.manifests import manifest_of
+from podtui.api.times import epoch
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Delta, Lost, Removed, Synced
-from podtui.tui.model.node_history import NodeHistory
-from podtui.tui.model.usage import Usage, node_usage, pod_usage
-from podtui.tui.views.events import event_key, pod_key
-from podtui.tui.widgets.format import epoch
+from podtui.tui.model.usage import NodeHistory, Usage, node_usage, pod_usage
+
+
+def pod_key(pod: Pod) -> str:
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def event_key(event: Event) -> str:
+    return f"{event.metadata.namespace}/{event.metadata.name}"
+
 
 AT_ONCE: Final = 50
 """Maximum pods with only new usage per `Model.take`, or a twentieth of all pods if that is more."""

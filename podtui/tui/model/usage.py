@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
@@ -87,3 +89,27 @@ def _summed(pod: Pod, resource: str, level: dict[str, str], of: _Of) -> int:
 
 def _sum(maps: Iterable[dict[str, str]], resource: str) -> int:
     return sum(amount(resource, m.get(resource, "0")) for m in maps)
+
+
+KEPT: Final = 1200
+"""Maximum number of samples: one hour at one sample every three seconds."""
+
+
+class Sample(Struct, frozen=True):
+    """Usage ``at`` a time (Unix seconds): ``cpu`` in millicores, ``memory`` in bytes."""
+
+    at: float
+    cpu: int
+    memory: int
+
+
+class NodeHistory:
+    """Samples, oldest first, limited to the newest `KEPT`."""
+
+    def __init__(self) -> None:
+        self.samples: deque[Sample] = deque(maxlen=KEPT)
+
+    def add(self, at: float, usage: Usage) -> None:
+        """Add a sample, unless it is not newer than the last one."""
+        if not self.samples or at > self.samples[-1].at:
+            self.samples.append(Sample(at, usage.cpu, usage.memory))

@@ -1,4 +1,4 @@
-"""Decide which state changes cause a notification; `podtui.tui.preferences.notifier` delivers it.
+"""Decide which state changes cause a notification; `podtui.tui.preferences.alerts` delivers it.
 
 Each change is reported once. States that existed when the screen was opened are not reported. A
 crash loop is reported once, and "ready again" only after the pod has been ready for a while:
@@ -7,7 +7,9 @@ between two crashes of a loop, every container is ready for a moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +20,7 @@ from podtui.api.health import Health
 from podtui.api.readiness import is_starting, unready, unready_words
 from podtui.api.v1 import Node, Pod
 from podtui.tui.views.pod_status import pod_status_line
+from podtui.tui.widgets.sanitize import clean
 
 STEADY: Final = 20.0
 """Seconds that a pod must be ready before it is reported as ready again."""
@@ -187,3 +190,70 @@ class AlertBook:
             return ""
         known[key], kind = look_again(before or Watched(), condition, now, steady)
         return kind
+
+
+COMMAND_SECONDS: Final = 10.0
+
+LONGEST: Final = 200
+"""Maximum number of characters of a notification."""
+
+_ENVIRONMENT: Final = ("KIND", "NAME", "NAMESPACE", "REASON", "TEXT")
+
+
+def osc9(text: str, environ: Mapping[str, str]) -> str:
+    """Return the escape sequence by which a terminal shows a notification.
+
+    Inside tmux, it is wrapped to be passed through (the option ``allow-passthrough`` must be on).
+    """
+    # Some terminals interpret a number and a semicolon as a command, for example a progress bar
+    # or even the start of a program.
+    sequence = f"\x1b]9;{clean(text)[:LONGEST].replace(';', ',')}\x07"
+    if environ.get("TMUX"):
+        return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+    return sequence
+
+
+def alert_environment(alert: Alert) -> dict[str, str]:
+    """Return the environment variables of an alert for a program: ``PODTUI_ALERT_KIND`` etc."""
+    values = (alert.kind, alert.name, alert.namespace, alert.word, alert.text)
+    return {
+        f"PODTUI_ALERT_{name}": clean(value)
+        for name, value in zip(_ENVIRONMENT, values, strict=True)
+    }
+
+
+async def run_command(
+    command: Sequence[str], alert: Alert, seconds: float = COMMAND_SECONDS
+) -> str:
+    """Run the user's program without a shell, with the alert text as its last argument.
+
+    Returns the error message, or an empty string.
+    """
+    text = clean(alert.text)[:LONGEST]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, text,
+            env={**os.environ, **alert_environment(alert)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        return f"{command[0]}: {error}"
+    try:
+        async with asyncio.timeout(seconds):
+            status = await process.wait()
+    except TimeoutError:
+        return f"{command[0]}: not done within {seconds:.0f} s, and killed"
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return f"{command[0]}: exit status {status}" if status else ""
+
+
+def terminal_text(alert: Alert, by: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the text to write to the terminal for an alert."""
+    return ("\x07" if "bell" in by else "") + (
+        osc9(f"podtui: {alert.text}", environ) if "osc9" in by else ""
+    )

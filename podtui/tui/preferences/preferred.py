@@ -15,11 +15,10 @@ from msgspec import Struct
 from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.preferences.alerts import Alert, AlertBook
+from podtui.tui.preferences.alerts import Alert, AlertBook, run_command, terminal_text
 from podtui.tui.preferences.file_changes import changes_of, stamp_of
-from podtui.tui.preferences.key_map import KeyMap
-from podtui.tui.preferences.notifier import run_command, terminal_text
 from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.preferences.user_keys import KeyMap
 from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:

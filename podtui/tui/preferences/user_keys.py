@@ -2,24 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import Struct, field
 
 from podtui.errors import UsageError
 from podtui.tui.commands.custom_commands import OwnCommand, read_commands
+from podtui.tui.commands.key_registry import Scope
 from podtui.tui.commands.registry import COMMANDS, Command, parse_command
-from podtui.tui.preferences.key_map import KeyMap, OwnKeys, read_key_map
-from podtui.tui.widgets.key_names import KeyNameError, key_list
+from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.widgets.key_names import (
+    SUGGESTIONS,
+    UNBOUND,
+    KeyNameError,
+    key_list,
+    shown_key,
+)
 from podtui.tui.widgets.sanitize import clean
 
-if TYPE_CHECKING:
-    from podtui.tui.commands.key_registry import Scope
-    from podtui.tui.preferences.preferences import Preferences
+Keys = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Hotkey:
+class OwnKeys(Struct, frozen=True):
+    """Keys of a custom command or hotkey, active on every screen. ``id`` is the ID of its binding,
+    ``words`` its name, ``field`` the name of its keys in the settings, ``place`` their position.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    words: str
+    field: str
+    place: str = ""
+
+
+class KeyMap(Struct, frozen=True):
+    """The valid keys. ``keys`` is the argument of `textual.app.App.set_keymap`; ``own`` maps the
+    IDs of custom commands and hotkeys to keys; ``problems`` include positions.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: tuple[str, ...] = ()
+    own: Keys = field(default_factory=dict[str, tuple[str, ...]])
+
+
+class _Clash(Struct, frozen=True):
+    loser: str
+    key: str
+    other: str
+
+
+def read_key_map(
+    wanted: Mapping[str, str],
+    scopes: Sequence[Scope],
+    places: Mapping[str, str],
+    own: Sequence[OwnKeys] = (),
+) -> KeyMap:
+    """Validate keys.
+
+    ``wanted`` maps binding IDs to comma-separated keys, in the order of the file: if two bindings
+    of a scope ask for one key, the first one gets it. ``places`` has ``FILE:LINE:COLUMN`` by ID, as
+    far as known. The last scope must be that of the whole app. Bindings have priority over the
+    user's ``own`` commands and hotkeys.
+    """
+    problems: list[str] = []
+    chosen: dict[str, tuple[str, ...]] = {}
+    ids = {name for scope in scopes for name in scope.keys}
+    theirs = {each.id: each for each in own}
+
+    def place(name: str) -> str:
+        return theirs[name].place if name in theirs else places.get(name, "")
+
+    def tell(name: str, text: str) -> None:
+        what = theirs[name].field if name in theirs else f"keys.{name}"
+        problems.append(f"{place(name) or 'settings'}: {what}: {text}")
+
+    def called(name: str) -> str:
+        words = theirs[name].words if name in theirs else name
+        where = place(name) if name in chosen else ""
+        return f"{words} there ({where})" if where else f"{words} there"
+
+    for name, text in wanted.items():
+        if name not in ids:
+            tell(name, f"no such binding{_hint(name, sorted(ids))}")
+            continue
+        try:
+            chosen[name] = key_list(text)
+        except KeyNameError as error:
+            tell(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
+    chosen |= {each.id: each.keys for each in own}
+    everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
+    scopes = (*scopes[:-1], everywhere)
+    while (clash := _first_clash(chosen, scopes)) is not None:
+        tell(clash.loser, f"{shown_key(clash.key)!r} is the key of {called(clash.other)}")
+        del chosen[clash.loser]
+    return KeyMap(
+        {name: ",".join(keys) or UNBOUND for name, keys in chosen.items() if name not in theirs},
+        tuple(problems),
+        {name: keys for name, keys in chosen.items() if name in theirs},
+    )
+
+
+def _hint(text: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(text, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
+    """Return two bindings of one scope with the same key, if the user has chosen it for at least
+    one of them.
+
+    Global bindings belong to each scope. A scope may override a global key by default, as the ``q``
+    of a modal screen does.
+    """
+    everywhere = scopes[-1].keys
+    order = list(chosen)
+    for scope in scopes:
+        holders: dict[str, str] = {}
+        for name, default in {**everywhere, **scope.keys}.items():
+            for key in chosen.get(name, default):
+                other = holders.setdefault(key, name)
+                if other == name:
+                    continue
+                fresh = [
+                    each
+                    for each in (other, name)
+                    if key in chosen.get(each, ()) and key not in {**everywhere, **scope.keys}[each]
+                ]
+                if fresh:
+                    loser = max(fresh, key=order.index)
+                    return _Clash(loser, key, name if loser == other else other)
+    return None
+
+
+class Hotkey(Struct, frozen=True):
     """A key for a command line: ``line`` is run as if typed after ``:``."""
 
     written: str
@@ -31,8 +148,7 @@ class Hotkey:
         return f"hotkey.{self.written}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The valid part of the user's keys, commands and hotkeys, and the problems of the rest."""
 
     key_map: KeyMap = field(default_factory=KeyMap)

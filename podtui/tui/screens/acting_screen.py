@@ -15,7 +15,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.commands.session import Actions
 from podtui.tui.screens.live_screen import LiveScreen
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pod_status import is_rejected
 from podtui.tui.widgets.sanitize import clean
 

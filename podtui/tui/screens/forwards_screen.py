@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from podtui.tui.commands.port_forward import KeptForward
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.list_screen import ListScreen
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span, wrap
 from podtui.tui.widgets.dialogs import Dialog, confirmation

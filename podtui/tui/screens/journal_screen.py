@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.v1 import Pod
 from podtui.tui.screens.list_screen import ListScreen
-from podtui.tui.views.events import pod_label
 from podtui.tui.views.journal import COLUMNS, LINE, journal_rows
+from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Column, Line, Row, Span, wrap
 from podtui.tui.widgets.table import Table

@@ -9,13 +9,12 @@ from typing import Final
 from textual.app import ComposeResult
 
 from podtui.client.lines import LineSplitter
-from podtui.tui.commands.custom_commands import OwnCommand
-from podtui.tui.commands.own_values import Aim
+from podtui.tui.commands.custom_commands import Aim, OwnCommand
 from podtui.tui.commands.process import run_program
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.logs.log_commands import LogCommands
-from podtui.tui.views.logs.log_tags import RULE
+from podtui.tui.views.logs.line_buffer import RULE
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation

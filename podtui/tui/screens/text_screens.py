@@ -14,7 +14,8 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.manifest_text import ManifestText
-from podtui.tui.views.events import event_count, event_object, manifest_message, place_of
+from podtui.tui.views.events import event_count, event_object
+from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.prompt import Prompt, Purpose

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from podtui.tui.commands.delete_manifests import restore
-from podtui.tui.commands.trash import Trashed, trashed_files
+from podtui.tui.commands.delete_manifests import Trashed, restore, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
 from podtui.tui.widgets.format import plural

@@ -18,9 +18,8 @@ from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
-from podtui.tui.views.events import place_of, pod_label
-from podtui.tui.views.why import facts_of, health_word, newest_of
-from podtui.tui.views.why_lines import WhyView, why_lines
+from podtui.tui.views.labels import place_of, pod_label
+from podtui.tui.views.why import WhyView, facts_of, health_word, newest_of, why_lines
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean

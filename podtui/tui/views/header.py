@@ -11,13 +11,67 @@ from msgspec import Struct
 from podtui.api.v1 import Node
 from podtui.tui.model.model import Link, Model
 from podtui.tui.model.usage import Usage, amount
-from podtui.tui.screens.main.node_pane import node_state
-from podtui.tui.views.node.nodes import whole_node, whole_use
+from podtui.tui.views.node.nodes import is_ready, node_state, whole_node, whole_use
 from podtui.tui.views.pod_status import GLYPHS, Family
-from podtui.tui.views.pods.totals import Totals
-from podtui.tui.widgets.cells import Line, Span, line_width, sized, suffix, width_of
+from podtui.tui.views.pods.rows import Totals
+from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, suffix, width_of
 from podtui.tui.widgets.format import cores, percent, size
 from podtui.tui.widgets.sanitize import clean
+
+ALL: Final = "all"
+
+
+def cluster_head(model: Model, width: int) -> Line:
+    """Return the context, and cluster and user as far as they fit."""
+    server = model.server
+    context, cluster, user = clean(server.context), clean(server.cluster), clean(server.user)
+    state = {
+        Link.CONNECTED: Span("● ", "good"),
+        Link.STARTING: Span("◔ ", "init"),
+        Link.LOST: Span("? ", "warning"),
+    }[model.link]
+    spans = [Span(" podtui ", "brand"), Span(" cluster ", "muted"), state, Span(context, "name")]
+    for words in (f" {cluster}" if cluster != context else "", f" as {user}" if user else ""):
+        if words and line_width(spans) + len(words) <= width:
+            spans.append(Span(words, "muted"))
+    nodes = nodes_words(model)
+    if nodes is not None and line_width(spans) + len(nodes.text) <= width:
+        spans.append(nodes)
+    return tuple(spans)
+
+
+def nodes_words(model: Model) -> Span | None:
+    """Return the number of nodes and of those that are ready."""
+    if not model.nodes:
+        return None
+    ready, count = sum(map(is_ready, model.nodes.values())), len(model.nodes)
+    noun = "node" if count == 1 else "nodes"
+    if ready == count:
+        return Span(f" · {count} {noun}", "muted")
+    return Span(f" · {ready} of {count} {noun} ready", "error")
+
+
+def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
+    """Return namespace, connection and host; a lost connection has priority."""
+    server = model.server
+    spans = [Span(" ")]
+    if namespace is not None:
+        spans += [Span("namespace ", "muted"), Span(clean(namespace) or ALL, "soft")]
+        spans.append(Span(" · ", "muted"))
+    spans.append(Span("API server ", "muted"))
+    if model.link is Link.CONNECTED:
+        spans.append(Span("connected", "good"))
+    elif model.link is Link.STARTING and not model.lost_reason:
+        spans.append(Span("asking…", "init"))
+    else:
+        room = max(12, width - line_width(spans) - 6)
+        spans.append(Span(sized(f"lost: {clean(model.lost_reason)}", room).rstrip(), "error"))
+    for label, text in (("", server.host), ("cluster ", server.cluster), ("user ", server.user)):
+        words = f" · {label}{clean(text)}"
+        if text and line_width(spans) + len(words) <= width:
+            spans.append(Span(words, "muted"))
+    return tuple(spans)
+
 
 WORDS: Final = {
     Family.RUNNING: "running",
@@ -36,7 +90,7 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node, use = model.node, model.node_use
     if model.server.is_cluster:
-        from podtui.tui.views.cluster_chrome import cluster_head
+        pass
 
         node, use = whole_node(model.nodes), whole_use(model)
         left = list(cluster_head(model, max(40, width * 6 // 10)))
@@ -164,13 +218,6 @@ def _figures(found: Amounts, detail: Detail) -> Line:
     return (Span(f"█{percent(found.requested, whole)} ", asked_tone), used)
 
 
-def level(part: int, whole: int) -> str:
-    """Return the tone for a share, with the thresholds of k9s: 70 % and 90 %."""
-    if whole <= 0 or part < 0.7 * whole:
-        return "good"
-    return "warning" if part < 0.9 * whole else "error"
-
-
 def is_simulated(node: Node | None) -> bool:
     """Return whether the node reports that it is simulated."""
     if node is None:
@@ -191,7 +238,7 @@ def status_line(
     is the folder that the user asked for, if the agent watches another one.
     """
     if model.server.is_cluster:
-        from podtui.tui.views.cluster_chrome import cluster_status
+        pass
 
         return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)

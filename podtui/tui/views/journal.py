@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.engine_calls import EngineCall
+from podtui.api.times import epoch
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row
-from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean, shell_line
 
 COLUMNS: Final = (

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from podtui.api.local import ManifestState
 from podtui.api.readiness import unready, unready_words
-from podtui.tui.model.model import Changes, Model
+from podtui.tui.model.model import Changes, Link, Model
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.sanitize import clean
+
+
+def cluster_waiting(model: Model) -> tuple[Line, ...]:
+    """Return the text of a pane before the cluster answers, or after the connection is lost."""
+    host = clean(model.server.host)
+    if not model.lost_reason:
+        return ((Span(f"◔ asking {host}…", "init"),),)
+    return (
+        (Span("✖ the cluster does not answer as it should", "error"),),
+        (Span(clean(model.lost_reason), "soft"),),
+        (Span("trying again; what you saw last stays on the screen", "muted"),),
+    )
 
 
 class Waiting:
@@ -43,3 +57,40 @@ class Waiting:
             if manifest.status.state is ManifestState.ACCEPTED
             and (manifest.status.podNamespace, manifest.status.podName) not in pods
         )
+
+
+def refused_text(model: Model, kind: type) -> EmptyText:
+    """Return the message for a kind that the user is not allowed to list; empty if allowed."""
+    reason = model.refusals.get(kind)
+    if reason is None:
+        return ()
+    return (
+        (Span("✖ the server does not show these to you", "error"),),
+        (Span(clean(reason), "soft"),),
+    )
+
+
+def waiting_text(model: Model, start_error: str) -> EmptyText:
+    """Return the message of all panes while no server is connected; empty once it is."""
+    if model.link is Link.CONNECTED:
+        return ()
+    if model.server.is_cluster:
+        pass
+
+        return cluster_waiting(model)
+    if start_error:
+        last = [line for line in start_error.splitlines() if line.strip()][-6:]
+        return (
+            (Span("✖ the agent did not start", "error"),),
+            (),
+            *((Span(clean(line), "soft"),) for line in last),
+            (),
+            (Span("'podtui doctor' looks for the cause", "muted"),),
+        )
+    if model.link is Link.STARTING:
+        return ((Span("◔ waiting for the agent…", "init"),),)
+    return (
+        (Span("✖ the agent does not answer", "error"),),
+        (Span(clean(model.lost_reason), "soft"),),
+        (Span("trying again; what you saw last stays on the screen", "muted"),),
+    )

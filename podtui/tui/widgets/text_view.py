@@ -18,10 +18,10 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from podtui.terminal_text import LONGEST
-from podtui.tui.views.logs.filters import compile_search, spans_of
 from podtui.tui.widgets.cells import Span, width_of, wrap
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText, characters, restyle
+from podtui.tui.widgets.search import compile_search, spans_of
 
 LEAST: Final = 20
 """Minimum width of a remark."""

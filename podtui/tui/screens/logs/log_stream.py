@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.views.logs.log_tags import GAP, RULE
+from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import (
     LogTarget,
     Resumption,

@@ -14,13 +14,13 @@ from textual.timer import Timer
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
-from podtui.tui.model.model import Link, Model
+from podtui.tui.model.model import Link, Model, pod_key
 from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
-from podtui.tui.views.events import pod_key, pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.events import EventLines
-from podtui.tui.views.logs.log_tags import GAP, RULE
+from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.merge import Merger
 from podtui.tui.views.logs.target import (
     GLANCE,

@@ -6,9 +6,11 @@ from textual.app import ComposeResult
 
 from podtui.api.v1 import Event, Pod
 from podtui.tui.model.model import Changes, Model, is_about
-from podtui.tui.views.events import EVENT_COLUMNS, event_row, pod_label
+from podtui.tui.views.events import EVENT_COLUMNS, event_row
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Row, Span
-from podtui.tui.widgets.pane import EmptyText, refused_text, waiting_text
+from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
 

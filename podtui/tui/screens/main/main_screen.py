@@ -14,7 +14,7 @@ from textual.widget import Widget
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
-from podtui.tui.model.model import Changes
+from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.arrangement import PANES, View
@@ -25,7 +25,6 @@ from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.prompted_screen import PromptedScreen
 from podtui.tui.screens.main.screen_memory import ScreenMemory, memory_of, recalled_view
 from podtui.tui.screens.main.view_history import Place, ViewHistory
-from podtui.tui.views.events import pod_key
 from podtui.tui.views.header import header, status_line
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span, line_width

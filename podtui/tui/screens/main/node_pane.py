@@ -7,34 +7,20 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from podtui.api.readiness import unready_words
 from podtui.api.v1 import Node
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.views.node.nodes import books_of
+from podtui.tui.views.node.nodes import books_of, node_state
+from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Span, wrap, wrap_all
-from podtui.tui.widgets.pane import Pane, refused_text, waiting_text
+from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 
 if TYPE_CHECKING:
-    from podtui.tui.views.node.gauges import Ask
-    from podtui.tui.views.node.shares import Shares
+    from podtui.tui.views.node.gauges import Ask, Shares
 
 PAUSE: Final = 0.5
 """Minimum seconds between two updates."""
-
-
-def node_state(node: Node) -> tuple[bool, str]:
-    """Return (ready, text): ``Ready``, or the reason why the node is not ready."""
-    pressures = [
-        c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
-    ]
-    for condition in node.status.conditions:
-        if condition.type == "Ready":
-            if condition.status == "True":
-                return not pressures, clean(" ".join(["Ready", *pressures]))
-            return False, clean(f"NotReady: {unready_words(condition)}")
-    return False, "NotReady"
 
 
 class NodePane(Pane):
@@ -100,9 +86,8 @@ class NodePane(Pane):
             told = waiting or ((Span("The node has not reported itself yet.", "muted"),),)
             self.view.show(wrap_all(told, self.content_size.width - 3))
             return
-        from podtui.tui.views.node.gauges import gauges, rejections
+        from podtui.tui.views.node.gauges import Shares, gauges, rejections
         from podtui.tui.views.node.lines import node_lines
-        from podtui.tui.views.node.shares import Shares
 
         node = books.node
         self._shares = self._shares or Shares()

@@ -12,8 +12,7 @@ from podtui.tui.screens.live_screen import LiveScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.widgets.bars import Hints
-from podtui.tui.widgets.completion import complete_filter
-from podtui.tui.widgets.filters import FilterError, column_named, parse_filter
+from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.table_pane import TablePane
 

@@ -16,19 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from podtui.tui.screens.main.arrangement import PANES, View
+from podtui.tui.widgets.table_pane import TableMemory
 
 MAX_BYTES: Final = 65536
-
-
-class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The saved state of a table. ``columns`` is None if the user chose none; an empty ``sort``
-    means the table's default.
-    """
-
-    sort: str = ""
-    descending: bool = False
-    columns: tuple[str, ...] | None = None
-    wide: bool = False
 
 
 class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):

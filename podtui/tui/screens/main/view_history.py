@@ -49,27 +49,3 @@ class ViewHistory:
             self.visit(self._last)
             return self.here
         return None
-
-
-class Typed:
-    """The history of lines typed in a prompt, for the arrow keys."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._at = 0
-        self._draft = ""
-
-    def add(self, line: str) -> None:
-        """Add a line as the newest, without duplicates, and go to the end."""
-        if line.strip():
-            self._lines = [*(old for old in self._lines if old != line), line][-KEPT:]
-        self._at = len(self._lines)
-
-    def step(self, by: int, current: str) -> str:
-        """Return the previous (-1) or next (1) line. ``current``, the unfinished line, is at the
-        end.
-        """
-        if self._at == len(self._lines):
-            self._draft = current
-        self._at = max(0, min(len(self._lines), self._at + by))
-        return self._draft if self._at == len(self._lines) else self._lines[self._at]

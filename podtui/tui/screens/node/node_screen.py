@@ -20,16 +20,14 @@ from podtui.tui.model.model import Changes
 from podtui.tui.model.usage import Usage
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
-from podtui.tui.screens.main.node_pane import node_state
 from podtui.tui.screens.node.node_history_view import NodeHistoryView
 from podtui.tui.screens.node.node_images import NodeImages
 from podtui.tui.screens.node.what_if_view import WhatIfView
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar, hidden_tabs
-from podtui.tui.views.node.gauges import Ask, Gauge, Rejection, ask_of, gauges, rejections
-from podtui.tui.views.node.nodes import Books, books_of
+from podtui.tui.views.node.gauges import Ask, Gauge, Rejection, Shares, ask_of, gauges, rejections
+from podtui.tui.views.node.nodes import Books, books_of, node_state
 from podtui.tui.views.node.overview import overview_lines
-from podtui.tui.views.node.shares import Shares
 from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Row, Span

@@ -16,8 +16,7 @@ from textual.widgets import Input
 
 from podtui.api.local import ManifestState
 from podtui.errors import PodtuiError
-from podtui.tui.views.node.what_if import EXAMPLE, WishError, is_wish, parse_wish
-from podtui.tui.views.node.what_if_lines import verdict_lines
+from podtui.tui.views.node.what_if import EXAMPLE, WishError, is_wish, parse_wish, verdict_lines
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView

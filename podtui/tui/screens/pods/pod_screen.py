@@ -32,7 +32,7 @@ from podtui.tui.screens.pods.pod_yaml import YamlView
 from podtui.tui.screens.tab_bar import TABS, TabBar, hidden_tabs
 from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.views.events import pod_label
+from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.describe import describe_pod, title_of
 from podtui.tui.views.pods.probes import Key
 from podtui.tui.views.pods.resources import Used

@@ -7,8 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from podtui.api.insight import PodStart
-from podtui.tui.views.pods.timeline import waterfall, with_pull
-from podtui.tui.views.pods.timeline_lines import waterfall_lines
+from podtui.tui.views.pods.timeline import waterfall, waterfall_lines, with_pull
 from podtui.tui.views.pulls import Pull
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.tones import LinesView

@@ -10,7 +10,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.tui.commands.availability import is_offered
 from podtui.tui.screens.text_screens import show_manifest
-from podtui.tui.views.pods.yaml_text import pod_yaml
+from podtui.tui.views.pods.describe import pod_yaml
 from podtui.tui.widgets.text_view import TextView
 
 if TYPE_CHECKING:

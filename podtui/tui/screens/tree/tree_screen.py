@@ -21,8 +21,7 @@ from podtui.tui.views.tree.tree import NOWHERE, Item
 from podtui.tui.views.tree.view import TreeView
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
-from podtui.tui.widgets.completion import complete_filter
-from podtui.tui.widgets.filters import ALL, Filter, FilterError, parse_filter
+from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter, parse_filter
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from podtui.api.v1 import Event
-from podtui.tui.views.events import event_key
-from podtui.tui.views.logs.log_tags import EVENT, EVENT_WARNING
+from podtui.tui.model.model import event_key
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING
 from podtui.tui.views.logs.times import SECOND, parse_stamp
 from podtui.tui.widgets.sanitize import clean
 

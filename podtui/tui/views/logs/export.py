@@ -14,9 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.tui.views.logs.ansi import colours_only, plain_text
-from podtui.tui.views.logs.line_buffer import Block, Snapshot
+from podtui.tui.views.logs.line_buffer import EVENTS, Block, Snapshot, is_log
 from podtui.tui.views.logs.lines import LogLines
-from podtui.tui.views.logs.log_tags import EVENTS, is_log
 from podtui.tui.views.logs.times import rfc3339
 
 MOST_COPIED: Final = 100_000

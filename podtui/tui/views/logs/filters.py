@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from podtui.errors import UsageError
 from podtui.tui.views.logs.line_buffer import Block
+from podtui.tui.widgets.search import case_flags, compile_search, spans_of
 
 MOST_CONTEXT: Final = 999
 _CONTEXT: Final = re.compile(r"(?:^|\s)-C\s*(\S*)")
@@ -83,36 +84,7 @@ def fuzzy(letters: str) -> re.Pattern[bytes]:
     letters = "".join(letters.split())
     singles = [re.escape(bytes((byte,))) for byte in letters.encode()]
     source = b"".join(b"[^%b\n]*(%b)" % (byte, byte) for byte in singles)
-    return re.compile(b"^" + source, _flags(letters))
-
-
-def compile_search(pattern: str) -> re.Pattern[bytes]:
-    """Compile a search: a regular expression if it is valid, otherwise literal text.
-
-    A lower-case pattern matches either case.
-    """
-    source = pattern.encode()
-    try:
-        return re.compile(source, _flags(pattern))
-    except (re.error, OverflowError, RecursionError):
-        return re.compile(re.escape(source), _flags(pattern))
-
-
-def _flags(pattern: str) -> int:
-    # An escape such as \S does not count as an upper-case letter.
-    plain = re.sub(r"\\.", "", pattern)
-    return re.MULTILINE | (0 if plain != plain.lower() else re.IGNORECASE)
-
-
-def spans_of(
-    pattern: re.Pattern[bytes] | None, line: bytes, *, groups: bool = False
-) -> list[tuple[int, int]]:
-    """Return the byte ranges of all matches of a pattern, or of their groups."""
-    if pattern is None:
-        return []
-    if groups:
-        return [m.span(g) for m in pattern.finditer(line) for g in range(1, (m.lastindex or 0) + 1)]
-    return [m.span() for m in pattern.finditer(line) if m.end() > m.start()]
+    return re.compile(b"^" + source, case_flags(letters))
 
 
 def matching_lines(block: Block, pattern: re.Pattern[bytes], start: int = 0) -> list[int]:

@@ -8,6 +8,9 @@ one index entry in memory. This module does not depend on a screen.
 
 from __future__ import annotations
 
+import os
+import tempfile
+import weakref
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
@@ -15,7 +18,91 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from podtui.tui.views.logs.log_store import Place, RunStore
+from msgspec import Struct
+
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+"""Size of a segment; disk space is freed one segment at a time."""
+
+
+class Place(Struct, frozen=True):
+    """The location of a byte string; ``segment`` numbers increase and are never reused."""
+
+    segment: int
+    offset: int
+    size: int
+
+
+class RunStore:
+    """Append-only segments. The first file is opened by the first write."""
+
+    def __init__(self, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._segment_bytes = segment_bytes
+        self._files: dict[int, int] = {}
+        self._newest = -1
+        self._used = 0
+        # A view may disappear without being closed, for example when a test fails.
+        weakref.finalize(self, _close, self._files)
+
+    def write(self, data: bytes) -> Place:
+        """Append ``data``. Raises OSError, for example if the disk is full; then ``data`` is not
+        stored."""
+        if self._newest not in self._files or self._used >= self._segment_bytes:
+            descriptor = _nameless()
+            self._newest += 1
+            self._files[self._newest] = descriptor
+            self._used = 0
+        descriptor, offset = self._files[self._newest], self._used
+        view = memoryview(data)
+        done = 0
+        while done < len(view):
+            done += os.pwrite(descriptor, view[done:], offset + done)
+        self._used += done
+        return Place(self._newest, offset, done)
+
+    def read(self, place: Place) -> bytes:
+        """Return the byte string at ``place``. Raises OSError."""
+        data = os.pread(self._files[place.segment], place.size, place.offset)
+        if len(data) != place.size:
+            raise OSError(f"{len(data)} of {place.size} bytes could be read")
+        return data
+
+    def copy(self) -> RunStore:
+        """Return a store with duplicated file descriptors, to be read by another thread.
+
+        The caller must release it by `clear`.
+        """
+        other = RunStore(self._segment_bytes)
+        other._files.update({number: os.dup(file) for number, file in self._files.items()})
+        return other
+
+    def drop_before(self, segment: int) -> None:
+        """Free the disk space of all segments before this one."""
+        for old in [number for number in self._files if number < segment]:
+            os.close(self._files.pop(old))
+
+    def clear(self) -> None:
+        """Free all disk space."""
+        _close(self._files)
+
+
+def _close(files: dict[int, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
+
+
+def _nameless() -> int:
+    """Open a file without a name that only the owner can read.
+
+    It is created in ``$TMPDIR`` or ``/var/tmp``: large files fit there, while ``/tmp`` may be a
+    tmpfs in memory.
+    """
+    folder = None
+    if not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK | os.X_OK):
+        folder = "/var/tmp"
+    descriptor, path = tempfile.mkstemp(prefix="podtui-log-", dir=folder)
+    os.unlink(path)
+    return descriptor
+
 
 CHUNK_BYTES: Final = 128 * 1024
 CHUNK_LINES: Final = 2048
@@ -33,7 +120,7 @@ class Block:
 
     ``ends[i]`` is the offset in ``data`` after line ``i`` and its line feed; ``stamps[i]`` is its
     time in nanoseconds since 1970, 0 for none; ``tags[i]`` is its source or kind
-    (see `podtui.tui.views.logs.log_tags`).
+    (see `podtui.tui.views.logs.line_buffer`).
     """
 
     __slots__ = ("data", "ends", "stamps", "tags")
@@ -331,3 +418,23 @@ def _parts(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             start, size = index + 1, 0
     if start < len(lines):
         yield start, len(lines)
+
+
+SOURCES: Final = 250
+"""Maximum number of logs that one view can merge."""
+
+GAP: Final = 250
+"""A remark on lines that are missing at this place."""
+
+RULE: Final = 251
+"""A separator between two instances of a container."""
+
+EVENT: Final = 252
+
+EVENT_WARNING: Final = 253
+
+EVENTS: Final = (EVENT, EVENT_WARNING)
+
+
+def is_log(tag: int) -> bool:
+    return tag < SOURCES

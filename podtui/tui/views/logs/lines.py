@@ -15,9 +15,17 @@ from msgspec import Struct
 
 from podtui.tui.views.logs.filters import EVERY_LINE, LogFilter, matching_lines
 from podtui.tui.views.logs.levels import Level, continues, level_of
-from podtui.tui.views.logs.line_buffer import DISK_BYTES, Chunk, LineBuffer
+from podtui.tui.views.logs.line_buffer import (
+    DISK_BYTES,
+    EVENT,
+    EVENT_WARNING,
+    EVENTS,
+    GAP,
+    RULE,
+    Chunk,
+    LineBuffer,
+)
 from podtui.tui.views.logs.line_set import LineSet
-from podtui.tui.views.logs.log_tags import EVENT, EVENT_WARNING, EVENTS, GAP, RULE
 from podtui.tui.views.logs.row_index import RowCount, RowIndex
 from podtui.tui.views.logs.times import split_lines
 

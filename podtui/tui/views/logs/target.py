@@ -13,8 +13,8 @@ from podtui.api.names import LOG_GAP
 from podtui.api.pods import container_names, container_statuses, run_began
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
-from podtui.tui.views.events import pod_key
-from podtui.tui.views.logs.log_tags import SOURCES
+from podtui.tui.model.model import pod_key
+from podtui.tui.views.logs.line_buffer import SOURCES
 from podtui.tui.views.logs.times import clock, parse_stamp
 from podtui.tui.views.pod_status import Family, pod_status_line
 from podtui.tui.widgets.sanitize import clean

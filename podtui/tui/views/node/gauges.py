@@ -4,18 +4,93 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
 
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, Pod
+from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage, amount, is_active, limited, requested
-from podtui.tui.views.events import pod_key, pod_label
-from podtui.tui.views.node.shares import Share, Shares
+from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pod_status import REJECTED, is_rejected
 from podtui.tui.widgets.format import cores, size
 from podtui.tui.widgets.sanitize import clean
+
+
+class Share(Struct, frozen=True):
+    """One pod's request of a resource, in the unit of the resource.
+
+    ``pod`` is its namespace and name.
+    """
+
+    key: str
+    name: str
+    pod: tuple[str, str]
+    requested: int
+
+
+class Column(Struct, frozen=True):
+    """The shares of one resource, largest first; ``totals[i]`` is the sum of the first ``i + 1``
+    requests, ``limits`` the sum of all limits."""
+
+    shares: tuple[Share, ...] = ()
+    totals: tuple[int, ...] = ()
+    limits: int = 0
+
+
+class Shares:
+    """Caches the sorted shares until a pod is added or removed or its requests or limits change."""
+
+    def __init__(self) -> None:
+        self.sorts = 0
+        """Number of times that shares were sorted; tests check it instead of the time."""
+        self._asks: dict[str, Ask] = {}
+        self._columns: dict[str, Column] = {}
+
+    def keep(self, asks: Iterable[Ask]) -> None:
+        """Set the current pods, including inactive ones; drop the cache if anything changed."""
+        before = self._asks
+        fresh = {ask.key: ask for ask in asks}
+        same = len(fresh) == len(before)
+        for key, ask in fresh.items():
+            known = before.get(key)
+            if known is not ask and (known is None or not _alike(known, ask)):
+                same = False
+                break
+        self._asks = fresh
+        if not same:
+            self._columns.clear()
+
+    def of(self, resource: str) -> Column:
+        """Return the shares of the active pods."""
+        found = self._columns.get(resource)
+        if found is None:
+            found = self._columns[resource] = self._sorted(resource)
+        return found
+
+    def _sorted(self, resource: str) -> Column:
+        self.sorts += 1
+        active = [ask for ask in self._asks.values() if ask.active]
+        shares = [Share(ask.key, ask.label, ask.name, ask.requests[resource]) for ask in active]
+        shares.sort(key=lambda share: (-share.requested, share.name))
+        return Column(
+            tuple(shares),
+            tuple(accumulate(share.requested for share in shares)),
+            sum(ask.limits.get(resource, 0) for ask in active),
+        )
+
+
+def _alike(one: Ask, other: Ask) -> bool:
+    """Return True if two asks result in the same shares."""
+    return (
+        one.active is other.active
+        and one.label == other.label
+        and one.requests == other.requests
+        and one.limits == other.limits
+    )
+
 
 RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}

@@ -10,9 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from podtui.tui.views.header import level
 from podtui.tui.views.node.gauges import TITLES, Gauge, Rejection
-from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
+from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 
 ROOMY = 16

@@ -15,6 +15,15 @@ from podtui.tui.widgets.format import plural
 if TYPE_CHECKING:
     from podtui.tui.views.node.gauges import Ask
 
+from typing import TYPE_CHECKING
+
+from podtui.api.readiness import unready_words
+from podtui.tui.widgets.sanitize import clean
+
+if TYPE_CHECKING:
+    from podtui.tui.views.node.gauges import Ask
+
+
 SUMMED: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
@@ -86,3 +95,16 @@ def whole_use(model: Model) -> Usage | None:
     if not known or len(known) < len(uses):
         return None
     return Usage(sum(use.cpu for use in known), sum(use.memory for use in known))
+
+
+def node_state(node: Node) -> tuple[bool, str]:
+    """Return (ready, text): ``Ready``, or the reason why the node is not ready."""
+    pressures = [
+        c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
+    ]
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            if condition.status == "True":
+                return not pressures, clean(" ".join(["Ready", *pressures]))
+            return False, clean(f"NotReady: {unready_words(condition)}")
+    return False, "NotReady"

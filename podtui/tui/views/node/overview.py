@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from podtui.api.names import WOULD_EVICT
-from podtui.api.times import short_duration
+from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, NodeCondition
 from podtui.tui.views.node.gauges import TITLES, Gauge
 from podtui.tui.views.node.lines import bar
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
-from podtui.tui.widgets.format import epoch, percent
+from podtui.tui.widgets.format import percent
 from podtui.tui.widgets.sanitize import clean
 
 _LABEL: Final = 8

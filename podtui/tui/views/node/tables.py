@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from podtui.api.images import NodeImage
+from podtui.api.times import epoch
 from podtui.api.v1 import Pod
+from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.events import pod_key
 from podtui.tui.views.node.gauges import Ask, Rejection
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Value
-from podtui.tui.widgets.format import epoch, millicores, percent, plural, size
+from podtui.tui.widgets.format import millicores, percent, plural, size
 from podtui.tui.widgets.natural import natural_key
 from podtui.tui.widgets.sanitize import clean
 

@@ -11,7 +11,7 @@ from podtui.api.local import Manifest, ManifestState
 from podtui.api.pods import all_containers
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import ContainerStatus, Pod, PodCondition, ResourceRequirements
-from podtui.tui.views.events import place_of
+from podtui.tui.views.labels import place_of
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean

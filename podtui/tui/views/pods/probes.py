@@ -7,12 +7,11 @@ from typing import Final
 
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import all_containers
-from podtui.api.times import short_duration
+from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Container, Pod, Probe
-from podtui.tui.views.pods.describe_container import probe_text
-from podtui.tui.views.pods.timeline_lines import length
+from podtui.tui.views.pods.describe import probe_text
+from podtui.tui.views.pods.timeline import length
 from podtui.tui.widgets.cells import Line, Span, wrap
-from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.sanitize import clean, clean_lines
 
 Key = tuple[str, str]

@@ -10,12 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from podtui.api.local import Manifest, ManifestState
+from podtui.api.times import epoch
 from podtui.api.v1 import Pod
-from podtui.tui.model.usage import Usage, limited, requested
-from podtui.tui.views.events import MANIFEST_KEY, manifest_message, place_of, pod_key, pod_label
+from podtui.tui.model.model import pod_key
+from podtui.tui.model.usage import Usage, is_active, limited, requested
+from podtui.tui.views.events import MANIFEST_KEY
+from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, PodStatusLine, pod_status_line
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown, Span, Value
-from podtui.tui.widgets.format import epoch, mebibytes, millicores
+from podtui.tui.widgets.format import mebibytes, millicores
 from podtui.tui.widgets.natural import address_key, natural_key
 from podtui.tui.widgets.sanitize import clean
 
@@ -291,3 +294,43 @@ def _nothing(column: Column) -> _Field:
     if column.key == "ip":
         return _Field(blank, address_key(""), None)
     return _Field(blank, "" if column.kind is Kind.TEXT else _NEVER, None)
+
+
+FAMILIES: Final = {family.value: family for family in Family}
+
+
+class _Part(Struct, frozen=True):
+    family: Family
+    cpu: int
+    memory: int
+
+
+class Totals:
+    """Totals: pods by family (``counts``), requested ``cpu`` in millicores and ``memory`` in
+    bytes.
+    """
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(Family, 0)
+        self.cpu = 0
+        self.memory = 0
+        self._parts: dict[str, _Part] = {}
+
+    def put(self, pod: Pod, row: Row, ask: Asked) -> None:
+        """Add or update a pod; ``row`` is its row in the table."""
+        self.drop(row.key)
+        holds = is_active(pod)
+        part = _Part(FAMILIES[row.cells[STATUS].tone], holds * ask.cpu, holds * ask.memory)
+        self._parts[row.key] = part
+        self._add(part, 1)
+
+    def drop(self, key: str) -> None:
+        """Remove a pod."""
+        part = self._parts.pop(key, None)
+        if part is not None:
+            self._add(part, -1)
+
+    def _add(self, part: _Part, sign: int) -> None:
+        self.counts[part.family] += sign
+        self.cpu += sign * part.cpu
+        self.memory += sign * part.memory
