@@ -20,8 +20,8 @@ from podtui.tui.tidying import take_over
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
-    from podtui.tui.agent import Agent
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.commands.agent import Agent
     from podtui.tui.preferences.preferences import Preferences
     from podtui.tui.screens.main.screen_memory import MemoryFile
 

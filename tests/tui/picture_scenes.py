@@ -26,10 +26,10 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 
 from podtui.api.v1 import Pod
 from podtui.client.capabilities import CLUSTER, Server
-from podtui.tui.agent import switch_dialog
 from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
 from podtui.tui.commands import images as image_commands
-from podtui.tui.commands.custom_commands import Aim, OwnCommand
+from podtui.tui.commands.agent import switch_dialog
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.delete_manifests import delete_dialog
 from podtui.tui.commands.delete_pods import delete_pods_dialog
 from podtui.tui.commands.manifest_file import Rewrite
@@ -60,7 +60,7 @@ CONTEXTS: Final = Server(
     capabilities=CLUSTER, host="api.example:6443", context="prod-eu", cluster="eu-1", user="anne",
     contexts=("prod-eu", "prod-us", "staging"),
 )  # fmt: skip
-SCAN: Final = OwnCommand(
+SCAN: Final = CustomCommand(
     name="scan", command=("printf", "%s\\n", "2 known faults:", "  CVE-2026-0001  zlib 1.2",
                           "ERROR  CVE-2026-0002  musl 1.2"),
 )  # fmt: skip
@@ -130,12 +130,12 @@ def finds_trash(stage: Stage) -> None:
 
 
 def lists_forwards(stage: Stage) -> None:
-    stage.app.actions.forwards += forwards()
+    stage.app.session.forwards += forwards()
     stage.app.push_screen(ForwardsScreen())
 
 
 def lists_deeds(stage: Stage) -> None:
-    stage.app.actions.deeds += deeds()
+    stage.app.session.journal += deeds()
     stage.app.push_screen(JournalScreen())
 
 
@@ -149,7 +149,7 @@ def begins(name: str) -> Opens:
 
 
 def chooses_way(stage: Stage) -> None:
-    ways = [Aim(name, {"IMAGE": image}) for name, image in
+    ways = [CommandTarget(name, {"IMAGE": image}) for name, image in
             (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
     stage.does("scan", lambda: custom_runner.run_on(stage.app, SCAN, [ways], []))
 
@@ -227,7 +227,8 @@ FULL_SCREENS: Final = {
     "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
     "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=lists_forwards),
     "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
-                        opens=over(lambda: OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))),
+                        opens=over(lambda: OutputScreen(
+                            SCAN, [CommandTarget("web-n1/nginx", {})]))),
 }  # fmt: skip
 OVER_SCREENS: Final = {
     "help-ids": key(HelpScreen, "main.filter", "question_mark", "i"),
@@ -302,7 +303,7 @@ QUESTIONS: Final = {
         "agent.switch_dialog", "instead of"),
     "own-question": dialog(
         lambda: custom_runner.question(
-            SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]
+            SCAN, [CommandTarget("web-n1/nginx", {}), CommandTarget("counter-n1/count", {})]
         ),
         "own_running.question", "Run scan"),
 }  # fmt: skip

@@ -51,7 +51,7 @@ class Stage:
         async def run() -> None:
             await deed()
 
-        self.app.actions.start(name, run)
+        self.app.session.start(name, run)
 
 
 Opens = Callable[[Stage], object]

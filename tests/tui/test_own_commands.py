@@ -23,7 +23,7 @@ from tui_scene import pod, status
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
 from podtui.tui.commands import process
-from podtui.tui.commands.custom_commands import Here, NotOffered, OwnCommand, aims, references
+from podtui.tui.commands.custom_commands import CustomCommand, Here, NotOffered, aims, references
 from podtui.tui.commands.key_registry import Scope
 from podtui.tui.commands.process import Outcome, run_program
 from podtui.tui.commands.terminal import ProgramFailed
@@ -61,7 +61,7 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
     )
     assert found.problems == ()
     scan, top = found.commands
-    assert scan == OwnCommand(
+    assert scan == CustomCommand(
         name="scan",
         keys=("ctrl+g",),
         description="look for holes",
@@ -161,7 +161,7 @@ def test_a_hotkey_is_for_a_command_that_there_is(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_a_command_is_clean() -> None:
-    own = OwnCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
+    own = CustomCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
     assert "\x1b" not in typed_command(own).words
     assert typed_command(own).words.startswith("a")
 
@@ -174,8 +174,8 @@ def test_only_large_names_are_values_of_ours() -> None:
 # --- what it is run on
 
 
-def command(*words: str, subject: str = "pod") -> OwnCommand:
-    return OwnCommand(name="x", command=words, subject=subject)
+def command(*words: str, subject: str = "pod") -> CustomCommand:
+    return CustomCommand(name="x", command=words, subject=subject)
 
 
 def here(*pods: Any, **more: Any) -> Here:
@@ -241,7 +241,7 @@ def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
         (command("x", subject="image"), here(), "no image is chosen here"),
     ],
 )
-def test_what_is_absent_is_told(own: OwnCommand, where: Here, why: str) -> None:
+def test_what_is_absent_is_told(own: CustomCommand, where: Here, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
         aims(own, where)
 

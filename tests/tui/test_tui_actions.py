@@ -25,8 +25,7 @@ from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell
-from podtui.tui.commands.delete_manifests import TRASH, throw_away
-from podtui.tui.commands.manifest_file import write_manifest_file
+from podtui.tui.commands.manifest_file import TRASH, throw_away, write_manifest_file
 from podtui.tui.commands.raw_terminal import Talked
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.screens import list_screen
@@ -149,7 +148,7 @@ async def test_a_draft_is_discarded_by_a_choice(
         assert "Discard draft" in [option.words for option in dialog.buttons.options]
         await pilot.press(*keys)
         await notified(app, pilot, "Draft discarded")
-        assert not app.actions.drafts
+        assert not app.session.drafts
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
@@ -196,7 +195,7 @@ async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
         path.mkdir()
         await pilot.press("o")
         await notified(app, pilot, "web.yaml cannot be read")
-        assert [draft.text for draft in app.actions.drafts.values()] == [b"mine"]
+        assert [draft.text for draft in app.session.drafts.values()] == [b"mine"]
 
 
 async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
@@ -326,7 +325,7 @@ async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         assert "stopped (up to 30 s) and start again" in says(await asked(app, pilot))
         await pilot.press("enter")
-        await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+        await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
         assert client.restarted == []
         await pilot.press("r")
         await asked(app, pilot)
@@ -560,12 +559,12 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         app.clear_notifications()
         talked.typed = True
         await pilot.press("s")
-        await wait_for(pilot, lambda: len(app.actions.deeds) == 2, "the shell has ended")
+        await wait_for(pilot, lambda: len(app.session.journal) == 2, "the shell has ended")
         await pilot.pause()
         assert not app._notifications, "what its last command said is nobody's fault"
         root = "/run"
         where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
-        words = shlex.split(app.actions.deeds[-1].line)
+        words = shlex.split(app.session.journal[-1].line)
         assert words == ["podtui", "exec", *where, *shell.SHELL]
         arguments = build_parser().parse_args(words[1 : words.index("--")])
         assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
@@ -581,7 +580,7 @@ async def test_the_lines_of_deeds_can_be_run_as_they_are(
         await asked(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "web.yaml applied")
-        assert app.actions.deeds[-1].line == f"emacs -nw {tmp_path}/web.yaml"
+        assert app.session.journal[-1].line == f"emacs -nw {tmp_path}/web.yaml"
 
 
 async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:

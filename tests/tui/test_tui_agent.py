@@ -127,7 +127,7 @@ async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: P
             text = "".join(span.text for line in app.screen._text for span in line)
             assert "web-n1  ends (up to 30 s)" in text
             await pilot.press(answer)
-            await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+            await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
             await wait_for(pilot, lambda r=restarts: agent.restarted == r, "what follows")
 
 

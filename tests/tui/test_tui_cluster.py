@@ -370,7 +370,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
         await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
-        await wait_for(pilot, lambda: not app.actions._asking, "the end of it")
+        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
         made.kept = {pod.metadata.name}
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")

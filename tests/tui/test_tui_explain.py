@@ -14,10 +14,10 @@ from podtui.api.places import FieldPlace, write_places
 from podtui.explain.explanation import explain
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.explain_screen import ExplainScreen
-from podtui.tui.screens.manifest_text import ManifestText
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.explain import explanation_lines, field_at, field_row
 from podtui.tui.widgets.cells import line_width
+from podtui.tui.widgets.text_view import ManifestText
 
 TEXT = """\
 kind: ConfigMap

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from podtui.tui.commands.delete_manifests import TRASH, bring_back, throw_away, trashed_files
 from podtui.tui.commands.manifest_file import (
+    TRASH,
     ManifestChanged,
     ManifestFileError,
+    bring_back,
     read_manifest_file,
+    throw_away,
+    trashed_files,
     write_manifest_file,
 )
 

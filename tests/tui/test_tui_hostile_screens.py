@@ -25,7 +25,7 @@ from podtui.explain.places import find_place
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete_manifests, edit_manifest, restart
 from podtui.tui.commands.create_pod import Template, template_picker
-from podtui.tui.commands.custom_commands import Aim, OwnCommand
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.model.model import Link
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
@@ -111,8 +111,8 @@ class Visit:
         about: Event = next(one for one in model.events.values() if one.reason.startswith("Odd"))
         loop = model.pods["uid-loop"]
         broken = next(name for name in model.manifests if name.startswith("hello"))
-        self.app.actions.deeds.append(self.world.deed())
-        self.app.actions.forwards.append(self.world.forward(self.rich))
+        self.app.session.journal.append(self.world.deed())
+        self.app.session.forwards.append(self.world.forward(self.rich))
         for screen in (
             EventScreen(about), ManifestScreen(broken), WhyScreen(loop), WhyScreen(None, broken),
             TrashScreen(self.folder), JournalScreen(self.rich), ForwardsScreen(),
@@ -125,8 +125,8 @@ class Visit:
         async for _ in self.over(ExplainScreen(find_place("spec.containers.image"))):
             yield "explained"
         poison = self.world.poison.replace("\0", "")
-        echo = OwnCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
-        async for _ in self.over(OutputScreen(echo, [Aim(clean(f"web{poison}"), {})])):
+        echo = CustomCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
+        async for _ in self.over(OutputScreen(echo, [CommandTarget(clean(f"web{poison}"), {})])):
             yield "output of an own command"
 
     async def over(self, screen: Screen[Any]) -> AsyncIterator[None]:

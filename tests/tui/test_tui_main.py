@@ -412,8 +412,8 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
         main(app).pods.table.select("uid-too-big")
         await pilot.press("r")
         await wait_for(pilot, lambda: client.retried == ["too-big-n1"], "the retry")
-        await wait_for(pilot, lambda: app.actions.deeds, "it is in the journal")
-        assert app.actions.deeds[-1].line.endswith("/pods/too-big-n1/retry")
+        await wait_for(pilot, lambda: app.session.journal, "it is in the journal")
+        assert app.session.journal[-1].line.endswith("/pods/too-big-n1/retry")
 
 
 @pytest.mark.compares("help")

@@ -79,7 +79,7 @@ async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) 
         assert words == [under.metadata.name, "of default"]
         assert values["PODTUI_UID"] == under.metadata.uid
         await pilot.press("J")
-        assert any(deed.what == "tell" for deed in app.actions.deeds)
+        assert any(deed.what == "tell" for deed in app.session.journal)
 
 
 @pytest.mark.compares("plugins")
@@ -300,7 +300,7 @@ async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_pat
         await pilot.press("ctrl+g")
         written = tmp_path / "id"
         await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
-        assert app.own.farewell() == "podtui: ended what still ran: wait"
+        assert app.custom.farewell() == "podtui: ended what still ran: wait"
         process = Path(f"/proc/{int(written.read_text())}")
     async with asyncio.timeout(30):
         while process.exists():  # noqa: ASYNC110, ASYNC240

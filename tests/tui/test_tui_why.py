@@ -258,17 +258,17 @@ async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo:
         change = structs.replace(CHANGE, path=path)
         if undo:
             path.write_text(AFTER)
-            app.actions.undoable.append(change)
+            app.session.undoable.append(change)
         path.write_text(path.read_text() + "# mine\n")
         mine = path.read_text()
 
         async def apply() -> None:
-            await rewrite_file(app.actions, change)
+            await rewrite_file(app.session, change)
 
         if undo:
             await pilot.press("u")
         else:
-            app.actions.start("Fix", apply)
+            app.session.start("Fix", apply)
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
         await wait_for(pilot, lambda: any("changed by somebody" in n.message for n in

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.tui.commands.restart import choose_container
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
@@ -82,9 +82,9 @@ def overwrite_dialog(path: Path) -> Dialog:
     return confirmation(f"Overwrite {clean(path.name)}?", lines, "Overwrite")
 
 
-async def transfer_files(actions: Actions, pod: Pod) -> None:
+async def transfer_files(session: Session, pod: Pod) -> None:
     """Ask for source and target, then copy. Raises `PodtuiError`."""
-    container = await choose_container(actions, pod, "Copy files of", ask=False)
+    container = await choose_container(session, pod, "Copy files of", ask=False)
     if not container:
         return
     lines: list[Line] = [
@@ -92,18 +92,18 @@ async def transfer_files(actions: Actions, pod: Pod) -> None:
         (Span("./site :/www", "key"), Span("          copies into it", "muted")),
     ]
     title = f"Copy files: {clean(container)} of {pod_label(pod)}"
-    text = await actions.app.push_screen_wait(Ask(title, lines, text=":/", check=transfer_problem))
+    text = await session.ask(Ask(title, lines, text=":/", check=transfer_problem))
     if text is None:
         return
     wanted = parse_transfer(text)
     lost = await asyncio.to_thread(replaced_by, wanted)
-    if lost is not None and not await actions.confirm(overwrite_dialog(lost)):
+    if lost is not None and not await session.confirm(overwrite_dialog(lost)):
         return
-    actions.asked()
+    session.asked()
     meta = pod.metadata
     where = f"{meta.namespace}/{meta.name}:{wanted.remote}"
     pair = [where, str(wanted.local)] if wanted.out else [str(wanted.local), where]
-    client = actions.client
+    client = session.client
     if wanted.out:
         done = await client.copy_from(
             meta.namespace, meta.name, container, wanted.remote, wanted.local
@@ -112,6 +112,6 @@ async def transfer_files(actions: Actions, pod: Pod) -> None:
         done = await client.copy_to(
             meta.namespace, meta.name, container, wanted.local, wanted.remote
         )
-    actions.did("copy", actions.kubectl("cp", "-c", container, *pair), meta.name)
+    session.did("copy", session.kubectl("cp", "-c", container, *pair), meta.name)
     skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
-    actions.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")
+    session.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")

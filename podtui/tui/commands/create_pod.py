@@ -12,7 +12,7 @@ from typing import Final
 from podtui.resources import shipped
 from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.manifest_file import ManifestFileError
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span, sized
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.picker import Picker
@@ -88,18 +88,18 @@ def new_path(folder: Path, name: str) -> Path:
     return folder / file_name(name)
 
 
-async def create_pod(actions: Actions, folder: Path) -> None:
+async def create_pod(session: Session, folder: Path) -> None:
     """Ask for template and name, then edit the new manifest. Raises as `edit_file`."""
     templates = await asyncio.to_thread(read_templates)
-    chosen = await actions.app.push_screen_wait(template_picker(templates))
+    chosen = await session.ask(template_picker(templates))
     if chosen is None:
         return
     template = templates[chosen]
-    taken = {*actions.app.model.manifests}
+    taken = {*session.model.manifests}
     words = [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
         words.append((Span(f"The folder {clean(str(folder))} is created for it.", "muted"),))
-    name = await actions.app.push_screen_wait(
+    name = await session.ask(
         Ask(
             f"New pod from {template.name}",
             words,
@@ -108,7 +108,7 @@ async def create_pod(actions: Actions, folder: Path) -> None:
         )
     )
     if name is not None:
-        await edit_file(actions, new_path(folder, name), begin=named(template, name))
+        await edit_file(session, new_path(folder, name), begin=named(template, name))
 
 
 def template_picker(templates: Sequence[Template]) -> Picker:

@@ -46,7 +46,7 @@ _OURS: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCommand:
+class CustomCommand:
     """A custom command.
 
     ``command`` is a program and its arguments, with ``$(NAME)`` not yet expanded. ``subject`` is
@@ -98,14 +98,14 @@ class _Wrong(ValueError):
 
 def read_commands(
     entries: Sequence[object], places: Mapping[str, str], taken: Collection[str] = ()
-) -> tuple[tuple[OwnCommand, ...], tuple[str, ...]]:
+) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
     """Return the valid commands, and the problems of the others.
 
     A problem is ``FILE:LINE:COLUMN: commands[0].field: problem``. ``taken`` are reserved names. An
     invalid key is reported, but its command is kept.
     """
     reading = _Reading(places)
-    found: dict[str, OwnCommand] = {}
+    found: dict[str, CustomCommand] = {}
     for number, entry in enumerate(entries):
         command = _read(entry, number, reading)
         if command is None:
@@ -118,7 +118,7 @@ def read_commands(
     return tuple(found.values()), tuple(reading.problems)
 
 
-def _read(entry: object, number: int, reading: _Reading) -> OwnCommand | None:
+def _read(entry: object, number: int, reading: _Reading) -> CustomCommand | None:
     name = f"commands[{number}]"
     if not isinstance(entry, dict):
         reading.tell(name, "wants a map with name and command")
@@ -148,7 +148,7 @@ def _read(entry: object, number: int, reading: _Reading) -> OwnCommand | None:
     if len(reading.problems) > before:
         return None
     keys = _keys(fields.get("key", ""), f"{name}.key", reading)
-    return OwnCommand(subject=subject, keys=keys, number=number, **parsed)
+    return CustomCommand(subject=subject, keys=keys, number=number, **parsed)
 
 
 def _keys(value: object, name: str, reading: _Reading) -> tuple[str, ...]:
@@ -263,7 +263,7 @@ class NotOffered(PodtuiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class CommandTarget:
     """One target of a command. ``label`` is its display name. An empty value is absent."""
 
     label: str
@@ -273,7 +273,7 @@ class Aim:
     likely: bool = False
     """True if this target is preselected when the user chooses."""
 
-    def words(self, command: OwnCommand) -> list[str]:
+    def words(self, command: CustomCommand) -> list[str]:
         """Return the command line with all values expanded."""
         return [expand(word, self.values) for word in command.command]
 
@@ -298,17 +298,17 @@ class Here:
     common: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def aims(command: OwnCommand, here: Here) -> tuple[tuple[Aim, ...], ...]:
+def aims(command: CustomCommand, here: Here) -> tuple[tuple[CommandTarget, ...], ...]:
     """Return the possible targets for each selected object. An object has more than one if the user
     must choose a container; they are in the order of the manifest. Raises `NotOffered`.
     """
     if command.subject in ("always", "node"):
         label = here.common.get("NODE", "") if command.subject == "node" else ""
-        found = ((Aim(clean(label), here.common),),)
+        found = ((CommandTarget(clean(label), here.common),),)
     elif command.subject == "manifest":
         found = _of_manifests(here)
     elif command.subject == "image" and here.image:
-        found = ((Aim(clean(here.image), {**here.common, "IMAGE": here.image}),),)
+        found = ((CommandTarget(clean(here.image), {**here.common, "IMAGE": here.image}),),)
     else:
         found = tuple(_of_pod(command, pod, here) for pod in here.pods)
     if not found:
@@ -319,7 +319,7 @@ def aims(command: OwnCommand, here: Here) -> tuple[tuple[Aim, ...], ...]:
     return tuple(_complete(command, ways) for ways in found)
 
 
-def _complete(command: OwnCommand, ways: tuple[Aim, ...]) -> tuple[Aim, ...]:
+def _complete(command: CustomCommand, ways: tuple[CommandTarget, ...]) -> tuple[CommandTarget, ...]:
     """Return the targets that have all required values. Raises `NotOffered` if there are none."""
     whole = tuple(way for way in ways if all(way.values.get(name) for name in command.needed))
     if whole:
@@ -329,19 +329,19 @@ def _complete(command: OwnCommand, ways: tuple[Aim, ...]) -> tuple[Aim, ...]:
     raise NotOffered(said.format(what=ways[0].label or "it"))
 
 
-def _of_manifests(here: Here) -> tuple[tuple[Aim, ...], ...]:
+def _of_manifests(here: Here) -> tuple[tuple[CommandTarget, ...], ...]:
     if not here.manifests and here.pods:
         label = pod_label(here.pods[0])
         raise NotOffered(_ABSENT["MANIFEST"].format(what=label))
     if not here.manifests:
         raise NotOffered("no manifest is chosen here")
     return tuple(
-        (Aim(clean(path.rpartition("/")[2]), {**here.common, "MANIFEST": path}),)
+        (CommandTarget(clean(path.rpartition("/")[2]), {**here.common, "MANIFEST": path}),)
         for path in here.manifests
     )
 
 
-def _of_pod(command: OwnCommand, pod: Pod, here: Here) -> tuple[Aim, ...]:
+def _of_pod(command: CustomCommand, pod: Pod, here: Here) -> tuple[CommandTarget, ...]:
     meta = pod.metadata
     values = {
         **here.common,
@@ -353,7 +353,7 @@ def _of_pod(command: OwnCommand, pod: Pod, here: Here) -> tuple[Aim, ...]:
         "MANIFEST": here.manifest_of.get(pod_key(pod), ""),
     }
     if command.subject == "pod":
-        return (Aim(pod_label(pod), values, meta.name),)
+        return (CommandTarget(pod_label(pod), values, meta.name),)
     names = container_names(pod)
     likely = here.container or default_container(pod)
     if here.container or len(here.pods) > 1:
@@ -368,7 +368,7 @@ def _of_pod(command: OwnCommand, pod: Pod, here: Here) -> tuple[Aim, ...]:
     return tuple(ways)
 
 
-def _of_container(pod: Pod, name: str, values: Mapping[str, str], *, likely: bool) -> Aim:
+def _of_container(pod: Pod, name: str, values: Mapping[str, str], *, likely: bool) -> CommandTarget:
     image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
     status = next((one for one in container_statuses(pod) if one.name == name), None)
     identity = status.containerID if status is not None else ""
@@ -378,4 +378,17 @@ def _of_container(pod: Pod, name: str, values: Mapping[str, str], *, likely: boo
         "IMAGE": image,
     }
     label = f"{clean(name)} of {pod_label(pod)}"
-    return Aim(label, {**values, **more}, pod.metadata.name, likely)
+    return CommandTarget(label, {**values, **more}, pod.metadata.name, likely)
+
+
+@dataclass(frozen=True, slots=True)
+class Hotkey:
+    """A key for a command line: ``line`` is run as if typed after ``:``."""
+
+    written: str
+    keys: tuple[str, ...]
+    line: str
+
+    @property
+    def id(self) -> str:
+        return f"hotkey.{self.written}"

@@ -2,94 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Final, cast
 
+from textual.app import App
 from textual.binding import Binding
 
-from podtui.tui.commands.session import READ_ONLY
-from podtui.tui.model.model import pod_key
-from podtui.tui.screens.acting_screen import ActingScreen
-from podtui.tui.screens.logs.logs_pane import LogsPane
-from podtui.tui.widgets.sanitize import clean
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
-    from podtui.tui.commands.custom_commands import Here, OwnCommand
-    from podtui.tui.commands.registry import Command
-    from podtui.tui.preferences.user_keys import Chosen
-
-import shlex
-from typing import TYPE_CHECKING
-
-from podtui.tui.commands.custom_commands import Aim, OwnCommand
+from podtui.tui.commands.custom_commands import (
+    CommandTarget,
+    CustomCommand,
+    Here,
+    Hotkey,
+    NotOffered,
+    aims,
+)
 from podtui.tui.commands.process import run_program
+from podtui.tui.commands.registry import Command
+from podtui.tui.commands.session import READ_ONLY, Selection, Session
 from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
-from podtui.tui.screens.output_screen import OutputScreen
+from podtui.tui.model.model import pod_key
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.picker import Picker
-from podtui.tui.widgets.sanitize import shell_line
+from podtui.tui.widgets.sanitize import clean, shell_line
 
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
-
-
+GROUPS: Final = ("own.", "hotkey.")
 LAST_BYTES = 2048
 """Bytes of a background command's last output that are kept."""
 
 
 async def run_on(
-    app: PodtuiApp, command: OwnCommand, found: Sequence[Sequence[Aim]], running: list[str]
+    session: Session, command: CustomCommand, found: Sequence[Sequence[CommandTarget]]
 ) -> bool:
     """Run a command on each selected object in sequence.
 
-    If a single object has several targets (containers), the user chooses one. ``running`` contains
-    the names of the commands in the background while they run. Return whether the command was run.
+    If a single object has several targets (containers), the user chooses one. Return whether the
+    command was run.
     """
-    actions = app.actions
     chosen = [ways[0] for ways in found]
     if len(found) == 1 and len(found[0]) > 1:
-        way = await _choose(app, command, found[0])
+        way = await _choose(session, command, found[0])
         if way is None:
             return False
         chosen = [way]
-    if command.confirm and not await actions.confirm(question(command, chosen)):
+    if command.confirm and not await session.confirm(question(command, chosen)):
         return False
     for aim in chosen:
-        actions.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
+        session.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
     if command.mode == "terminal":
-        await _in_terminal(app, command, chosen)
+        await _in_terminal(session, command, chosen)
         return True
-    actions.asked()
+    session.asked()
     if command.mode == "output":
-        app.push_screen(OutputScreen(command, chosen))
+        session.push(session.screens.output(command, chosen))
     else:
-        await _behind(app, command, chosen, running)
+        await _in_background(session, command, chosen)
     return True
 
 
-async def _choose(app: PodtuiApp, command: OwnCommand, ways: Sequence[Aim]) -> Aim | None:
+async def _choose(
+    session: Session, command: CustomCommand, ways: Sequence[CommandTarget]
+) -> CommandTarget | None:
     lines: list[Line] = [
         (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
         for way in ways
     ]
     start = next((place for place, way in enumerate(ways) if way.likely), 0)
-    place = await app.push_screen_wait(Picker(f"{command.name}: on which?", lines, start=start))
+    place = await session.ask(Picker(f"{command.name}: on which?", lines, start=start))
     return None if place is None else ways[place]
 
 
-async def _in_terminal(app: PodtuiApp, command: OwnCommand, chosen: Sequence[Aim]) -> None:
+async def _in_terminal(
+    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
+) -> None:
     for aim in chosen:
         try:
-            await run_in_terminal(app, aim.words(command), aim.environment())
+            await run_in_terminal(session, aim.words(command), aim.environment())
         except ProgramFailed as error:
-            _tell(app, command, aim, str(error), good=False)
+            _tell(session, command, aim, str(error), good=False)
 
 
-async def _behind(
-    app: PodtuiApp, command: OwnCommand, chosen: Sequence[Aim], running: list[str]
+async def _in_background(
+    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
 ) -> None:
     for aim in chosen:
         last = bytearray()
@@ -99,28 +95,30 @@ async def _behind(
             del last[:-LAST_BYTES]
 
         name = f"{command.name} {aim.label}".strip()
-        running.append(name)
+        session.running.append(name)
         try:
             outcome = await run_program(
                 aim.words(command), aim.environment(), take, seconds=command.timeout
             )
         except ProgramFailed as error:
-            _tell(app, command, aim, str(error), good=False)
+            _tell(session, command, aim, str(error), good=False)
         else:
             lines = last.decode(errors="replace").splitlines()
             more = f": {lines[-1]}" if lines and not outcome.good else ""
-            _tell(app, command, aim, f"{outcome.words}{more}", good=outcome.good)
+            _tell(session, command, aim, f"{outcome.words}{more}", good=outcome.good)
         finally:
-            running.remove(name)
+            session.running.remove(name)
 
 
-def _tell(app: PodtuiApp, command: OwnCommand, aim: Aim, text: str, *, good: bool) -> None:
+def _tell(
+    session: Session, command: CustomCommand, aim: CommandTarget, text: str, *, good: bool
+) -> None:
     title = f"{command.name} · {aim.label}" if aim.label else command.name
     severity = "information" if good else "error"
-    app.actions.tell(text, title=title, severity=severity)
+    session.tell(text, title=title, severity=severity)
 
 
-def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
+def question(command: CustomCommand, chosen: Sequence[CommandTarget]) -> Dialog:
     """Return the confirmation dialog with the command lines that would run."""
     lines: list[Line] = [
         (Span(f"{aim.label}  " if aim.label else "", "name"),
@@ -133,31 +131,28 @@ def question(command: OwnCommand, chosen: Sequence[Aim]) -> Dialog:
     return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
 
 
-GROUPS = ("own.", "hotkey.")
-
-
-class OwnDeeds:
+class CustomRunner:
     """The custom commands and hotkeys of one app. `use` sets them, also while the app runs."""
 
-    def __init__(self, app: PodtuiApp) -> None:
+    def __init__(self, app: App[Any], session: Session, selection: Callable[[], Selection]) -> None:
         self._app = app
-        self._commands: dict[str, OwnCommand] = {}
+        self._session = session
+        self._selection = selection
+        self._commands: dict[str, CustomCommand] = {}
         self._lines: dict[str, str] = {}
-        self.running: list[str] = []
-        """Names of the commands that run in the background."""
 
-    def use(self, chosen: Chosen) -> None:
+    def use(self, commands: Sequence[CustomCommand], hotkeys: Sequence[Hotkey]) -> None:
         """Replace the commands and hotkeys, and their bindings."""
-        self._commands = {command.name: command for command in chosen.commands}
-        self._lines = {hotkey.written: hotkey.line for hotkey in chosen.hotkeys}
+        self._commands = {command.name: command for command in commands}
+        self._lines = {hotkey.written: hotkey.line for hotkey in hotkeys}
         found: list[Binding] = []
-        for command in chosen.commands:
+        for command in commands:
             action, name, words = f"app.own('{command.name}')", command.name, command.words
             found += (_binding(key, action, name, words, command.id) for key in command.keys)
             # A binding for a key that no keyboard sends, so that help and menu list the command
             # even if it has no key.
             found.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
-        for place, hotkey in enumerate(chosen.hotkeys):
+        for place, hotkey in enumerate(hotkeys):
             found += (
                 _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
@@ -179,8 +174,6 @@ class OwnDeeds:
     @property
     def typed(self) -> tuple[Command, ...]:
         """The commands for the prompt."""
-        from podtui.tui.preferences.user_keys import typed_command
-
         return tuple(
             typed_command(each) for each in self._commands.values() if not self._is_barred(each)
         )
@@ -191,8 +184,8 @@ class OwnDeeds:
 
     # --- availability
 
-    def _is_barred(self, command: OwnCommand) -> bool:
-        return command.dangerous and self._app.actions.readonly
+    def _is_barred(self, command: CustomCommand) -> bool:
+        return command.dangerous and self._session.readonly
 
     def why_barred(self, name: str) -> str:
         """Return why a custom command is not available in this session; empty if it is available or
@@ -208,8 +201,6 @@ class OwnDeeds:
 
     def why_not(self, name: str) -> str:
         """Return why a command cannot run on the current selection; empty if it can."""
-        from podtui.tui.commands.custom_commands import NotOffered, aims
-
         if barred := self.why_barred(name):
             return barred
         try:
@@ -225,43 +216,32 @@ class OwnDeeds:
 
     def _here(self) -> Here:
         """Return the current selection of the screen."""
-        from podtui.tui.commands.custom_commands import Here
-
-        app, screen = self._app, self._app.screen
+        selection = self._selection()
+        pods = selection.pods
         common = self._common()
-        if not isinstance(screen, ActingScreen):
-            return Here(common=common)
-        pods = screen.chosen_pods()
         container = ""
-        focused = screen.focused
-        pane = (
-            next((w for w in focused.ancestors if isinstance(w, LogsPane)), None)
-            if focused
-            else None
-        )
-        line = pane.chosen_line if pane is not None else None
-        if line is not None:
-            target, common["LINE"] = line
-            if [target.key] == [pod_key(pod) for pod in pods]:
-                container = target.container
-        found = ((pod, app.model.manifest_of(pod)) for pod in pods)
+        if selection.log_line is not None:
+            key, name, common["LINE"] = selection.log_line
+            if [key] == [pod_key(pod) for pod in pods]:
+                container = name
+        found = ((pod, self._session.model.manifest_of(pod)) for pod in pods)
         return Here(
             pods=pods,
-            manifests=tuple(manifest.spec.path for manifest in screen.chosen_manifests()),
+            manifests=tuple(manifest.spec.path for manifest in selection.manifests),
             manifest_of={pod_key(pod): m.spec.path for pod, m in found if m is not None},
-            image=screen.chosen_image(),
+            image=selection.image,
             container=container,
             common=common,
         )
 
     def _common(self) -> dict[str, str]:
-        app = self._app
-        server, node = app.model.server, app.model.node
+        session = self._session
+        server, node = session.model.server, session.model.node
         values = {"CONTEXT": server.context}
         if node is not None and not server.capabilities.several_nodes:
             values["NODE"] = node.metadata.name
         if not server.is_cluster:
-            socket = app.client.target.removeprefix("unix:")
+            socket = session.client.target.removeprefix("unix:")
             values |= {"SOCKET": socket, "ROOT_DIR": str(PurePath(socket).parent)}
         return values
 
@@ -269,27 +249,23 @@ class OwnDeeds:
 
     def run(self, name: str) -> None:
         """Run a command on the current selection; if that is not possible, notify why."""
-        from podtui.tui.commands.custom_commands import aims
-
-        pass
-
         why = self.why_not(name)
         if why:
-            self._app.actions.tell(why, title=f":{name}", severity="warning")
+            self._session.tell(why, title=f":{name}", severity="warning")
             return
-        command, screen = self._commands[name], self._app.screen
+        command, clear = self._commands[name], self._selection().clear
         found = aims(command, self._here())
 
-        async def deed() -> None:
-            done = await run_on(self._app, command, found, self.running)
-            if done and isinstance(screen, ActingScreen):
-                screen.clear_marks()
+        async def run() -> None:
+            if await run_on(self._session, command, found):
+                clear()
 
-        self._app.actions.start(name, deed, writes=False)
+        self._session.start(name, run, writes=False)
 
     def farewell(self) -> str:
         """Return the message about commands that end with the screen; empty if there are none."""
-        return f"podtui: ended what still ran: {', '.join(self.running)}" if self.running else ""
+        running = self._session.running
+        return f"podtui: ended what still ran: {', '.join(running)}" if running else ""
 
 
 def _binding(
@@ -297,3 +273,8 @@ def _binding(
 ) -> Binding:
     name, words = clean(name), clean(words)
     return Binding(key, action, name, show=False, key_display=shown, tooltip=words or name, id=id_)
+
+
+def typed_command(command: CustomCommand) -> Command:
+    """Return the custom command as a command of the prompt."""
+    return Command(command.name, (), clean(command.words), "app.own", (command.name,))

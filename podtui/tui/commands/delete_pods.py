@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -14,28 +14,28 @@ from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
 
-async def delete_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
+async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
     """Ask, then delete the pods one after the other; return whether the user agreed. Pods that the
     server refuses to delete are listed in a notification.
     """
-    if not await actions.confirm(delete_pods_dialog(pods)):
+    if not await session.confirm(delete_pods_dialog(pods)):
         return False
     failed: list[str] = []
     done: list[Pod] = []
     for pod in pods:
         meta = pod.metadata
         try:
-            await actions.client.delete_pod(pod)
+            await session.client.delete_pod(pod)
         except (AgentUnavailable, ApiError) as error:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
-            words = actions.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
-            actions.did("delete", words, meta.name)
+            words = session.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
+            session.did("delete", words, meta.name)
             done.append(pod)
     if failed:
-        actions.tell("\n".join(failed), title="Not deleted", severity="error")
+        session.tell("\n".join(failed), title="Not deleted", severity="error")
     if done:
-        actions.tell(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
+        session.tell(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
                      title="Deleted")  # fmt: skip
     return True
 

@@ -17,7 +17,7 @@ from podtui.tui.commands.manifest_file import (
     read_manifest_file,
     write_manifest_file,
 )
-from podtui.tui.commands.session import Actions, Draft
+from podtui.tui.commands.session import Draft, Session
 from podtui.tui.commands.terminal import editor_words, run_in_terminal
 from podtui.tui.views.plan import does_nothing, is_disruptive, outcome_words, plan_lines
 from podtui.tui.widgets.cells import Line, Span
@@ -34,7 +34,7 @@ _KEEP: Final = Option(CANCEL, "Keep draft", "n")
 _DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
-async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None) -> None:
+async def edit_file(session: Session, path: Path, *, begin: bytes | None = None) -> None:
     """Edit a manifest and write it. ``begin`` is the initial text of a new file.
 
     A text that is not applied is kept as a draft until it is applied or discarded, or until the
@@ -42,43 +42,43 @@ async def edit_file(actions: Actions, path: Path, *, begin: bytes | None = None)
     """
     base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
     text = base if begin is None else begin
-    draft = actions.drafts.get(path)
+    draft = session.drafts.get(path)
     if draft is not None and draft.base == base:
         text = draft.text
-        actions.tell("Reopened your unsaved draft.", title=path.name)
+        session.tell("Reopened your unsaved draft.", title=path.name)
     while True:
-        text = await _edited(actions, path.name, text or b"")
+        text = await _edited(session, path.name, text or b"")
         if text == base:
-            actions.drafts.pop(path, None)
-            actions.tell("Nothing was changed.", title=path.name)
+            session.drafts.pop(path, None)
+            session.tell("Nothing was changed.", title=path.name)
             return
         # Keep the draft until the file is written, so that no failure in between loses it.
-        actions.drafts[path] = Draft(base, text)
-        plan, problem = await _plan(actions, path.name, text)
-        answer = await actions.ask(plan_dialog(path.name, plan, problem))
+        session.drafts[path] = Draft(base, text)
+        plan, problem = await _plan(session, path.name, text)
+        answer = await session.ask(plan_dialog(path.name, plan, problem))
         while answer == APPLY:
             try:
                 await asyncio.to_thread(write_manifest_file, path, text, expected=base)
             except ManifestChanged as error:
-                answer = await actions.ask(_changed_dialog(path.name, str(error)))
+                answer = await session.ask(_changed_dialog(path.name, str(error)))
                 base = await _content(path)
-                actions.drafts[path] = Draft(base, text)
+                session.drafts[path] = Draft(base, text)
                 if answer == OVERWRITE:
                     answer = APPLY
             else:
-                del actions.drafts[path]
+                del session.drafts[path]
                 done = outcome_words(plan) if plan is not None else "saved"
-                actions.tell(done, title=f"{path.name} applied")
+                session.tell(done, title=f"{path.name} applied")
                 pods = [pod.name for pod in plan.pods] if plan is not None else []
                 words = [*editor_words(os.environ), str(path)]
-                actions.did("create" if base is None else "edit", words, *pods)
+                session.did("create" if base is None else "edit", words, *pods)
                 return
         if answer == DISCARD:
-            del actions.drafts[path]
-            actions.tell("Draft discarded; nothing was changed.", title=path.name)
+            del session.drafts[path]
+            session.tell("Draft discarded; nothing was changed.", title=path.name)
             return
         if answer != AGAIN:
-            actions.tell("Nothing was changed; e reopens your draft.", title=path.name)
+            session.tell("Nothing was changed; e reopens your draft.", title=path.name)
             return
 
 
@@ -89,53 +89,53 @@ async def _content(path: Path) -> bytes | None:
     return await asyncio.to_thread(read_manifest_file, path)
 
 
-async def _edited(actions: Actions, name: str, text: bytes) -> bytes:
+async def _edited(session: Session, name: str, text: bytes) -> bytes:
     """Run the user's editor on a private copy of the text, and return the result."""
     words = editor_words(os.environ)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:
         copy = Path(private) / name
         await asyncio.to_thread(copy.write_bytes, text)
-        await run_in_terminal(actions.app, [*words, str(copy)])
+        await run_in_terminal(session, [*words, str(copy)])
         return await asyncio.to_thread(read_manifest_file, copy)
 
 
-async def _plan(actions: Actions, name: str, text: bytes) -> tuple[Plan | None, str]:
+async def _plan(session: Session, name: str, text: bytes) -> tuple[Plan | None, str]:
     """Return the agent's plan, or None and the reason why there is none."""
     try:
-        return await actions.client.plan(name, text), ""
+        return await session.client.plan(name, text), ""
     except (AgentUnavailable, ApiError) as error:
         return None, str(error)
 
 
-async def rewrite_file(actions: Actions, change: Rewrite) -> bool:
+async def rewrite_file(session: Session, change: Rewrite) -> bool:
     """Show the diff and the plan, ask, and write the new text; return whether that was done. It can
     be undone. Raises `ManifestFileError`.
     """
-    if not await _rewritten(actions, change, f"{change.what}?", "Apply"):
+    if not await _rewritten(session, change, f"{change.what}?", "Apply"):
         return False
-    actions.undoable.append(change)
-    actions.tell_undo(f"{change.path.name}: {change.what}", "undoes it")
+    session.undoable.append(change)
+    session.tell_undo(f"{change.path.name}: {change.what}", "undoes it")
     return True
 
 
-async def undo_rewrite(actions: Actions, change: Rewrite) -> None:
+async def undo_rewrite(session: Session, change: Rewrite) -> None:
     """Write the old text back after asking. Raises `ManifestFileError`, also if the file has
     changed since.
     """
     back = Rewrite(change.path, change.after, change.before, change.what)
-    if await _rewritten(actions, back, f"Undo: {change.what}?", "Undo"):
-        actions.undoable.remove(change)
-        actions.tell(f"Undone: {change.what}", title=change.path.name)
+    if await _rewritten(session, back, f"Undo: {change.what}?", "Undo"):
+        session.undoable.remove(change)
+        session.tell(f"Undone: {change.what}", title=change.path.name)
 
 
-async def _rewritten(actions: Actions, change: Rewrite, title: str, verb: str) -> bool:
+async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -> bool:
     name = change.path.name
-    plan, problem = await _plan(actions, name, change.after)
-    if await actions.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
+    plan, problem = await _plan(session, name, change.after)
+    if await session.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
         return False
     await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)
     pods = [pod.name for pod in plan.pods] if plan is not None else []
-    actions.did(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
+    session.did(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
     return True
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from podtui.api.local import Manifest
 from podtui.tui.commands.edit_manifest import rewrite_file
 from podtui.tui.commands.manifest_file import Rewrite
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Facts, Fix, apply_edits
@@ -36,7 +36,7 @@ class Applied(Struct, frozen=True):
         return self.change.after.decode()
 
 
-async def apply_fix(actions: Actions, manifest: Manifest, fix: Fix, trial: Trial) -> Applied | None:
+async def apply_fix(session: Session, manifest: Manifest, fix: Fix, trial: Trial) -> Applied | None:
     """Show the plan of a fix, ask, and write it into the file of the manifest; return None if the
     user declines.
 
@@ -46,7 +46,7 @@ async def apply_fix(actions: Actions, manifest: Manifest, fix: Fix, trial: Trial
     text = manifest.spec.text
     after = apply_edits(text, fix.edits)
     change = Rewrite(Path(manifest.spec.path), text.encode(), after.encode(), fix.title)
-    return Applied(change, trial) if await rewrite_file(actions, change) else None
+    return Applied(change, trial) if await rewrite_file(session, change) else None
 
 
 def outcome(

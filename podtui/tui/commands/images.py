@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
 from podtui.tui.widgets.format import plural, size
@@ -20,68 +20,68 @@ _NAMED: Final = 3
 """Images that a notification names; for more, only their number is given."""
 
 
-async def pull_image(actions: Actions, name: str = "") -> bool:
-    """Pull an image; without a name, ask for it. ``actions.pulls`` has the progress while it runs.
+async def pull_image(session: Session, name: str = "") -> bool:
+    """Pull an image; without a name, ask for it. ``session.pulls`` has the progress while it runs.
     Return whether it was pulled. Raises `ApiError`.
     """
-    name = (name or await _ask_name(actions)).strip()
+    name = (name or await _ask_name(session)).strip()
     if not name:
         return False
     if problem := name_problem(name):
-        actions.tell(problem, title="Pull", severity="warning")
+        session.tell(problem, title="Pull", severity="warning")
         return False
-    if name in actions.pulls:
-        actions.tell(f"{name} is being pulled already", title="Pull", severity="warning")
+    if name in session.pulls:
+        session.tell(f"{name} is being pulled already", title="Pull", severity="warning")
         return False
-    actions.asked()
-    actions.pulls[name] = PullStep(status="Waiting")
+    session.asked()
+    session.pulls[name] = PullStep(status="Waiting")
     image: NodeImage | None = None
     try:
-        steps = cast("AsyncGenerator[PullStep]", actions.client.pull_image(name))
+        steps = cast("AsyncGenerator[PullStep]", session.client.pull_image(name))
         async with aclosing(steps):
             async for step in steps:
-                actions.pulls[name] = step
+                session.pulls[name] = step
                 image = step.image or image
     finally:
-        del actions.pulls[name]
-    _note(actions, "pull image", "POST", f"/pull?{urlencode({'image': name})}")
+        del session.pulls[name]
+    _note(session, "pull image", "POST", f"/pull?{urlencode({'image': name})}")
     if image is not None:
-        actions.tell(f"{name}, {size(image.sizeBytes)}", title="Pulled")
+        session.tell(f"{name}, {size(image.sizeBytes)}", title="Pulled")
     return True
 
 
-async def remove_image(actions: Actions, image: NodeImage) -> bool:
+async def remove_image(session: Session, image: NodeImage) -> bool:
     """Ask, then remove an image; an image in use is refused, with a notification of its users.
     Return whether it was removed. Raises `ApiError`.
     """
     name = name_of(image)
     if image.usedBy:
         text = f"{name} is used by {', '.join(image.usedBy)}"
-        actions.tell(text, title="Not removed", severity="warning")
+        session.tell(text, title="Not removed", severity="warning")
         return False
-    if not await actions.confirm(removal_dialog(image)):
+    if not await session.confirm(removal_dialog(image)):
         return False
-    await actions.client.remove_image(image.id)
-    _note(actions, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
-    actions.tell(f"{name}, {size(image.sizeBytes)}", title="Removed")
+    await session.client.remove_image(image.id)
+    _note(session, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
+    session.tell(f"{name}, {size(image.sizeBytes)}", title="Removed")
     return True
 
 
-async def prune_images(actions: Actions, images: Sequence[NodeImage]) -> bool:
+async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
     """Remove the unused images that podtui pulled, after asking with their number and size. Return
     whether that was done. Raises `ApiError`.
     """
     found = prunable(images)
     if not found:
-        actions.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
+        session.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
         return False
-    if not await actions.confirm(prune_dialog(found)):
+    if not await session.confirm(prune_dialog(found)):
         return False
-    pruned = await actions.client.prune_images()
-    _note(actions, "prune images", "POST", "/prune")
-    actions.tell(pruned_words(pruned), title="Pruned")
+    pruned = await session.client.prune_images()
+    _note(session, "prune images", "POST", "/prune")
+    session.tell(pruned_words(pruned), title="Pruned")
     if pruned.kept:
-        actions.tell("\n".join(pruned.kept), title="Not removed", severity="warning")
+        session.tell("\n".join(pruned.kept), title="Not removed", severity="warning")
     return True
 
 
@@ -130,16 +130,16 @@ def _size(image: NodeImage) -> Span:
     return Span(f"  {size(image.sizeBytes)}", "soft")
 
 
-async def _ask_name(actions: Actions) -> str:
+async def _ask_name(session: Session) -> str:
     def check(text: str) -> str:
         return name_problem(text.strip()) if text.strip() else ""
 
     hint: Line = (Span("Its name, as docker pull takes it.", "soft"),)
-    return await actions.app.push_screen_wait(Ask("Pull an image", [hint], check=check)) or ""
+    return await session.ask(Ask("Pull an image", [hint], check=check)) or ""
 
 
-def _note(actions: Actions, what: str, method: str, rest: str) -> None:
+def _note(session: Session, what: str, method: str, rest: str) -> None:
     """Add a request to the agent's socket to the journal, as a curl command."""
-    socket = actions.client.target.removeprefix("unix:")
+    socket = session.client.target.removeprefix("unix:")
     url = f"http://podtui/apis/{GROUP_VERSION}/images{rest}"
-    actions.did(what, ["curl", "--unix-socket", socket, "-X", method, url])
+    session.did(what, ["curl", "--unix-socket", socket, "-X", method, url])

@@ -93,11 +93,17 @@ def words_of(binding: Binding) -> str:
 
 @cache
 def binding_classes() -> tuple[type[DOMNode], ...]:
-    """Return every class of this package with active bindings, sorted by name."""
+    """Return every class of this package with active bindings: the shared widgets first."""
     for module in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
         importlib.import_module(module.name)
     found = {c for c in _subclasses(DOMNode) if c.__module__.startswith("podtui.tui.")}
-    return tuple(sorted(found, key=lambda c: (c.__module__, c.__qualname__)))
+    return tuple(sorted(found, key=_class_order))
+
+
+def _class_order(owner: type[DOMNode]) -> tuple[bool, str, str]:
+    # The shared widgets first: their bindings keep their own order.
+    shared = owner.__module__.startswith("podtui.tui.widgets.")
+    return not shared, owner.__module__, owner.__qualname__
 
 
 def _subclasses(base: type[Any]) -> Iterator[type[Any]]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-from textual.worker import Worker
 
 from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod
-from podtui.client.talking import PortForward
 from podtui.errors import PodtuiError, UsageError
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import RunningForward, Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Ask
@@ -77,33 +73,9 @@ def _number(text: str, which: str) -> int:
     return int(few)
 
 
-@dataclass(slots=True, eq=False)
-class KeptForward:
-    """A port-forward of this session. ``failed`` is the reason why it ended by itself."""
-
-    pod: Pod
-    forward: PortForward
-    worker: Worker[Any] | None = None
-    failed: str = ""
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.forward.local_port}"
-
-    @property
-    def problem(self) -> str:
-        return self.failed or self.forward.problem
-
-    def stop(self) -> None:
-        """Stop the forward. Idempotent."""
-        if self.worker is not None:
-            self.worker.cancel()
-        self.forward.close()
-
-
-async def start_forward(actions: Actions, pod: Pod) -> None:
+async def start_forward(session: Session, pod: Pod) -> None:
     """Ask for the ports, then forward them until stopped. Raises `PodtuiError`."""
-    text = await actions.app.push_screen_wait(
+    text = await session.ask(
         Ask(
             f"Forward a port to {pod_label(pod)}",
             forward_words(pod),
@@ -115,25 +87,25 @@ async def start_forward(actions: Actions, pod: Pod) -> None:
         return
     ports = parse_ports(text, pod)
     meta = pod.metadata
-    forward = await actions.client.port_forward(
+    forward = await session.client.port_forward(
         meta.namespace, meta.name, ports.remote, local_port=ports.local
     )
-    kept = KeptForward(pod, forward)
-    kept.worker = actions.app.run_worker(partial(_run, actions, kept), group="forwards")
-    actions.forwards.append(kept)
+    kept = RunningForward(pod, forward)
+    kept.worker = session.app.run_worker(partial(_run, session, kept), group="forwards")
+    session.forwards.append(kept)
     pair = f"{forward.local_port}:{ports.remote}"
-    words = actions.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
-    actions.did("forward", words, meta.name)
-    actions.tell(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
+    words = session.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
+    session.did("forward", words, meta.name)
+    session.tell(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
                  title="Forwarding")  # fmt: skip
 
 
-async def _run(actions: Actions, kept: KeptForward) -> None:
+async def _run(session: Session, kept: RunningForward) -> None:
     try:
         await kept.forward.run()
     except (PodtuiError, OSError) as error:
         kept.failed = str(error)
-        actions.tell(f"{kept.address}: {error}", title="Forward ended", severity="error")
+        session.tell(f"{kept.address}: {error}", title="Forward ended", severity="error")
 
 
 def forward_words(pod: Pod) -> list[Line]:

@@ -31,7 +31,7 @@ class Command(Struct, frozen=True):
     on_cluster: str = ""
 
     def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
-        """Return (namespace, name, parameters) as Textual runs actions."""
+        """Return (namespace, name, parameters) as Textual runs session."""
         namespace, _, name = self.action.rpartition(".")
         given = (argument,) if self.argument else ()
         return namespace, name, (*self.parameters, *given)

@@ -8,7 +8,7 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -16,45 +16,45 @@ from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean
 
 
-async def restart_pods(actions: Actions, pods: Sequence[Pod]) -> bool:
+async def restart_pods(session: Session, pods: Sequence[Pod]) -> bool:
     """Ask, then restart the pods; return whether the user agreed."""
-    if not await actions.confirm(restart_dialog(pods)):
+    if not await session.confirm(restart_dialog(pods)):
         return False
     failed: list[str] = []
     done: list[Pod] = []
     for pod in pods:
         try:
-            await actions.client.restart(pod.metadata.namespace, pod.metadata.name)
+            await session.client.restart(pod.metadata.namespace, pod.metadata.name)
         except (AgentUnavailable, ApiError) as error:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
             done.append(pod)
-            note(actions, pod, "restart")
+            note(session, pod, "restart")
     if failed:
-        actions.tell("\n".join(failed), title="Not restarted", severity="error")
+        session.tell("\n".join(failed), title="Not restarted", severity="error")
     if done:
-        actions.tell(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
+        session.tell(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
                      title="Restarting")  # fmt: skip
     return True
 
 
-async def restart_container(actions: Actions, pod: Pod, container: str) -> None:
+async def restart_container(session: Session, pod: Pod, container: str) -> None:
     """Restart one container of a pod: it is stopped, and starts again. Raises `ApiError`."""
-    await actions.client.restart(pod.metadata.namespace, pod.metadata.name, container)
-    note(actions, pod, "restart", container)
-    actions.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
+    await session.client.restart(pod.metadata.namespace, pod.metadata.name, container)
+    note(session, pod, "restart", container)
+    session.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
 
 
-def note(actions: Actions, pod: Pod, verb: str, container: str = "") -> None:
+def note(session: Session, pod: Pod, verb: str, container: str = "") -> None:
     """Add the request to the journal. It is a curl command on the agent's socket, because kubectl
     has no such verb.
     """
     meta = pod.metadata
     path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"
     query = f"?container={container}" if container else ""
-    socket = actions.client.target.removeprefix("unix:")
+    socket = session.client.target.removeprefix("unix:")
     words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
-    actions.did(verb, words, meta.name)
+    session.did(verb, words, meta.name)
 
 
 def starts_over(pod: Pod) -> bool:
@@ -90,7 +90,7 @@ def _words(pod: Pod) -> str:
 
 
 async def choose_container(
-    actions: Actions, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
+    session: Session, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
 ) -> str:
     """Ask for one container of a pod; return an empty string if the user cancels.
 
@@ -100,13 +100,13 @@ async def choose_container(
     """
     found = list(names) or restartable_names(pod)
     if len(found) == 1:
-        if ask and not await actions.confirm(container_dialog(pod, found[0], verb)):
+        if ask and not await session.confirm(container_dialog(pod, found[0], verb)):
             return ""
         return found[0]
     lines = [container_line(pod, name) for name in found]
     regular = {one.name for one in pod.spec.containers}
     start = next((place for place, name in enumerate(found) if name in regular), 0)
-    place = await actions.app.push_screen_wait(Picker(f"{verb} a container", lines, start=start))
+    place = await session.ask(Picker(f"{verb} a container", lines, start=start))
     return "" if place is None else found[place]
 
 

@@ -1,38 +1,46 @@
-"""The actions of one session: permission, undo, journal and notifications.
+"""The session: what commands may use of the app, and the state that they share.
 
-Each action is a coroutine that asks, acts and notifies. The app runs it as a worker.
+A command is a coroutine that asks, acts and notifies. The session runs it in the background.
 """
 
 from __future__ import annotations
 
+import shlex
+import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
+from textual.app import App
+from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.worker import Worker
 
+from podtui.api.images import PullStep
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Client
+from podtui.client.talking import PortForward
 from podtui.errors import PodtuiError
+from podtui.tui.commands.agent import folder_of, watched_path
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
+from podtui.tui.commands.manifest_file import Rewrite, Trashed
+from podtui.tui.model.model import Link, Model
+from podtui.tui.views.journal import JournalEntry
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
 
-if TYPE_CHECKING:
-    from podtui.api.images import PullStep
-    from podtui.client.protocol import Client
-    from podtui.tui.app import PodtuiApp
-    from podtui.tui.commands.delete_manifests import Trashed
-    from podtui.tui.commands.manifest_file import Rewrite
-    from podtui.tui.commands.port_forward import KeptForward
-    from podtui.tui.views.journal import Deed
-
 Severity = Literal["information", "warning", "error"]
-MOST_DEEDS = 500
-UNDO_SECONDS = 10.0
+Answer = TypeVar("Answer")
+MOST_ENTRIES: Final = 500
+UNDO_SECONDS: Final = 10.0
 """How long the notification of an undoable action is shown; the undo key works later, too."""
-READ_ONLY = "podtui runs read-only: nothing is changed"
+READ_ONLY: Final = "podtui runs read-only: nothing is changed"
 
 
 class Draft(Struct):
@@ -42,31 +50,122 @@ class Draft(Struct):
     text: bytes
 
 
-class Actions(Struct):
-    """The actions of one session. With ``readonly``, actions that change something are refused."""
+class Selection(Struct, frozen=True):
+    """The objects of a screen that a command acts on.
 
-    app: PodtuiApp
-    readonly: bool = False
-    undoable: list[tuple[Trashed, ...] | Rewrite] = field(
-        default_factory=list["tuple[Trashed, ...] | Rewrite"]
-    )
-    """Files that this session moved to the trash or fixed, the last action last."""
-    forwards: list[KeptForward] = field(default_factory=list["KeptForward"])
-    deeds: deque[Deed] = field(default_factory=lambda: deque["Deed"](maxlen=MOST_DEEDS))
-    """The journal: executed actions as command lines that repeat them, the oldest first."""
-    pulls: dict[str, PullStep] = field(default_factory=dict[str, "PullStep"])
-    """Images that this session pulls on request, with the progress of each."""
-    _asking: str = ""
-    drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
+    ``log_line`` has the pod's key, the container and the text of the log line under the cursor.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    image: str = ""
+    log_line: tuple[str, str, str] | None = None
+    shows_pulls: bool = False
+    """True if the screen shows the progress of image pulls."""
+    clear: Callable[[], None] = lambda: None
+    """Remove the marks after a command on the marked objects."""
+
+
+class Screens(Protocol):
+    """Creates the screens that commands open."""
+
+    def trash(self, folder: Path) -> Screen[Any]: ...
+
+    def journal(self, pod: Pod | None) -> Screen[Any]: ...
+
+    def forwards(self) -> Screen[Any]: ...
+
+    def images(self) -> Screen[Any]: ...
+
+    def output(self, command: CustomCommand, targets: Sequence[CommandTarget]) -> Screen[Any]: ...
+
+
+@dataclass(slots=True, eq=False)
+class RunningForward:
+    """A port-forward of this session. ``failed`` is the reason why it ended by itself."""
+
+    pod: Pod
+    forward: PortForward
+    worker: Worker[Any] | None = None
+    failed: str = ""
 
     @property
-    def client(self) -> Client:
-        return self.app.client
+    def address(self) -> str:
+        return f"127.0.0.1:{self.forward.local_port}"
 
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.app.clock(), UTC)
+    @property
+    def problem(self) -> str:
+        return self.failed or self.forward.problem
 
-    def start(self, name: str, deed: Callable[[], Awaitable[None]], *, writes: bool = True) -> None:
+    def stop(self) -> None:
+        """Stop the forward. Idempotent."""
+        if self.worker is not None:
+            self.worker.cancel()
+        self.forward.close()
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One session of the screen. With ``readonly``, commands that change something are refused.
+
+    ``clock`` returns the current time, ``asked_path`` is the manifest folder that the user asked
+    for.
+    """
+
+    app: App[Any]
+    client: Client
+    model: Model
+    screens: Screens
+    clock: Callable[[], float]
+    asked_path: Path | None = None
+    readonly: bool = False
+    undoable: list[tuple[Trashed, ...] | Rewrite] = field(
+        default_factory=list[tuple[Trashed, ...] | Rewrite]
+    )
+    """Files that this session moved to the trash or fixed, the last action last."""
+    forwards: list[RunningForward] = field(default_factory=list[RunningForward])
+    journal: deque[JournalEntry] = field(
+        default_factory=lambda: deque[JournalEntry](maxlen=MOST_ENTRIES)
+    )
+    """Executed commands as command lines that repeat them, the oldest first."""
+    pulls: dict[str, PullStep] = field(default_factory=dict[str, PullStep])
+    """Images that this session pulls on request, with the progress of each."""
+    running: list[str] = field(default_factory=list[str])
+    """Names of the custom commands that run in the background."""
+    drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
+    is_leaving: bool = False
+    ignored_signals: frozenset[signal.Signals] = frozenset()
+    """Signals that end another program in the terminal, not podtui."""
+    _asking: str = ""
+
+    def now(self) -> float:
+        """Return the time that the screens show, in epoch seconds: the last contact while the agent
+        is lost, otherwise the current time.
+        """
+        model = self.model
+        if model.link is Link.LOST and model.contact_at is not None:
+            return model.contact_at
+        return self.clock()
+
+    def utc_now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+    @property
+    def manifest_folder(self) -> Path | None:
+        """The folder that the agent reads; None if unknown."""
+        watched = watched_path(self.model.node)
+        if watched:
+            return folder_of(Path(watched))
+        for manifest in self.model.manifests.values():
+            return Path(manifest.spec.path).parent
+        return folder_of(self.asked_path) if self.asked_path is not None else None
+
+    def push(self, screen: Screen[Any]) -> None:
+        self.app.push_screen(screen)
+
+    def start(
+        self, name: str, command: Callable[[], Awaitable[None]], *, writes: bool = True
+    ) -> None:
         """Run an action in the background; an error is shown as a notification. Only one action at
         a time may ask questions: another one is refused until then.
         """
@@ -81,14 +180,14 @@ class Actions(Struct):
 
         async def run() -> None:
             try:
-                await deed()
+                await command()
             except PodtuiError as error:
                 self.tell(str(error), title=name, severity="error")
             finally:
                 if self._asking == name:
                     self.asked()
 
-        self.app.run_worker(run, name=name, group="deeds")
+        self.app.run_worker(run, name=name, group="commands")
 
     def asked(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""
@@ -96,17 +195,13 @@ class Actions(Struct):
 
     def did(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Add an action to the journal; ``words`` are a command line that does the same."""
-        import shlex
-
-        from podtui.tui.views.journal import Deed
-
-        self.deeds.append(Deed(self.app.clock(), what, shlex.join(words), ", ".join(pods)))
+        self.journal.append(JournalEntry(self.clock(), what, shlex.join(words), ", ".join(pods)))
 
     def kubectl(self, verb: str, *words: str) -> list[str]:
         """Return a command line for kubectl with the context of the shown cluster, independent of
         the current context. For an agent, return one for podtui, which has the same verbs.
         """
-        server = self.app.model.server
+        server = self.model.server
         if server.is_cluster:
             return ["kubectl", f"--context={server.context}", verb, *words]
         root = PurePath(self.client.target.removeprefix("unix:")).parent
@@ -121,8 +216,8 @@ class Actions(Struct):
         self.app.notify(f"u or [@click=app.undo]a click here[/] {follows}.",
                         title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
 
-    async def ask(self, dialog: Screen[str]) -> str:
-        """Show a dialog and return the answer."""
+    async def ask(self, dialog: Screen[Answer]) -> Answer | None:
+        """Show a dialog and return the answer; None if the user closes it without one."""
         return await self.app.push_screen_wait(dialog)
 
     async def confirm(self, dialog: Screen[str]) -> bool:
@@ -140,9 +235,14 @@ class Actions(Struct):
             if not one.failed
         ]
         found += [f"pull of {name}" for name in self.pulls]
-        found += [f"command {name}" for name in self.app.own.running]
+        found += [f"command {name}" for name in self.running]
         found += [f"unsaved edit of {path.name}" for path in self.drafts]
         return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in found]
+
+
+def session_of(node: DOMNode) -> Session:
+    """Return the session of the app that shows a widget."""
+    return cast("Session", cast("Any", node).app.session)
 
 
 def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:

@@ -18,7 +18,7 @@ from textual.app import SuspendNotSupported
 from podtui.errors import PodtuiError
 
 if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
+    from podtui.tui.commands.session import Session
 
 EDITORS = ("PODTUI_EDITOR", "EDITOR")
 FALLBACK = "vi"
@@ -33,18 +33,18 @@ class ProgramFailed(PodtuiError):
 
 
 @contextmanager
-def lent_terminal(app: PodtuiApp) -> Generator[None]:
+def lent_terminal(session: Session) -> Generator[None]:
     """Lend the terminal, restored to its state before the app. Watches and timers go on, but
     nothing is drawn.
 
     Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
     here. Raises `ProgramFailed` if there is no terminal to lend.
     """
-    if app.is_headless:
+    if session.app.is_headless:
         yield
         return
-    lent = app.suspend()
-    with app.batch_update():
+    lent = session.app.suspend()
+    with session.app.batch_update():
         try:
             lent.__enter__()
         except SuspendNotSupported as error:
@@ -53,7 +53,7 @@ def lent_terminal(app: PodtuiApp) -> Generator[None]:
             yield
         finally:
             # An app that a signal ends has already restored the terminal. It must not take it back.
-            if not app.is_leaving:
+            if not session.is_leaving:
                 # Given an exception, Textual would not take the terminal back.
                 lent.__exit__(None, None, None)
 
@@ -92,12 +92,12 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
 
 
 async def run_in_terminal(
-    app: PodtuiApp, words: Sequence[str], environment: Mapping[str, str] | None = None
+    session: Session, words: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> None:
     """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
     app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
     """
-    with lent_terminal(app), _keys_signal_only_the_program(app):
+    with lent_terminal(session), _keys_signal_only_the_program(session):
         try:
             process = await asyncio.create_subprocess_exec(
                 *words, env={**os.environ, **(environment or {})}
@@ -139,13 +139,13 @@ def why_not_run(program: str, error: OSError | ValueError) -> str:
 
 
 @contextmanager
-def _keys_signal_only_the_program(app: PodtuiApp) -> Generator[None]:
+def _keys_signal_only_the_program(session: Session) -> Generator[None]:
     """Keep the app running when ctrl+c or ctrl+\\ is typed: the terminal signals us as well."""
     # Use a function, because the program would inherit an ignored signal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
-    app.ignored_signals = frozenset({signal.SIGINT, signal.SIGQUIT})
+    session.ignored_signals = frozenset({signal.SIGINT, signal.SIGQUIT})
     try:
         yield
     finally:
-        app.ignored_signals = frozenset()
+        session.ignored_signals = frozenset()
         signal.signal(signal.SIGINT, before)

@@ -8,22 +8,21 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
+from textual.app import App
 
 from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
+from podtui.tui.commands.custom_runner import CustomRunner
+from podtui.tui.commands.key_registry import scopes
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.preferences.alerts import Alert, AlertBook, run_command, terminal_text
 from podtui.tui.preferences.file_changes import changes_of, stamp_of
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.user_keys import KeyMap
+from podtui.tui.preferences.user_keys import Chosen, KeyMap, choose
 from podtui.tui.widgets.sanitize import clean
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
-    from podtui.tui.preferences.user_keys import Chosen
 
 MOST_HELD: Final = 20
 """Maximum number of alerts kept while another program uses the terminal."""
@@ -48,9 +47,6 @@ def chosen_of(preferences: Preferences) -> Chosen | None:
     """
     if not (preferences.keys or preferences.commands or preferences.hotkeys):
         return None
-    from podtui.tui.commands.key_registry import scopes
-    from podtui.tui.preferences.user_keys import choose
-
     return choose(preferences, scopes())
 
 
@@ -77,13 +73,18 @@ def _asked(preferences: Preferences) -> tuple[object, ...]:
     )
 
 
-class Preferred:
+class LivePreferences:
     """One app's preferences."""
 
     def __init__(
-        self, app: PodtuiApp, preferences: Preferences, file: PreferencesFile | None
+        self,
+        app: App[Any],
+        custom: CustomRunner,
+        preferences: Preferences,
+        file: PreferencesFile | None,
     ) -> None:
         self._app = app
+        self._custom = custom
         self._now = preferences
         self._file = file
         self._keys = KeyMap()
@@ -140,13 +141,11 @@ class Preferred:
             self._take(chosen)
 
     def _take(self, chosen: Chosen | None) -> None:
-        from podtui.tui.preferences.user_keys import Chosen
-
         self._chosen = chosen is not None
         chosen = chosen or Chosen()
         self._keys = chosen.key_map
         self._app.set_keymap(chosen.key_map.keys)
-        self._app.own.use(chosen)
+        self._custom.use(chosen.commands, chosen.hotkeys)
         for problem in chosen.problems:
             self._warn("Settings", problem)
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from msgspec import Struct, field
 
 from podtui.errors import UsageError
-from podtui.tui.commands.custom_commands import OwnCommand, read_commands
+from podtui.tui.commands.custom_commands import CustomCommand, Hotkey, read_commands
+from podtui.tui.commands.custom_runner import typed_command
 from podtui.tui.commands.key_registry import Scope
-from podtui.tui.commands.registry import COMMANDS, Command, parse_command
+from podtui.tui.commands.registry import COMMANDS, parse_command
 from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.widgets.key_names import (
     SUGGESTIONS,
@@ -20,12 +21,11 @@ from podtui.tui.widgets.key_names import (
     key_list,
     shown_key,
 )
-from podtui.tui.widgets.sanitize import clean
 
 Keys = Mapping[str, tuple[str, ...]]
 
 
-class OwnKeys(Struct, frozen=True):
+class UserKeys(Struct, frozen=True):
     """Keys of a custom command or hotkey, active on every screen. ``id`` is the ID of its binding,
     ``words`` its name, ``field`` the name of its keys in the settings, ``place`` their position.
     """
@@ -57,7 +57,7 @@ def read_key_map(
     wanted: Mapping[str, str],
     scopes: Sequence[Scope],
     places: Mapping[str, str],
-    own: Sequence[OwnKeys] = (),
+    own: Sequence[UserKeys] = (),
 ) -> KeyMap:
     """Validate keys.
 
@@ -136,30 +136,13 @@ def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
     return None
 
 
-class Hotkey(Struct, frozen=True):
-    """A key for a command line: ``line`` is run as if typed after ``:``."""
-
-    written: str
-    keys: tuple[str, ...]
-    line: str
-
-    @property
-    def id(self) -> str:
-        return f"hotkey.{self.written}"
-
-
 class Chosen(Struct, frozen=True):
     """The valid part of the user's keys, commands and hotkeys, and the problems of the rest."""
 
     key_map: KeyMap = field(default_factory=KeyMap)
-    commands: tuple[OwnCommand, ...] = ()
+    commands: tuple[CustomCommand, ...] = ()
     hotkeys: tuple[Hotkey, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-def typed_command(command: OwnCommand) -> Command:
-    """Return the custom command as a command of the prompt."""
-    return Command(command.name, (), clean(command.words), "app.own", (command.name,))
 
 
 def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
@@ -181,25 +164,25 @@ def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
     )
 
 
-def _keys_of(commands: Sequence[OwnCommand], preferences: Preferences) -> list[OwnKeys]:
-    found: list[OwnKeys] = []
+def _keys_of(commands: Sequence[CustomCommand], preferences: Preferences) -> list[UserKeys]:
+    found: list[UserKeys] = []
     for each in commands:
         name = f"commands[{each.number}].key"
         place = preferences.own_places.get(name, "")
-        found.append(OwnKeys(each.id, each.keys, f":{each.name}", name, place))
+        found.append(UserKeys(each.id, each.keys, f":{each.name}", name, place))
     return found
 
 
-def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[OwnKeys]:
+def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[UserKeys]:
     return [
-        OwnKeys(each.id, each.keys, name, name, preferences.own_places.get(name, ""))
+        UserKeys(each.id, each.keys, name, name, preferences.own_places.get(name, ""))
         for each in hotkeys
         for name in [f"hotkeys.{each.written}"]
     ]
 
 
 def _read_hotkeys(
-    preferences: Preferences, commands: Sequence[OwnCommand]
+    preferences: Preferences, commands: Sequence[CustomCommand]
 ) -> tuple[tuple[Hotkey, ...], tuple[str, ...]]:
     known = (*COMMANDS, *map(typed_command, commands))
     found: list[Hotkey] = []

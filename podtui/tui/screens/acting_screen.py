@@ -13,8 +13,9 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Selection, Session
 from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pod_status import is_rejected
 from podtui.tui.widgets.sanitize import clean
@@ -25,14 +26,14 @@ WRITING = frozenset(
         "debug", "transfer", "pull_image", "remove_image", "prune_images",
     }
 )  # fmt: skip
-"""Actions that are not available in a read-only session."""
+"""Session that are not available in a read-only session."""
 
 ON_PODS = frozenset(
     {"restart", "restart_container", "shell", "attach", "debug", "transfer", "forward"}
 )
-"""Actions on the selected pods."""
+"""Session on the selected pods."""
 ON_FILES = frozenset({"edit", "delete"})
-"""Actions on the selected files; on a cluster, on the selected pods."""
+"""Session on the selected files; on a cluster, on the selected pods."""
 
 
 class ActingScreen(LiveScreen):
@@ -69,11 +70,29 @@ class ActingScreen(LiveScreen):
                 id="act.restart-container", tooltip="Restart one of its containers"),
     ]  # fmt: skip
 
-    @property
-    def actions(self) -> Actions:
-        return self.podtui.actions
+    SHOWS_PULLS: ClassVar[bool] = False
+    """True if the screen shows the progress of image pulls."""
 
     # --- selection
+
+    @property
+    def selection(self) -> Selection:
+        """The objects that commands act on."""
+        return Selection(
+            self.chosen_pods(),
+            self.chosen_manifests(),
+            self.chosen_image(),
+            self._log_line(),
+            self.SHOWS_PULLS,
+            self.clear_marks,
+        )
+
+    def _log_line(self) -> tuple[str, str, str] | None:
+        focused = self.focused
+        found = focused.ancestors if focused else ()
+        pane = next((widget for widget in found if isinstance(widget, LogsPane)), None)
+        line = pane.chosen_line if pane is not None else None
+        return None if line is None else (line[0].key, line[0].container, line[1])
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         """Return the pods to act on."""
@@ -81,7 +100,7 @@ class ActingScreen(LiveScreen):
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         """Return the files to act on, without duplicates: by default those of the selected pods."""
-        found = (self.podtui.model.manifest_of(pod) for pod in self.chosen_pods())
+        found = (self.session.model.manifest_of(pod) for pod in self.chosen_pods())
         return tuple({m.metadata.name: m for m in found if m is not None}.values())
 
     def chosen_image(self) -> str:
@@ -99,7 +118,7 @@ class ActingScreen(LiveScreen):
         """Clear the marks after an action on the marked rows."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in WRITING and self.actions.readonly:
+        if action in WRITING and self.session.readonly:
             return False
         return super().check_action(action, parameters)
 
@@ -115,7 +134,7 @@ class ActingScreen(LiveScreen):
         if len(pods) == 1:
             return pods[0]
         if pods:
-            self.actions.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
+            self.session.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
         else:
             self._tell_no_pod()
         return None
@@ -124,7 +143,7 @@ class ActingScreen(LiveScreen):
         manifests = self.chosen_manifests()
         file = clean(manifests[0].metadata.name) if manifests else ""
         words = f"{file} has no pod to act on" if file else "no pod is chosen"
-        self.actions.tell(words, severity="warning")
+        self.session.tell(words, severity="warning")
 
     # --- files
 
@@ -134,36 +153,32 @@ class ActingScreen(LiveScreen):
         manifests = self.chosen_manifests()
         if len(manifests) == 1:
             path = Path(manifests[0].spec.path)
-            self.actions.start("Edit", lambda: edit_file(self.actions, path))
+            self.session.start("Edit", lambda: edit_file(self.session, path))
         else:
             self._tell_no_file(len(manifests))
 
     def action_new(self) -> None:
         from podtui.tui.commands.create_pod import create_pod
 
-        folder = self.podtui.manifest_folder
+        folder = self.session.manifest_folder
         if folder is None:
-            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+            self.session.tell("it is not known which folder the agent reads", severity="warning")
         else:
-            self.actions.start("New pod", lambda: create_pod(self.actions, folder))
+            self.session.start("New pod", lambda: create_pod(self.session, folder))
 
     def action_trash(self) -> None:
-        from podtui.tui.screens.trash_screen import TrashScreen
-
-        folder = self.podtui.manifest_folder
+        folder = self.session.manifest_folder
         if folder is None:
-            self.actions.tell("it is not known which folder the agent reads", severity="warning")
+            self.session.tell("it is not known which folder the agent reads", severity="warning")
         else:
-            self.podtui.push_screen(TrashScreen(folder))
+            self.session.push(self.session.screens.trash(folder))
 
     def action_journal(self) -> None:
-        from podtui.tui.screens.journal_screen import JournalScreen
-
         pods = self.chosen_pods()
-        self.podtui.push_screen(JournalScreen(pods[0] if len(pods) == 1 else None))
+        self.session.push(self.session.screens.journal(pods[0] if len(pods) == 1 else None))
 
     def action_delete(self) -> None:
-        if self.podtui.model.server.capabilities.deletes:
+        if self.session.model.server.capabilities.deletes:
             self._delete_pods()
             return
         from podtui.tui.commands.delete_manifests import delete_manifests
@@ -174,29 +189,29 @@ class ActingScreen(LiveScreen):
             return
 
         async def delete() -> None:
-            if await delete_manifests(self.actions, manifests):
+            if await delete_manifests(self.session, manifests):
                 self.clear_marks()
 
-        self.actions.start("Delete", delete)
+        self.session.start("Delete", delete)
 
     def action_undo(self) -> None:
         from podtui.tui.commands.delete_manifests import undo_last
 
-        self.actions.start("Undo", lambda: undo_last(self.actions))
+        self.session.start("Undo", lambda: undo_last(self.session))
 
     def _delete_pods(self) -> None:
         from podtui.tui.commands.delete_pods import delete_pods
 
         pods = self.chosen_pods()
         if not pods:
-            self.actions.tell("no pod is chosen", severity="warning")
+            self.session.tell("no pod is chosen", severity="warning")
             return
 
         async def delete() -> None:
-            if await delete_pods(self.actions, pods):
+            if await delete_pods(self.session, pods):
                 self.clear_marks()
 
-        self.actions.start("Delete", delete)
+        self.session.start("Delete", delete)
 
     def _tell_no_file(self, count: int) -> None:
         if count:
@@ -205,7 +220,7 @@ class ActingScreen(LiveScreen):
             words = f"no file of the folder is known for {pod_label(pods[0])}"
         else:
             words = "no pod is chosen"
-        self.actions.tell(words, severity="warning")
+        self.session.tell(words, severity="warning")
 
     # --- pods
 
@@ -216,21 +231,21 @@ class ActingScreen(LiveScreen):
         if not pods:
             self._tell_no_pod()
         elif len(pods) == 1 and is_rejected(pods[0]):
-            self.actions.start("Retry", lambda: self._retry(pods[0]))
+            self.session.start("Retry", lambda: self._retry(pods[0]))
         else:
 
             async def restart() -> None:
-                if await restart_pods(self.actions, pods):
+                if await restart_pods(self.session, pods):
                     self.clear_marks()
 
-            self.actions.start("Restart", restart)
+            self.session.start("Restart", restart)
 
     async def _retry(self, pod: Pod) -> None:
         from podtui.tui.commands.restart import note
 
-        await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
-        note(self.actions, pod, "retry")
-        self.actions.tell("Admitted afresh.", title=pod_label(pod))
+        await self.session.client.retry(pod.metadata.namespace, pod.metadata.name)
+        note(self.session, pod, "retry")
+        self.session.tell("Admitted afresh.", title=pod_label(pod))
 
     def action_shell(self) -> None:
         from podtui.tui.commands.shell import open_shell
@@ -258,34 +273,31 @@ class ActingScreen(LiveScreen):
         self._for_one("Port-forward", start_forward, writes=False)
 
     def action_forwards(self) -> None:
-        from podtui.tui.screens.forwards_screen import ForwardsScreen
-
-        self.podtui.push_screen(ForwardsScreen())
+        self.session.push(self.session.screens.forwards())
 
     # --- images
 
     def action_pull_image(self, name: str = "") -> None:
         """Pull an image and show its progress on the node screen; without a name, ask for it."""
         from podtui.tui.commands.images import pull_image
-        from podtui.tui.screens.node.node_screen import NodeScreen
 
         async def pull() -> None:
-            await pull_image(self.actions, name)
+            await pull_image(self.session, name)
 
-        if not isinstance(self.podtui.screen, NodeScreen):
-            self.podtui.push_screen(NodeScreen("images"))
-        self.actions.start("Pull", pull)
+        if not self.SHOWS_PULLS:
+            self.session.push(self.session.screens.images())
+        self.session.start("Pull", pull)
 
     def _for_one(
         self,
         name: str,
-        deed: Callable[[Actions, Pod], Awaitable[None]],
+        deed: Callable[[Session, Pod], Awaitable[None]],
         *,
         writes: bool = True,
     ) -> None:
         pod = self._one_pod()
         if pod is not None:
-            self.actions.start(name, lambda: deed(self.actions, pod), writes=writes)
+            self.session.start(name, lambda: deed(self.session, pod), writes=writes)
 
     def action_restart_container(self) -> None:
         from podtui.tui.commands.restart import choose_container, restart_container
@@ -295,8 +307,8 @@ class ActingScreen(LiveScreen):
             return
 
         async def restart() -> None:
-            container = await choose_container(self.actions, pod, "Restart")
+            container = await choose_container(self.session, pod, "Restart")
             if container:
-                await restart_container(self.actions, pod, container)
+                await restart_container(self.session, pod, container)
 
-        self.actions.start("Restart", restart)
+        self.session.start("Restart", restart)

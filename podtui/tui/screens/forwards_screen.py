@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from podtui.tui.commands.port_forward import KeptForward
+from podtui.tui.commands.session import RunningForward
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.views.labels import pod_label
@@ -32,7 +32,7 @@ FORWARD_COLUMNS = (
 )
 
 
-def forward_row(number: int, kept: KeptForward) -> Row:
+def forward_row(number: int, kept: RunningForward) -> Row:
     forward, problem = kept.forward, clean(kept.problem)
     figures = (forward.remote_port, forward.connections, forward.accepted, forward.sent,
                forward.received)  # fmt: skip
@@ -55,7 +55,7 @@ def forward_row(number: int, kept: KeptForward) -> Row:
                fault=bool(problem))  # fmt: skip
 
 
-def stop_dialog(kept: KeptForward) -> Dialog:
+def stop_dialog(kept: RunningForward) -> Dialog:
     what = f"{kept.address} → {pod_label(kept.pod)}:{kept.forward.remote_port}"
     cut = kept.forward.connections
     ends = f"{plural(cut, 'open connection')} end." if cut != 1 else "1 open connection ends."
@@ -110,14 +110,14 @@ class ForwardsScreen(ListScreen):
         self.problem.show(lines)
 
     async def rows(self) -> Iterable[Row]:
-        return [forward_row(id(kept), kept) for kept in self.actions.forwards]
+        return [forward_row(id(kept), kept) for kept in self.session.forwards]
 
     def summary(self, count: int) -> Line:
         return (Span(f"{count:,}", "soft"),)
 
-    def _chosen(self) -> KeptForward | None:
+    def _chosen(self) -> RunningForward | None:
         key = self.table.cursor_key
-        return next((k for k in self.actions.forwards if f"forward:{id(k)}" == key), None)
+        return next((k for k in self.session.forwards if f"forward:{id(k)}" == key), None)
 
     def action_stop(self) -> None:
         kept = self._chosen()
@@ -125,20 +125,20 @@ class ForwardsScreen(ListScreen):
             return
 
         async def stop() -> None:
-            if not kept.failed and not await self.actions.confirm(stop_dialog(kept)):
+            if not kept.failed and not await self.session.confirm(stop_dialog(kept)):
                 return
             kept.stop()
-            if kept in self.actions.forwards:
-                self.actions.forwards.remove(kept)
+            if kept in self.session.forwards:
+                self.session.forwards.remove(kept)
             self.ask()
 
-        self.actions.start("Stop", stop, writes=False)
+        self.session.start("Stop", stop, writes=False)
 
     def action_copy_address(self) -> None:
         kept = self._chosen()
         if kept is not None:
-            self.podtui.copy_to_clipboard(kept.address)
-            self.actions.tell(kept.address, title="Copied")
+            self.session.app.copy_to_clipboard(kept.address)
+            self.session.tell(kept.address, title="Copied")
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_copy_address()

@@ -71,8 +71,8 @@ class JournalScreen(ListScreen):
     async def rows(self) -> Iterable[Row]:
         pod = self._pod if self._only else None
         uid = pod.metadata.uid if pod is not None else ""
-        calls = await self.actions.client.engine_calls(uid)
-        return journal_rows(self.actions.deeds, calls, pod.metadata.name if pod else "")
+        calls = await self.session.client.engine_calls(uid)
+        return journal_rows(self.session.journal, calls, pod.metadata.name if pod else "")
 
     def summary(self, count: int) -> Line:
         whose = pod_label(self._pod) if self._only and self._pod is not None else "all pods"
@@ -85,8 +85,8 @@ class JournalScreen(ListScreen):
     def action_copy_line(self) -> None:
         row = self.table.cursor_row
         if row is not None:
-            self.podtui.copy_to_clipboard(str(row.values[LINE]))
-            self.actions.tell(str(row.values[LINE]), title="Copied")
+            self.session.app.copy_to_clipboard(str(row.values[LINE]))
+            self.session.tell(str(row.values[LINE]), title="Copied")
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_copy_line()

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.worker import Worker
 
 from podtui.errors import PodtuiError
-from podtui.tui.commands.session import Actions
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.widgets.bars import Bar, Hints
@@ -30,7 +29,7 @@ class ListScreen(BackScreen):
     """Enter does the same as one of the screen's own keys, so its hint "open" would mislead."""
     NOTHING: ClassVar[Sequence[str]] = ()
     ON_ROWS: ClassVar[frozenset[str]] = frozenset({"restore", "stop", "copy_address", "copy_line"})
-    """Actions of these screens on the row under the cursor."""
+    """Session of these screens on the row under the cursor."""
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }
@@ -46,10 +45,6 @@ class ListScreen(BackScreen):
         yield Bar(id="header")
         yield self.table
         yield Hints()
-
-    @property
-    def actions(self) -> Actions:
-        return self.podtui.actions
 
     def on_mount(self) -> None:
         super().on_mount()

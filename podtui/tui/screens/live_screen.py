@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -10,11 +10,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.session import Session, session_of
 from podtui.tui.model.model import Changes
 from podtui.tui.widgets.compositing import CellsCompositor
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
 
 RIGHT = 3
 """The mouse button that opens the menu."""
@@ -43,7 +41,7 @@ class LiveScreen(Screen[None]):
     def on_mount(self) -> None:
         self.opened = True
         self._parts = tuple(self.children)
-        self.publish(self.podtui.model.everything(), self.podtui.now())
+        self.publish(self.session.model.everything(), self.session.now())
 
     def on_unmount(self) -> None:
         self.opened = False
@@ -57,7 +55,7 @@ class LiveScreen(Screen[None]):
         """
         if not super().is_current:
             return False
-        stack = self.podtui.screen_stack
+        stack = self.session.app.screen_stack
         above = stack[stack.index(self) + 1 :]
         return not any(screen.styles.background.a == 1 for screen in above)
 
@@ -67,12 +65,11 @@ class LiveScreen(Screen[None]):
         return self.opened and all(part in self.children for part in self._parts)
 
     @property
-    def podtui(self) -> PodtuiApp:
-        """The app, typed."""
-        return cast("PodtuiApp", cast("Any", self).app)
+    def session(self) -> Session:
+        return session_of(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if not is_offered(self.podtui.model.server.capabilities, action, parameters):
+        if not is_offered(self.session.model.server.capabilities, action, parameters):
             return False
         return super().check_action(action, parameters)
 
@@ -105,4 +102,4 @@ class BackScreen(LiveScreen):
     DEFAULT_CSS = "BackScreen { layout: vertical; background: $background; }"
 
     def action_back(self) -> None:
-        self.podtui.pop_screen()
+        self.session.app.pop_screen()

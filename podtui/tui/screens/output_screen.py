@@ -9,7 +9,7 @@ from typing import Final
 from textual.app import ComposeResult
 
 from podtui.client.lines import LineSplitter
-from podtui.tui.commands.custom_commands import Aim, OwnCommand
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.process import run_program
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.screens.live_screen import BackScreen
@@ -33,7 +33,7 @@ class OutputPane(LogCommands):
     OutputPane > LogView { height: 1fr; background: $background; padding: 0 1; }
     """
 
-    def __init__(self, command: OwnCommand, label: str) -> None:
+    def __init__(self, command: CustomCommand, label: str) -> None:
         super().__init__(id="output")
         self._command = command
         self._label = label
@@ -86,7 +86,7 @@ class OutputScreen(BackScreen):
 
     AUTO_FOCUS = "#log"
 
-    def __init__(self, command: OwnCommand, aims: Sequence[Aim]) -> None:
+    def __init__(self, command: CustomCommand, aims: Sequence[CommandTarget]) -> None:
         super().__init__()
         self._command = command
         self._aims = tuple(aims)
@@ -109,19 +109,19 @@ class OutputScreen(BackScreen):
         self.run_worker(self._run, name=self._command.name, group="own")
 
     def action_back(self) -> None:
-        if self._name not in self.podtui.own.running:
+        if self._name not in self.session.running:
             super().action_back()
             return
-        actions = self.podtui.actions
+        session = self.session
 
         async def leave() -> None:
-            if await actions.confirm(end_dialog(self._name)):
+            if await session.confirm(end_dialog(self._name)):
                 super(OutputScreen, self).action_back()
 
-        actions.start("Leave", leave, writes=False)
+        session.start("Leave", leave, writes=False)
 
     async def _run(self) -> None:
-        running = self.podtui.own.running
+        running = self.session.running
         running.append(self._name)
         try:
             await self._run_all()
@@ -137,7 +137,7 @@ class OutputScreen(BackScreen):
             self.pane.remark(said[-1])
         self.pane.show_state(said[-1] if len(said) == 1 else _summary(said))
 
-    async def _run_one(self, aim: Aim) -> str:
+    async def _run_one(self, aim: CommandTarget) -> str:
         splitter = LineSplitter(LONGEST_LINE)
         pane = self.pane
 

@@ -53,7 +53,7 @@ def tab_spans(
 
 def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
     """Return the tabs that the server does not support."""
-    capabilities = screen.podtui.model.server.capabilities
+    capabilities = screen.session.model.server.capabilities
     return frozenset(tab for tab in tabs if not is_offered(capabilities, "tab", (tab,)))
 
 

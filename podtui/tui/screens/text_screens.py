@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,21 +10,21 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event
 from podtui.errors import UsageError
+from podtui.explain.places import find_place
+from podtui.tui.commands.session import Session
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.live_screen import BackScreen
-from podtui.tui.screens.manifest_text import ManifestText
 from podtui.tui.views.events import event_count, event_object
+from podtui.tui.views.explain import field_at
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean, clean_lines, literal
-from podtui.tui.widgets.text_view import Mark, TextView
+from podtui.tui.widgets.text_view import ManifestText, Mark, TextView
 from podtui.tui.widgets.tones import LinesView
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
 
 
 def marks_of(manifest: Manifest) -> list[Mark]:
@@ -50,20 +50,16 @@ def show_manifest(view: TextView, manifest: Manifest | None) -> None:
     view.load(text or "(empty)", language=language, marks=marks_of(manifest))
 
 
-def explain_line(app: PodtuiApp, manifest: Manifest | None, line: int) -> None:
+def explain_line(session: Session, manifest: Manifest | None, line: int) -> None:
     """Open the explanation of the field on a line of a manifest, or report that there is none."""
-    from podtui.explain.places import find_place
-    from podtui.tui.screens.explain_screen import ExplainScreen
-    from podtui.tui.views.explain import field_at
-
     path = field_at(manifest, line) if manifest is not None else ""
     if not path:
-        app.notify(f"There is no field of the pod on line {line}.", severity="warning")
+        session.tell(f"There is no field of the pod on line {line}.", severity="warning")
         return
     try:
-        app.push_screen(ExplainScreen(find_place(path)))
+        session.push(ExplainScreen(find_place(path)))
     except UsageError as error:
-        app.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+        session.tell(str(error), title="Explain", severity="warning")
 
 
 class ManifestScreen(ActingScreen, BackScreen):
@@ -97,7 +93,7 @@ class ManifestScreen(ActingScreen, BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        manifest = self.podtui.model.manifests.get(self._name_)
+        manifest = self.session.model.manifests.get(self._name_)
         lines = [d.line for d in manifest.status.diagnostics if d.line] if manifest else []
         if lines:
             self.call_after_refresh(self.query_one(TextView).show_line, min(lines))
@@ -105,7 +101,7 @@ class ManifestScreen(ActingScreen, BackScreen):
     def publish(self, changes: Changes, now: float) -> None:
         if self._name_ not in changes.manifests or not self.opened:
             return
-        manifest = self.podtui.model.manifests.get(self._name_)
+        manifest = self.session.model.manifests.get(self._name_)
         if manifest is None:
             self.query_one("#header", Bar).show((Span(" The file is gone. ", "warning"),))
             return
@@ -124,12 +120,12 @@ class ManifestScreen(ActingScreen, BackScreen):
         )
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
-        found = self.podtui.model.manifests.get(self._name_)
+        found = self.session.model.manifests.get(self._name_)
         return () if found is None else (found,)
 
     def action_explain(self) -> None:
         for manifest in self.chosen_manifests():
-            explain_line(self.podtui, manifest, self.query_one(ManifestText).line)
+            explain_line(self.session, manifest, self.query_one(ManifestText).line)
 
     def action_search(self) -> None:
         self.query_one(Prompt).ask(Purpose.SEARCH)

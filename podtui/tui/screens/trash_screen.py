@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from podtui.tui.commands.delete_manifests import Trashed, restore, trashed_files
+from podtui.tui.commands.delete_manifests import restore
+from podtui.tui.commands.manifest_file import Trashed, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
 from podtui.tui.widgets.format import plural
@@ -45,7 +46,7 @@ class TrashScreen(ListScreen):
         self._found: dict[str, Trashed] = {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "restore" and self.actions.readonly:
+        if action == "restore" and self.session.readonly:
             return False
         return super().check_action(action, parameters)
 
@@ -62,10 +63,10 @@ class TrashScreen(ListScreen):
         if found is not None:
 
             async def bring() -> None:
-                await restore(self.actions, [found])
+                await restore(self.session, [found])
                 self.ask()
 
-            self.actions.start("Bring back", bring)
+            self.session.start("Bring back", bring)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_restore()

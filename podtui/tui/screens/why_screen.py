@@ -85,7 +85,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     @property
     def manifest(self) -> Manifest | None:
-        model = self.podtui.model
+        model = self.session.model
         if self._file:
             return model.manifests.get(self._file)
         found = model.manifest_of(self._pod) if self._pod is not None else None
@@ -95,7 +95,7 @@ class WhyScreen(ActingScreen, BackScreen):
         """Return the current pod or its replacement. Return None if it is gone; `_pod` keeps its
         last known state.
         """
-        model, manifest = self.podtui.model, self.manifest
+        model, manifest = self.session.model, self.manifest
         name = self._name_
         if manifest is not None and name is None and manifest.status.podName:
             name = (manifest.status.podNamespace, manifest.status.podName)
@@ -118,7 +118,7 @@ class WhyScreen(ActingScreen, BackScreen):
             self._draw(now)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
 
     def _draw(self, now: float) -> None:
         if not self.shown:
@@ -139,7 +139,7 @@ class WhyScreen(ActingScreen, BackScreen):
             manifest,
             now,
             self._chosen,
-            readonly=self.actions.readonly,
+            readonly=self.session.readonly,
             progress=self._progress(manifest, facts, said),
         )
         view.show(why_lines(shown, view.size.width - 1, view.size.height))
@@ -148,7 +148,7 @@ class WhyScreen(ActingScreen, BackScreen):
             self._ask_log(pod, said)
 
     def _facts(self, pod: Pod, now: float) -> Facts:
-        return facts_of(self.podtui.model, pod, now, self._logs, self._log_problems)
+        return facts_of(self.session.model, pod, now, self._logs, self._log_problems)
 
     def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
         if facts is not None:
@@ -157,7 +157,7 @@ class WhyScreen(ActingScreen, BackScreen):
             return None
         # The pod is gone or never existed. An accepted file gets a pod as soon as the node is
         # ready.
-        return diagnose_waiting(manifest, self.podtui.model.node) or diagnose_manifest(manifest)
+        return diagnose_waiting(manifest, self.session.model.node) or diagnose_manifest(manifest)
 
     def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
         """Return the progress of an applied fix; empty without one, after undo and after another
@@ -167,7 +167,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if applied is None:
             return ()
         read = manifest is not None and manifest.spec.text == applied.text
-        if applied.change not in self.actions.undoable or (self._in_force and not read):
+        if applied.change not in self.session.undoable or (self._in_force and not read):
             self._applied = None
             return ()
         self._in_force = read
@@ -206,7 +206,7 @@ class WhyScreen(ActingScreen, BackScreen):
         try:
             meta = pod.metadata
             async with asyncio.timeout(LOG_SECONDS):
-                async for batch in self.podtui.client.logs(meta.namespace, meta.name, query):
+                async for batch in self.session.client.logs(meta.namespace, meta.name, query):
                     lines += map(_shortened, batch)
         except PodtuiError as error:
             self._no_log(query.container, str(error))
@@ -216,7 +216,7 @@ class WhyScreen(ActingScreen, BackScreen):
             failure = log_failure(lines)
             self._logs = {} if failure else {query.container: tuple(lines[-LOG_LINES:])}
             self._log_problems = {query.container: failure} if failure else {}
-        self._draw(self.podtui.now())
+        self._draw(self.session.now())
 
     def _no_log(self, container: str, why: str) -> None:
         self._logs = {}
@@ -225,7 +225,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def _ask_again(self) -> None:
         self._log_of = ()
-        self._draw(self.podtui.now())
+        self._draw(self.session.now())
 
     # --- the fix
 
@@ -235,34 +235,34 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "apply":
-            return self._fix() is not None and not self.actions.readonly
+            return self._fix() is not None and not self.session.readonly
         if action == "next":
             return self._said is not None and len(self._said.fixes) > 1
         return super().check_action(action, parameters)
 
     def action_next(self, step: int) -> None:
         self._chosen += step
-        self._draw(self.podtui.now())
+        self._draw(self.session.now())
 
     def action_apply(self) -> None:
         fix, manifest, said = self._fix(), self.manifest, self._said
         if fix is None or manifest is None or said is None:
             return
 
-        facts = self._facts(self._pod, self.podtui.now()) if self._pod is not None else None
+        facts = self._facts(self._pod, self.session.now()) if self._pod is not None else None
         trial = begin_trial(facts, said)
 
         async def apply() -> None:
-            applied = await apply_fix(self.actions, manifest, fix, trial)
+            applied = await apply_fix(self.session, manifest, fix, trial)
             if applied is None:
                 return
             self._applied, self._in_force, self._liveness_passed = applied, False, False
             if trial.watches_liveness and self.is_attached:
                 watch = partial(self._watch_liveness, trial.container)
                 self.run_worker(watch, group="why-probe", exclusive=True)
-            self._draw(self.podtui.now())
+            self._draw(self.session.now())
 
-        self.actions.start("Fix", apply)
+        self.session.start("Fix", apply)
 
     async def _watch_liveness(self, container: str) -> None:
         """Wait until the liveness probe of the fixed pod has passed."""
@@ -274,7 +274,7 @@ class WhyScreen(ActingScreen, BackScreen):
                 try:
                     async with asyncio.timeout(2 * PROBE_SECONDS):
                         meta = pod.metadata
-                        found = await self.podtui.client.insight(meta.namespace, meta.name, query)
+                        found = await self.session.client.insight(meta.namespace, meta.name, query)
                 except (PodtuiError, TimeoutError):
                     seen = ""
             after = self._pod_in_force()
@@ -286,7 +286,7 @@ class WhyScreen(ActingScreen, BackScreen):
                     and (report.probe, report.last) == ("Liveness", "Success")
                     for report in found.probes
                 )
-                self._draw(self.podtui.now())
+                self._draw(self.session.now())
             await asyncio.sleep(PROBE_PAUSE)
 
     def _pod_in_force(self) -> Pod | None:

@@ -23,7 +23,7 @@ COLUMNS: Final = (
 LINE: Final = 5
 
 
-class Deed(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """An action of the user, and a command line that does the same."""
 
     moment: float
@@ -32,7 +32,7 @@ class Deed(Struct, frozen=True):
     pod: str = ""
 
 
-def deed_row(number: int, deed: Deed) -> Row:
+def deed_row(number: int, deed: JournalEntry) -> Row:
     line, pod = shell_line(deed.line), clean(deed.pod)
     cells = (
         Cell("", "muted", deed.moment),
@@ -71,7 +71,9 @@ def call_row(call: EngineCall) -> Row:
                fault=bool(call.error))  # fmt: skip
 
 
-def journal_rows(deeds: Iterable[Deed], calls: Iterable[EngineCall], pod: str = "") -> list[Row]:
+def journal_rows(
+    deeds: Iterable[JournalEntry], calls: Iterable[EngineCall], pod: str = ""
+) -> list[Row]:
     """Return the rows of all actions and calls. If ``pod`` is given, include only actions on that
     pod; ``calls`` are not filtered.
     """

@@ -6,14 +6,19 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input, Static
 
 from podtui.errors import UsageError
+from podtui.tui.commands.session import Session, session_of
 from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.logs.export import clipboard_text, export_of, file_name, pager_command
@@ -22,19 +27,9 @@ from podtui.tui.views.logs.levels import MINIMA
 from podtui.tui.views.logs.line_buffer import is_log
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
+from podtui.tui.widgets.prompt import Typed
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
-
-from enum import Enum
-
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.widgets import Input, Static
-
-from podtui.tui.widgets.prompt import Typed
 
 
 class Asked(Enum):
@@ -188,8 +183,8 @@ class LogCommands(Pane):
         yield self._prompt
 
     @property
-    def _podtui(self) -> PodtuiApp:
-        return cast("PodtuiApp", cast("Any", self).app)
+    def session(self) -> Session:
+        return session_of(self)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -354,10 +349,10 @@ class LogCommands(Pane):
 
     def action_save(self, everything: bool = False) -> None:
         if self.source_names:
-            self._podtui.actions.start("Save", partial(self._save, everything), writes=False)
+            self.session.start("Save", partial(self._save, everything), writes=False)
 
     async def _save(self, everything: bool) -> None:
-        self._podtui.actions.asked()
+        self.session.asked()
         names = self.source_names
         await self._looked_at(everything)
         export = export_of(self.view.lines, names=names, everything=everything)
@@ -385,7 +380,7 @@ class LogCommands(Pane):
             await asyncio.sleep(0)
 
     def action_pager(self) -> None:
-        self._podtui.actions.start("Pager", self._page, writes=False)
+        self.session.start("Pager", self._page, writes=False)
 
     async def _page(self) -> None:
         """Raises `ProgramFailed`."""
@@ -395,7 +390,7 @@ class LogCommands(Pane):
         try:
             command = pager_command(dict(os.environ))
             path = await asyncio.to_thread(export.temporary)
-            await run_in_terminal(self._podtui, [*command, str(path)])
+            await run_in_terminal(self.session, [*command, str(path)])
         except (OSError, ValueError) as error:
             raise ProgramFailed(str(error)) from error
         finally:

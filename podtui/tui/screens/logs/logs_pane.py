@@ -210,7 +210,7 @@ class LogsPane(LogCommands):
 
     def app_now(self) -> float:
         """Return the app's time in epoch seconds."""
-        return float(cast("Any", self).app.now())
+        return self.session.now()
 
     # --- lines
 
@@ -385,4 +385,4 @@ class LogsPane(LogCommands):
 
         lines = [(Span(range.words, "name"),) for range in RANGES]
         start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
-        cast("Any", self).app.push_screen(Picker("Show of the log", lines, start=start), take)
+        self.session.app.push_screen(Picker("Show of the log", lines, start=start), take)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 from textual import events
@@ -14,23 +14,30 @@ from textual.widget import Widget
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
+from podtui.explain.places import find_place
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.arrangement import PANES, View
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import Body
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
-from podtui.tui.screens.main.prompted_screen import PromptedScreen
-from podtui.tui.screens.main.screen_memory import ScreenMemory, memory_of, recalled_view
+from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
 from podtui.tui.screens.main.view_history import Place, ViewHistory
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
+from podtui.tui.views.tree.rows import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span, line_width
-from podtui.tui.widgets.filters import FilterError, parse_filter
+from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.pane import Pane
-from podtui.tui.widgets.prompt import Prompt
+from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
@@ -41,10 +48,34 @@ REMEMBER = 1.0
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
 
-class MainScreen(ActingScreen, PromptedScreen):
+class MainHost(Protocol):
+    """The part of the app that only the main screen uses."""
+
+    simulated: bool
+    start_error: str
+    other_folder: str
+    theme_choice: tuple[str, str]
+    memory: MemoryFile
+
+    @property
+    def folder(self) -> str: ...
+
+    @property
+    def folder_is_missing(self) -> bool: ...
+
+    def remember(self, memory: ScreenMemory) -> None: ...
+
+    def command_words(self) -> list[str]: ...
+
+    def run_command(self, text: str) -> None: ...
+
+
+class MainScreen(ActingScreen):
     """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
+                id="main.filter"),
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
         Binding("l", "logs", "Logs", tooltip="Go to the log of the pod", id="main.logs"),
         Binding("p", "previous", "Previous log", show=False, id="main.previous",
@@ -88,8 +119,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     AUTO_FOCUS = "#pods-table"
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"main.why"})
 
-    def __init__(self) -> None:
+    def __init__(self, host: MainHost) -> None:
         super().__init__()
+        self._host = host
         self._history = ViewHistory(Place("pods"))
         self._remembering: Timer | None = None
         self._choosing = False
@@ -98,14 +130,14 @@ class MainScreen(ActingScreen, PromptedScreen):
         """Keys of the pods whose logs were last requested."""
 
     def compose(self) -> ComposeResult:
-        app = self.podtui
+        host, session = self._host, self.session
         yield Bar(id="header")
         self.pods = PodsPane(
-            app.model, lambda: app.folder, lambda: app.folder_is_missing, id="pods"
+            session.model, lambda: host.folder, lambda: host.folder_is_missing, id="pods"
         )
-        self.events = EventsPane(app.model, id="events")
-        self.logs = LogsPane(app.model, app.client, id="logs")
-        self.node = NodePane(app.model, id="node")
+        self.events = EventsPane(session.model, id="events")
+        self.logs = LogsPane(session.model, session.client, id="logs")
+        self.node = NodePane(session.model, id="node")
         self.body = Body((self.pods, self.events, self.logs, self.node))
         yield self.body
         yield Hints()
@@ -113,7 +145,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         yield Bar(id="status")
 
     def on_mount(self) -> None:
-        memory = self.podtui.memory.memory
+        memory = self._host.memory.memory
         for name, pane in self._tables.items():
             if name in memory.tables:
                 pane.recall(memory.tables[name])
@@ -154,7 +186,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
             return
-        error = self.podtui.start_error
+        error = self._host.start_error
         self.pods.publish(changes, now, error)
         self.events.publish(changes, now, error)
         self.node.publish(changes, now, error)
@@ -166,17 +198,17 @@ class MainScreen(ActingScreen, PromptedScreen):
             self._chrome()
 
     def _chrome(self) -> None:
-        app = self.podtui
+        host, model = self._host, self.session.model
         width = self.size.width
-        left, right = header(app.model, self.pods.totals, width)
+        left, right = header(model, self.pods.totals, width)
         self.query_one("#header", Bar).show(left, right)
         hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
         note = (Span(f" hidden: {names} ", "muted"),) if names else ()
         room = width - line_width(note)
         line = status_line(
-            app.model, app.client.target, app.folder, room,
-            simulated=app.simulated, other=app.other_folder,
+            model, self.session.client.target, host.folder, room,
+            simulated=host.simulated, other=host.other_folder,
         )  # fmt: skip
         self.query_one("#status", Bar).show(line, note)
 
@@ -223,7 +255,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def _turn_to(self, name: str) -> None:
         self.body.show_view(self.body.view.go(name))
         self.set_focus(self.focus_of(name))
-        self.publish(Changes(), self.podtui.now())
+        self.publish(Changes(), self.session.now())
 
     def action_cycle(self, step: int) -> None:
         panes = self.body.view.panes
@@ -263,6 +295,101 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.notify(f"The panes are {', '.join(PANES)}.", severity="warning")
         return found
 
+    # --- the prompt
+
+    def action_filter(self) -> None:
+        prompt = self.query_one(Prompt)
+        pane = self.active_table
+        if self.active == "logs":
+            prompt.ask(Purpose.SEARCH)
+        elif pane is not None:
+            table = pane.table.set
+            prompt.ask(
+                Purpose.FILTER,
+                table.filter.text,
+                complete=lambda text: complete_filter(
+                    text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
+                ),
+                check=lambda text: self._fault_of(text, pane),
+            )
+        self._prompting(prompt.is_open)
+
+    def ask_command(self) -> None:
+        """Open the prompt for a command."""
+        prompt = self.query_one(Prompt)
+        prompt.ask(Purpose.COMMAND, words=self._host.command_words())
+        self._prompting(True)
+
+    def _prompting(self, on: bool) -> None:
+        self.query_one(Hints).display = not on
+        if not on:
+            self.set_focus(self.focus_of(self.active))
+
+    # --- answers
+
+    def _fault_of(self, text: str, pane: TablePane) -> FilterError | None:
+        try:
+            parse_filter(text, pane.table.columns)
+        except FilterError as error:
+            return error
+        return None
+
+    def filter_table(self, text: str) -> None:
+        """Filter the focused table, by default the pods. Raises `FilterError`."""
+        pane = self.active_table or self.pods
+        pane.filter_by(parse_filter(text, pane.table.columns))
+        self.publish(Changes(), self.session.now())
+
+    def on_prompt_changed(self, message: Prompt.Changed) -> None:
+        pane = self.active_table
+        if (
+            message.purpose is Purpose.FILTER
+            and pane is not None
+            and self._fault_of(message.text, pane) is None
+        ):
+            self.filter_table(message.text)
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table(message.text)
+            self.went()
+        elif message.purpose is Purpose.SEARCH:
+            self.logs.find(message.text)
+        else:
+            self._host.run_command(message.text)
+
+    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table("")
+
+    # --- commands
+
+    def action_go(self, pane: str, text: str = "") -> None:
+        """Focus a pane; filter its table by ``text`` unless that is empty."""
+        self.action_pane(pane)
+        if text and self.active_table is not None:
+            try:
+                self.filter_table(text)
+            except FilterError as error:
+                self.notify(str(error), severity="error", title="Filter", markup=False)
+            else:
+                self.went()
+
+    def action_sort_by(self, column: str) -> None:
+        """Sort the table by a column, given by any of its names."""
+        table = (self.active_table or self.pods).table
+        place = column_named(column, table.columns)
+        if place is None:
+            names = " ".join(c.names[0] for c in table.columns)
+            self.notify(f"The columns are {names}", severity="warning", markup=False)
+        else:
+            table.sort_by(table.columns[place].key)
+
+    def action_choose_columns(self) -> None:
+        (self.active_table or self.pods).action_columns()
+
     # --- view history
 
     def _place(self, pod: str = "") -> Place:
@@ -292,7 +419,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         if place.pod and self.pods.table.select(place.pod):
             from podtui.tui.screens.pods.pod_screen import PodScreen
 
-            self.podtui.push_screen(PodScreen(place.pod, "overview"))
+            self.session.push(PodScreen(place.pod, "overview"))
 
     # --- persistence
 
@@ -310,13 +437,13 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def _write_down(self) -> None:
         self._remembering = None
-        self.podtui.remember(self.memory)
+        self._host.remember(self.memory)
 
     @property
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
         found = memory_of(self.body.view, tables)
-        theme, over = self.podtui.theme_choice
+        theme, over = self._host.theme_choice
         return replace(found, theme=theme, theme_over=over)
 
     # --- the row under the cursor
@@ -356,59 +483,44 @@ class MainScreen(ActingScreen, PromptedScreen):
         else:
             event = self.events.event
             if event is not None:
-                from podtui.tui.screens.text_screens import EventScreen
-
-                self.podtui.push_screen(EventScreen(event))
+                self.session.push(EventScreen(event))
 
     def action_open_node(self, tab: str, wish: str = "") -> None:
         """Open the node screen; ``wish`` is the first what-if question."""
-        from podtui.tui.screens.node.node_screen import NodeScreen
-
         if self.active != "node":
             self.action_pane("node")
-        self.podtui.push_screen(NodeScreen(tab, wish, self.pods.table.cursor_key))
+        self.session.push(NodeScreen(tab, wish, self.pods.table.cursor_key))
 
     def action_explain(self, field: str = "") -> None:
         """Show the documentation of a manifest field, by default of the Pod itself."""
-        from podtui.explain.places import find_place
-        from podtui.tui.screens.explain_screen import ExplainScreen
-
         try:
-            self.podtui.push_screen(ExplainScreen(find_place(field)))
+            self.session.push(ExplainScreen(find_place(field)))
         except UsageError as error:
             self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
 
     def action_tree(self, text: str = "") -> None:
         """Open the tree of pods, filtered by ``text``."""
-        from podtui.tui.screens.tree.tree_screen import TreeScreen
-        from podtui.tui.views.tree.rows import TREE_COLUMNS
-
         try:
             wanted = parse_filter(text, TREE_COLUMNS)
         except FilterError as error:
             self.notify(clean(str(error)), title="Filter", severity="warning", markup=False)
         else:
-            self.podtui.push_screen(TreeScreen(wanted, self.pods.table.cursor_key))
+            self.session.push(TreeScreen(wanted, self.pods.table.cursor_key))
 
     def action_open(self, tab: str) -> None:
-        from podtui.tui.screens.pods.pod_screen import PodScreen
-        from podtui.tui.screens.text_screens import ManifestScreen
-
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
             self._history.visit(self._place(pod_key(pod)))
-            self.podtui.push_screen(PodScreen(pod_key(pod), tab))
+            self.session.push(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
-            self.podtui.push_screen(ManifestScreen(manifest.metadata.name))
+            self.session.push(ManifestScreen(manifest.metadata.name))
 
     def action_why(self) -> None:
-        from podtui.tui.screens.why_screen import WhyScreen
-
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
-            self.podtui.push_screen(WhyScreen(pod))
+            self.session.push(WhyScreen(pod))
         elif manifest is not None:
-            self.podtui.push_screen(WhyScreen(None, manifest.metadata.name))
+            self.session.push(WhyScreen(None, manifest.metadata.name))
 
     def open_pod(self, key: str) -> None:
         """Select a pod and open it."""
@@ -436,20 +548,22 @@ class MainScreen(ActingScreen, PromptedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom" and parameters == (False,):
             return self.is_mounted and self.body.view.zoomed
+        if action == "filter" and self.is_mounted:
+            return self.active == "logs" or self.active_table is not None
         if action == "why":
             return self.opened and bool(self.pods.pod or self.pods.manifest)
         return super().check_action(action, parameters)
 
     def action_refresh_all(self) -> None:
         self.refresh(layout=True)
-        self.publish(self.podtui.model.everything(), self.podtui.now())
+        self.publish(self.session.model.everything(), self.session.now())
 
     def action_back(self) -> None:
         """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""
         table = self.active_table
         if table is not None and table.table.set.is_filtered:
             table.clear_filter()
-            self.publish(Changes(), self.podtui.now())
+            self.publish(Changes(), self.session.now())
         elif self.active == "logs" and self.logs.view.match_count:
             self.logs.search("")
         elif self.body.view.zoomed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.tui.commands.session import session_of
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.events import MANIFEST_KEY
@@ -282,7 +283,7 @@ class PodsPane(TablePane):
         folder = self._folder() or "the static-pod folder"
         missing: EmptyText = ()
         keys: Line = (Span("?", "hint-key"), Span(" shows every key", "muted"))
-        if not cast("Any", self).app.actions.readonly:
+        if not session_of(self).readonly:
             keys = (Span("n", "hint-key"), Span(" makes one from a template, ", "muted"), *keys)
         if self._is_missing():
             missing = ((Span("That folder does not exist yet: create it first.", "warning"),),)

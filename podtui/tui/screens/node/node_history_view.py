@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
 from podtui.api.insight import InsightQuery, NodeInsight
 from podtui.errors import ApiError, PodtuiError
+from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.gauges import Gauge
 from podtui.tui.views.node.plot import history_lines, seen_past, told_past
 from podtui.tui.widgets.cells import Line
 from podtui.tui.widgets.time_span import SPANS, USUAL, other_span
 from podtui.tui.widgets.tones import LinesView
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
 
 WAIT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 5.0
@@ -44,8 +42,8 @@ class NodeHistoryView(LinesView):
         self._asking: Worker[None] | None = None
 
     @property
-    def _podtui(self) -> PodtuiApp:
-        return cast("PodtuiApp", cast("Any", self).app)
+    def session(self) -> Session:
+        return session_of(self)
 
     def on_mount(self) -> None:
         self._ask()
@@ -60,11 +58,11 @@ class NodeHistoryView(LinesView):
         return self._lines(width, height, keys=False)
 
     def _lines(self, width: int, height: int, *, keys: bool = True) -> list[Line]:
-        now = self._podtui.now()
+        now = self.session.now()
         if self._told is not None:
             past = told_past(self._told)
         else:
-            past = seen_past(tuple(self._podtui.model.node_history.samples), now, self._span)
+            past = seen_past(tuple(self.session.model.node_history.samples), now, self._span)
         return history_lines(self._gauges, past, now, self._span, width, height, keys=keys)
 
     def action_span(self, step: int) -> None:
@@ -96,7 +94,7 @@ class NodeHistoryView(LinesView):
             wait = WAIT_SECONDS if seen else 0.0
             query = InsightQuery(span=span, seen=seen, wait=wait)
             try:
-                found = await self._podtui.client.node_insight(query)
+                found = await self.session.client.node_insight(query)
             except PodtuiError as error:
                 if isinstance(error, ApiError) and error.code in (404, 405, 501):
                     return

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from podtui.api.images import NodeImage, PullStep
 from podtui.api.v1 import Pod
-from podtui.tui.commands.session import Actions
+from podtui.tui.commands.session import Session, session_of
 from podtui.tui.screens.acting_screen import WRITING
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, image_row, image_summary
 from podtui.tui.views.pulls import pull_by_hand, pulls_of, pulls_words
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.sanitize import clean, literal
 from podtui.tui.widgets.table import Table
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
 
 
 class NodeImages(Table):
@@ -70,11 +67,11 @@ class NodeImages(Table):
     # --- commands
 
     @property
-    def _actions(self) -> Actions:
-        return cast("PodtuiApp", cast("Any", self).app).actions
+    def session(self) -> Session:
+        return session_of(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "open" or (action in WRITING and self._actions.readonly):
+        if action == "open" or (action in WRITING and self.session.readonly):
             return False
         return super().check_action(action, parameters)
 
@@ -83,21 +80,21 @@ class NodeImages(Table):
 
         image = self.chosen
         if image is not None:
-            self._start("Remove image", lambda: remove_image(self._actions, image))
+            self._start("Remove image", lambda: remove_image(self.session, image))
 
     def action_prune_images(self) -> None:
         from podtui.tui.commands.images import prune_images
 
-        self._start("Prune", lambda: prune_images(self._actions, self.images))
+        self._start("Prune", lambda: prune_images(self.session, self.images))
 
     def action_pull_image(self) -> None:
         from podtui.tui.commands.images import pull_image
 
-        self._start("Pull", lambda: pull_image(self._actions))
+        self._start("Pull", lambda: pull_image(self.session))
 
     def _start(self, name: str, deed: Callable[[], Awaitable[bool]]) -> None:
         async def do() -> None:
             if await deed():
                 self.post_message(self.Changed())
 
-        self._actions.start(name, do)
+        self.session.start(name, do)

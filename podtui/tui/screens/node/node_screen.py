@@ -49,7 +49,7 @@ IMAGES_SECONDS: Final = 5.0
 OF_PODS: Final = frozenset(
     binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
 ) - {"undo", "new", "journal", "trash", "forwards"}
-"""Actions that are available only on tabs where a pod is selected."""
+"""Session that are available only on tabs where a pod is selected."""
 PLOTS: Final = 14
 """Minimum number of free rows below the overview to show the usage history there."""
 
@@ -94,6 +94,7 @@ class NodeScreen(ActingScreen, BackScreen):
         }
     }
     """
+    SHOWS_PULLS = True
     AUTO_FOCUS = ""
 
     def __init__(self, tab: str = "overview", wish: str = "", pod: str = "") -> None:
@@ -142,7 +143,7 @@ class NodeScreen(ActingScreen, BackScreen):
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
-        pod = self.podtui.model.pods.get(table.cursor_key) if table is not None else None
+        pod = self.session.model.pods.get(table.cursor_key) if table is not None else None
         return () if pod is None else (pod,)
 
     def chosen_image(self) -> str:
@@ -156,14 +157,14 @@ class NodeScreen(ActingScreen, BackScreen):
 
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table in (self.pods, self.rejected):
-            self.podtui.push_screen(PodScreen(message.key, "overview"))
+            self.session.push(PodScreen(message.key, "overview"))
 
     # --- drawing
 
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
             return
-        model = self.podtui.model
+        model = self.session.model
         for key in changes.pods:
             pod = model.pods.get(key)
             if pod is None:
@@ -183,7 +184,7 @@ class NodeScreen(ActingScreen, BackScreen):
             self._show_rows()
 
     def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
 
     def _draw(self, now: float) -> None:
         if not self.shown:
@@ -197,14 +198,14 @@ class NodeScreen(ActingScreen, BackScreen):
         elif self._tab == "history":
             self.query_one(NodeHistoryView).show_gauges(self._gauges)
         elif self._tab == "images":
-            self.images.show_pulls(self.podtui.model.pods.values(), self.actions.pulls)
+            self.images.show_pulls(self.session.model.pods.values(), self.session.pulls)
         for table in (self.pods, self.images, self.rejected):
             table.tick(now)
 
     def _reckon(self, now: float) -> None:
         """Recompute all sums and update the tables."""
         self._stale = False
-        model = self.podtui.model
+        model = self.session.model
         self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
         if books is None:
             return
@@ -229,7 +230,7 @@ class NodeScreen(ActingScreen, BackScreen):
     @property
     def _several(self) -> bool:
         """True if there are several nodes: then the shown set of pods may change completely."""
-        return self.podtui.model.server.capabilities.several_nodes
+        return self.session.model.server.capabilities.several_nodes
 
     def _show_rows(self) -> None:
         """Update the rows of changed pods."""
@@ -241,11 +242,11 @@ class NodeScreen(ActingScreen, BackScreen):
         )
 
     def _counts(self, ask: Ask) -> bool:
-        return ask.active and ask.key in self.podtui.model.pods
+        return ask.active and ask.key in self.session.model.pods
 
     def _share_row(self, ask: Ask) -> Row:
         """Return the row of a pod; rebuild it only if its basis changed."""
-        pod, use = self.podtui.model.pods[ask.key], self._uses.get(ask.key)
+        pod, use = self.session.model.pods[ask.key], self._uses.get(ask.key)
         basis = ask, use, self._allocatable, pod.metadata.labels
         kept = self._share_rows.get(ask.key)
         if kept is None or kept.basis != basis:
@@ -276,7 +277,7 @@ class NodeScreen(ActingScreen, BackScreen):
             width, height = max(20, view.size.width - 1), view.size.height
             count = len(self._rejections)
             lines = overview_lines(node, self._gauges, count, now, width, height)
-            several = self.podtui.model.server.capabilities.several_nodes
+            several = self.session.model.server.capabilities.several_nodes
             if (room := height - len(lines) - 1) >= PLOTS and not several:
                 past = self.query_one(NodeHistoryView)
                 past.show_gauges(self._gauges)
@@ -290,7 +291,7 @@ class NodeScreen(ActingScreen, BackScreen):
             here = self._tab == "images"
             if here:
                 try:
-                    self.images.show_images(await self.podtui.client.images())
+                    self.images.show_images(await self.session.client.images())
                 except PodtuiError as error:
                     self.images.show_problem(str(error))
             try:
@@ -311,8 +312,8 @@ class NodeScreen(ActingScreen, BackScreen):
         self._poke.set()
         self.query_one(ContentSwitcher).current = tab
         self._body().focus()
-        self._draw(self.podtui.now())
-        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self._draw(self.session.now())
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
         self.refresh_bindings()
 
     def _asked_file(self) -> str:
@@ -321,7 +322,7 @@ class NodeScreen(ActingScreen, BackScreen):
         wish, self._wish = self._wish, ""
         if not wish and self._tab == "rejected":
             for pod in self.chosen_pods():
-                manifest = self.podtui.model.manifest_of(pod)
+                manifest = self.session.model.manifest_of(pod)
                 wish = "" if manifest is None else PurePosixPath(manifest.spec.path).name
         return wish
 

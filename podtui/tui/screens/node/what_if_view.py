@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,13 +16,11 @@ from textual.widgets import Input
 
 from podtui.api.local import ManifestState
 from podtui.errors import PodtuiError
+from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.what_if import EXAMPLE, WishError, is_wish, parse_wish, verdict_lines
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-
-if TYPE_CHECKING:
-    from podtui.tui.app import PodtuiApp
 
 DEBOUNCE: Final = 0.25
 """Seconds after the last key until the agent is asked."""
@@ -122,16 +120,15 @@ class WhatIfView(Vertical):
         yield self.verdict
 
     @property
-    def podtui(self) -> PodtuiApp:
-        """The app, typed."""
-        return cast("PodtuiApp", cast("Any", self).app)
+    def session(self) -> Session:
+        return session_of(self)
 
     def open(self, text: str = "") -> None:
         """List the available files; ask about ``text`` unless it is empty."""
         self.run_worker(partial(self._open, text), group="what-if-files", exclusive=True)
 
     async def _open(self, text: str) -> None:
-        manifests = self.podtui.model.manifests.values()
+        manifests = self.session.model.manifests.values()
         known = [
             Path(m.spec.path) for m in manifests if m.status.state is not ManifestState.IGNORED
         ]
@@ -192,7 +189,7 @@ class WhatIfView(Vertical):
             return
         try:
             manifest = await asyncio.to_thread(question, text, self._files)
-            answer = await self.podtui.client.what_if(manifest)
+            answer = await self.session.client.what_if(manifest)
         except WishError as error:
             lines = [(Span("… ", "muted"), Span(clean(str(error)), "warning"))]
         except PodtuiError as error:
@@ -201,5 +198,5 @@ class WhatIfView(Vertical):
             )
         else:
             lines = verdict_lines(answer, self._width)
-        self._asked_at = self.podtui.now()
+        self._asked_at = self.session.now()
         self.verdict.show(lines)

@@ -22,7 +22,6 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
-from podtui.tui.screens.manifest_text import ManifestText
 from podtui.tui.screens.pods.pod_events import PodEvents
 from podtui.tui.screens.pods.pod_knowledge import TABS_ASKED, Knowledge
 from podtui.tui.screens.pods.pod_probes import ProbesView
@@ -42,7 +41,7 @@ from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
-from podtui.tui.widgets.text_view import TextView
+from podtui.tui.widgets.text_view import ManifestText, TextView
 from podtui.tui.widgets.tones import LinesView
 
 RETRY_SECONDS = 2.0
@@ -107,15 +106,15 @@ class PodScreen(ActingScreen, BackScreen):
         self._asking: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
-        app = self.podtui
-        self._known = Knowledge(app.client, app.now)
+        session = self.session
+        self._known = Knowledge(session.client, session.now)
         yield Bar(id="header")
         yield TabBar()
         # Keep references: while the screen closes, queries no longer find its widgets.
         self._overview = LinesView(id="overview")
         self._timeline = TimelineView(id="timeline")
         self._events = PodEvents(id="events")
-        self.logs = LogsPane(app.model, app.client, tail=None, id="logs")
+        self.logs = LogsPane(session.model, session.client, tail=None, id="logs")
         self._yaml = YamlView(id="yaml")
         self._manifest = ManifestText(line_numbers=True, id="manifest")
         self._resources = ResourcesView(id="resources")
@@ -139,7 +138,7 @@ class PodScreen(ActingScreen, BackScreen):
     @property
     def pod(self) -> Pod | None:
         """The pod, or its last known state after its removal."""
-        model = self.podtui.model
+        model = self.session.model
         found = model.pods.get(self._key)
         if found is None and self._last is not None:
             name, namespace = self._last.metadata.name, self._last.metadata.namespace
@@ -157,10 +156,10 @@ class PodScreen(ActingScreen, BackScreen):
             self._draw(now)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
 
     def _draw(self, now: float) -> None:
-        model = self.podtui.model
+        model = self.session.model
         pod = self.pod
         if pod is None or not self.shown:
             return
@@ -203,7 +202,7 @@ class PodScreen(ActingScreen, BackScreen):
         self.logs.publish(pod if not gone else None)
 
     def _show_manifest(self, pod: Pod) -> None:
-        manifest = self.podtui.model.manifest_of(pod)
+        manifest = self.session.model.manifest_of(pod)
         shown = (manifest.spec, manifest.status) if manifest is not None else None
         if getattr(self, "_manifest_of", ()) != shown:
             self._manifest_of = shown
@@ -227,7 +226,7 @@ class PodScreen(ActingScreen, BackScreen):
             pod = self.pod
             span = self._resources.span
             answered = pod is not None and await self._known.ask(pod, tab, span)
-            self._draw(self.podtui.now())
+            self._draw(self.session.now())
             await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
 
     def on_resources_view_wider(self, message: ResourcesView.Wider) -> None:
@@ -243,7 +242,7 @@ class PodScreen(ActingScreen, BackScreen):
     async def _run_probe(self, pod: Pod, key: Key) -> None:
         meta = pod.metadata
         try:
-            run = await self.podtui.client.run_probe(meta.namespace, meta.name, *key)
+            run = await self.session.client.run_probe(meta.namespace, meta.name, *key)
         except PodtuiError as error:
             self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
         else:
@@ -257,8 +256,8 @@ class PodScreen(ActingScreen, BackScreen):
         self.query_one(ContentSwitcher).current = tab
         if tab == "logs":
             self.logs.choose(self.pod, at_once=True)
-        self._draw(self.podtui.now())
-        self.call_after_refresh(lambda: self._draw(self.podtui.now()))
+        self._draw(self.session.now())
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
         self._body().focus()
         self.refresh_bindings()
 
@@ -280,12 +279,12 @@ class PodScreen(ActingScreen, BackScreen):
 
     def action_why(self) -> None:
         if self.pod is not None:
-            self.podtui.push_screen(WhyScreen(self.pod))
+            self.session.push(WhyScreen(self.pod))
 
     def action_explain(self) -> None:
         if self.pod is not None:
             line = self._manifest.line
-            explain_line(self.podtui, self.podtui.model.manifest_of(self.pod), line)
+            explain_line(self.session, self.session.model.manifest_of(self.pod), line)
 
     # --- search
 
@@ -297,9 +296,9 @@ class PodScreen(ActingScreen, BackScreen):
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        event = self._events.event(self.podtui.model)
+        event = self._events.event(self.session.model)
         if event is not None:
-            self.podtui.push_screen(EventScreen(event))
+            self.session.push(EventScreen(event))
 
     def action_search(self) -> None:
         self.query_one(Prompt).ask(Purpose.SEARCH)

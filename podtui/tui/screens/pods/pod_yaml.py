@@ -37,7 +37,7 @@ class YamlView(TextView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         screen = cast("LiveScreen", self.screen)
-        return is_offered(screen.podtui.model.server.capabilities, action, parameters)
+        return is_offered(screen.session.model.server.capabilities, action, parameters)
 
     def show_pod(self, pod: Pod, manifest: Manifest | None) -> None:
         """Show a pod; does nothing if it is shown already."""

@@ -54,7 +54,7 @@ class TreeScreen(ActingScreen, BackScreen):
         self._first = pod
 
     def compose(self) -> ComposeResult:
-        self.view = TreeView(self.podtui.model, self._wanted)
+        self.view = TreeView(self.session.model, self._wanted)
         self.table = TreeTable(id="tree")
         yield Bar(id="header")
         yield self.table
@@ -74,12 +74,12 @@ class TreeScreen(ActingScreen, BackScreen):
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         item = self.item
-        pod = self.podtui.model.pods.get(item.pod) if item is not None else None
+        pod = self.session.model.pods.get(item.pod) if item is not None else None
         return () if pod is None else (pod,)
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         item = self.item
-        found = self.podtui.model.manifests.get(item.manifest) if item is not None else None
+        found = self.session.model.manifests.get(item.manifest) if item is not None else None
         return super().chosen_manifests() if found is None else (found,)
 
     # --- drawing
@@ -98,7 +98,7 @@ class TreeScreen(ActingScreen, BackScreen):
 
     def _head(self) -> None:
         wanted = self.view.filter
-        pods = len(self.podtui.model.pods)
+        pods = len(self.session.model.pods)
         words = (Span(f" {plural(pods, 'pod')}", "soft"),)
         if wanted.text:
             words = (*words, Span(f" · /{clean(wanted.text)}", "key"), Span(" · esc", "muted"))
@@ -109,7 +109,7 @@ class TreeScreen(ActingScreen, BackScreen):
     def _redraw(self) -> None:
         """Rebuild all rows; keep the cursor on its row, or on its nearest visible ancestor."""
         before, cursor = self.view.shown, self.table.cursor_key
-        self.table.replace(self.view.all(self.podtui.now()))
+        self.table.replace(self.view.all(self.session.now()))
         self.table.select(self.view.nearest(cursor, before))
         self._head()
         self.refresh_bindings()
@@ -121,7 +121,7 @@ class TreeScreen(ActingScreen, BackScreen):
         self.view.fold(message.key, message.folded)
         if item is not None and item.pod and item.key.startswith("pod:"):
             # Update only this pod: there may be a thousand others.
-            rows, gone = self.view.update(Changes(frozenset({item.pod})), self.podtui.now())
+            rows, gone = self.view.update(Changes(frozenset({item.pod})), self.session.now())
             self.table.change(rows, gone)
         else:
             self._redraw()
@@ -181,20 +181,20 @@ class TreeScreen(ActingScreen, BackScreen):
         if item is None:
             return
         if item.manifest:
-            self.podtui.push_screen(ManifestScreen(item.manifest))
+            self.session.push(ManifestScreen(item.manifest))
         elif item.pod:
-            self.podtui.push_screen(PodScreen(item.pod, tab))
+            self.session.push(PodScreen(item.pod, tab))
         elif item.key.startswith(NOWHERE):
             from podtui.tui.screens.node.node_screen import NodeScreen
 
-            self.podtui.push_screen(NodeScreen())
+            self.session.push(NodeScreen())
 
     def action_why(self) -> None:
         item = self.item
         if item is not None and item.manifest and not item.pod:
-            self.podtui.push_screen(WhyScreen(None, item.manifest))
+            self.session.push(WhyScreen(None, item.manifest))
         for pod in self.chosen_pods():
-            self.podtui.push_screen(WhyScreen(pod))
+            self.session.push(WhyScreen(pod))
 
 
 def _fault_of(text: str) -> FilterError | None:
