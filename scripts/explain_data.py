@@ -1,6 +1,6 @@
 """Write ``podtui/explain/facts.json``: what is known of each field of a Pod, from where it stands.
 
-* what becomes of it: ``docs/pod-fields.md``, which the tests' marks prove
+* what becomes of it: ``docs/pod-fields.md``, whose rows link the tests that show it
 * rules and the values that there are: the messages in ``tests/validation/``
 * what must be given: what ``podtui check`` reports where it is left out
 * defaults: what `podtui.manifest.defaults` fills in
