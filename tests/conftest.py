@@ -15,7 +15,6 @@ if HERE not in sys.path:
     sys.path.append(HERE)
 
 import quick_start  # noqa: E402 - needs the path above
-from screen_mark import ScreenMarks  # noqa: E402 - needs the path above
 from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
 
 
@@ -29,7 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(quick_start, "podtui-quick-start")
-    config.pluginmanager.register(ScreenMarks(), "podtui-screen-marks")
     config.addinivalue_line(
         "markers", "virtual_time: run on a loop whose time jumps to the next timer"
     )

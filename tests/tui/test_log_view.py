@@ -10,6 +10,8 @@ from podtui.tui.logs.log_tags import GAP
 from podtui.tui.logs.log_time import Times
 from podtui.tui.logs.log_view import LogView
 
+pytestmark = pytest.mark.screen
+
 STAMP = b"2026-11-21T07:08:09.123456789Z "
 
 

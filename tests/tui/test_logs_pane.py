@@ -16,6 +16,8 @@ from podtui.tui.logs.log_view import LogView
 from podtui.tui.logs.logs_pane import LogsPane
 from podtui.tui.pods.pod_screen import PodScreen
 
+pytestmark = pytest.mark.screen
+
 
 def log_text(view: LogView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))

@@ -18,6 +18,8 @@ from podtui.tui.run import asks_to_switch, compares_folder
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog
 
+pytestmark = pytest.mark.screen
+
 
 class FakeAgent:
     def __init__(self) -> None:

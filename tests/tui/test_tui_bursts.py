@@ -10,6 +10,8 @@ from podtui.tui.keys.help_screen import HelpScreen
 from podtui.tui.node.node_screen import NodeScreen
 from podtui.tui.pods.pod_screen import PodScreen
 
+pytestmark = pytest.mark.screen
+
 
 def burst(app: PodtuiApp, *keys: str) -> None:
     """All keys are there before any of them is looked at."""

@@ -149,6 +149,7 @@ async def check_anywhere(app: PodtuiApp, pilot: Pilot[None]) -> None:
         check(app, regions)
 
 
+@pytest.mark.screen
 async def test_parts_look_as_in_a_picture_of_the_whole() -> None:
     async with running() as (app, pilot):
         await check_anywhere(app, pilot)
@@ -156,6 +157,7 @@ async def test_parts_look_as_in_a_picture_of_the_whole() -> None:
         await check_anywhere(app, pilot)
 
 
+@pytest.mark.screen
 async def test_parts_under_a_message_look_so_too() -> None:
     async with running() as (app, pilot):
         app.notify("over the panes", timeout=600)
@@ -163,6 +165,7 @@ async def test_parts_under_a_message_look_so_too() -> None:
         await check_anywhere(app, pilot)
 
 
+@pytest.mark.screen
 async def test_a_tick_prints_nothing_of_a_row_before_its_first_age() -> None:
     async with running() as (app, pilot):
         await pilot.pause()
@@ -176,6 +179,7 @@ async def test_a_tick_prints_nothing_of_a_row_before_its_first_age() -> None:
         assert all(x >= first for x, _, _ in update.pieces)
 
 
+@pytest.mark.screen
 async def test_what_came_since_the_last_update_is_drawn_where_it_is() -> None:
     async with running() as (app, pilot):
         await check_anywhere(app, pilot)

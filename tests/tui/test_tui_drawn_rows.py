@@ -91,6 +91,7 @@ def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
     assert measured_row(before, use, asked(web)) == pod_row(web, use, now=0.0) != before
 
 
+@pytest.mark.screen
 async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:
     client = FakeClient()
     born = epoch(pod("x", status()).metadata.creationTimestamp)
@@ -118,6 +119,7 @@ async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> N
         assert after == (composed + high, drawn + high), "each row in sight once"
 
 
+@pytest.mark.screen
 async def test_a_second_prints_the_ages_in_sight_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,6 +15,8 @@ from podtui.tui.actions.terminal import ProgramFailed, lent_terminal, run_in_ter
 from podtui.tui.app import PodtuiApp
 from podtui.tui.looks.preferences import Preferences
 
+pytestmark = pytest.mark.screen
+
 
 class Terminal:
     """What the app's driver does to the terminal."""

@@ -28,6 +28,8 @@ from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def text_of(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)

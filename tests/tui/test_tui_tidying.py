@@ -87,6 +87,7 @@ def test_pods_and_their_rows_are_nothing_to_look_through() -> None:
     )
 
 
+@pytest.mark.screen
 async def test_keys_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     touched: list[str] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from textual.notifications import Notification
 from textual.widgets._toast import Toast  # pyright: ignore[reportPrivateUsage]
 from tui_app import make_app, wait_for
@@ -60,6 +61,7 @@ def test_one_that_has_gone_counts_from_one_again() -> None:
     assert told(toasts) == [("", "a")]
 
 
+@pytest.mark.screen
 async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
     app = make_app()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
