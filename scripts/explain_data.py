@@ -42,13 +42,13 @@ _MESSAGE: Final = re.compile(
 )
 _VALUE: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|…|[^:\s]+): ')
 _BARE: Final = {
-    "Required value": "must be given",
-    "Duplicate value": "each must be there once",
-    "Not found": "must name one that there is",
+    "Required value": "must be set",
+    "Duplicate value": "must be unique",
+    "Not found": "must exist",
     "Invalid value": "",
-    "Forbidden": "must not be given here",
-    "Too long": "must not be so long",
-    "Too many": "must not be so many",
+    "Forbidden": "not allowed here",
+    "Too long": "too long",
+    "Too many": "too many",
     "Unsupported value": "",
 }
 # Of one case alone: amounts and names of that manifest, and what is about other systems.
@@ -128,7 +128,7 @@ def _rule(kind: str, rest: str) -> str:
         rest = _VALUE.sub("", f"{rest}: ", count=1).removesuffix(": ")
     rest = re.sub(r"^\d+: ", "", _PATTERN.sub("", rest))
     if kind == "Forbidden" and rest.startswith("when "):
-        return f"must not be given {rest}"
+        return f"not allowed {rest}"
     return rest or _BARE[kind]
 
 

@@ -82,14 +82,14 @@ def test_lines_fit_and_say_it_all(width: int) -> None:
     lines = explanation_lines(said, width)
     assert all(line_width(line) <= max(width, 40) for line in lines)
     text = " ".join("".join(span.text for span in line) for line in lines)
-    for words in ("podtui does what it says", "whole number", "Rules", "templates/service.yaml"):
+    for words in ("Supported", "integer", "Rules", "templates/service.yaml"):
         assert words in text
 
 
 def test_rows_of_fields() -> None:
     rows = {row.key: row for row in map(field_row, explain("spec.containers").fields)}
     name = rows["spec.containers.name"]
-    assert [cell.text for cell in name.cells[:4]] == ["name", "text", "yes", "● done"]
+    assert [cell.text for cell in name.cells[:4]] == ["name", "string", "yes", "● supported"]
     assert rows["spec.containers.ports"].cells[0].text == "ports ›"
     assert rows["spec.containers.volumeDevices"].cells[3].text == "✖ refused"
 
