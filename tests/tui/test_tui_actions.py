@@ -36,6 +36,8 @@ from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
 
+pytestmark = pytest.mark.screen
+
 WEB = b"kind: Pod\n"
 
 

@@ -19,6 +19,8 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar
 from podtui.tui.widgets.dialogs import Ask, Buttons
 
+pytestmark = pytest.mark.screen
+
 
 @pytest.mark.compares("attach")
 async def test_a_key_attaches_to_the_containers_own_process(
