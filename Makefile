@@ -59,6 +59,7 @@ lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/generate_api.py --check
 	$(BIN)/python scripts/keys_docs.py --check
+	$(BIN)/python scripts/settings_docs.py --check
 	$(BIN)/python scripts/explain_data.py --check
 	$(BIN)/lint-imports
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from podtui.client.unix import UnixClient
-from podtui.resources import shipped
-from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
+from podtui.resources import WEB_TERMINAL, shipped
+from podtui.settings import Resolved, default_config_dir, default_root_dir
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
-    from podtui.tui.agent import Agent
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import Preferences
-    from podtui.tui.overview.screen_memory import MemoryFile
+    from podtui.tui.commands.agent import Agent
+    from podtui.tui.preferences.preferences import Preferences
+    from podtui.tui.screens.main.screen_memory import MemoryFile
 
 SWITCH_SECONDS = 0.001
 """The interpreter's thread switch interval. Python's default of 5 ms would delay each key twice."""
@@ -44,8 +44,8 @@ def run_tui(
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import preferences_of
-    from podtui.tui.looks.preferred import PreferencesFile
+    from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
@@ -98,8 +98,8 @@ def run_cluster(
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.client.capabilities import CLUSTER, Server
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import preferences_of
-    from podtui.tui.looks.preferred import PreferencesFile
+    from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
@@ -177,7 +177,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 def remembered(environ: Mapping[str, str]) -> MemoryFile:
     """Read the saved layout of the screen from the user's state directory."""
-    from podtui.tui.overview.screen_memory import MemoryFile
+    from podtui.tui.screens.main.screen_memory import MemoryFile
 
     file = MemoryFile(default_root_dir(environ) / "screen.json")
     file.read()

@@ -25,7 +25,7 @@ from tui_app import main, make_app, screen_text, strips_of, table_text, wait_for
 from tui_scene import LOG, FakeClient
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Link
+from podtui.tui.model.model import Link
 
 SHOWN_IN: Final = ("podtui-dark", "podtui-light")
 BIG: Final = (100, 34)
@@ -49,7 +49,7 @@ class Stage:
         async def run() -> None:
             await deed()
 
-        self.app.actions.start(name, run)
+        self.app.session.start(name, run)
 
 
 Opens = Callable[[Stage], object]

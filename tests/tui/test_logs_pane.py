@@ -9,12 +9,12 @@ from textual.widgets import Input
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
-from podtui.tui.logs import log_commands
-from podtui.tui.logs.log_export import Export
-from podtui.tui.logs.log_tags import RULE
-from podtui.tui.logs.log_view import LogView
-from podtui.tui.logs.logs_pane import LogsPane
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.logs import log_commands
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.logs.logs_pane import LogsPane
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.logs.export import Export
+from podtui.tui.views.logs.line_buffer import RULE
 
 
 def log_text(view: LogView) -> str:

@@ -19,17 +19,17 @@ from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
 from podtui.client.protocol import Lost, Synced
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.actions.deleting_pods import fate
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.commands import COMMANDS, offered_commands
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.keys.key_lines import key_lines
-from podtui.tui.keys.key_registry import known_bindings
-from podtui.tui.model import Link, Model
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.node.nodes import books_of, whole_node, whole_use
-from podtui.tui.overview.offers import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
+from podtui.tui.commands.delete_pods import fate
+from podtui.tui.commands.key_registry import known_bindings
+from podtui.tui.commands.registry import COMMANDS, offered_commands
+from podtui.tui.model.model import Link, Model
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.node.nodes import books_of, whole_node, whole_use
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 
@@ -175,7 +175,7 @@ def test_all_nodes_together() -> None:
 
 
 def test_the_books_are_of_the_pod_s_node() -> None:
-    from podtui.tui.node.node_gauges import ask_of
+    from podtui.tui.views.node.gauges import ask_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
@@ -370,7 +370,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
         await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
-        await wait_for(pilot, lambda: not app.actions._asking, "the end of it")
+        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
         made.kept = {pod.metadata.name}
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, node, pod, status
 
-from podtui.api.times import short_duration, short_duration_until
-from podtui.tui.model import Changes
-from podtui.tui.pods.pod_rows import asked, measured_row, pod_row
-from podtui.tui.pods.usage import Usage
+from podtui.api.times import epoch, short_duration, short_duration_until
+from podtui.tui.model.model import Changes
+from podtui.tui.model.usage import Usage
+from podtui.tui.views.pods.rows import asked, measured_row, pod_row
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
 from podtui.tui.widgets.drawn_rows import DrawnRows
-from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.table_lines import holds_until
 
 COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))

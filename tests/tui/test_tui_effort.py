@@ -18,14 +18,13 @@ from tui_scene import full_client, node, pod, status
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
 from podtui.tui.app import LONGEST
-from podtui.tui.logs import log_lines
-from podtui.tui.logs.log_lines import LogLines
-from podtui.tui.node import node_screen
-from podtui.tui.node.node_gauges import ask_of, gauges
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.node.node_shares import Shares
-from podtui.tui.overview import pods_pane
-from podtui.tui.pods.usage import Usage
+from podtui.tui.model.usage import Usage
+from podtui.tui.screens.main import pods_pane
+from podtui.tui.screens.node import node_screen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.views.logs import lines as log_lines
+from podtui.tui.views.logs.lines import LogLines
+from podtui.tui.views.node.gauges import Shares, ask_of, gauges
 from podtui.tui.widgets.tones import LinesView
 
 

@@ -12,9 +12,9 @@ from tui_scene import FakeClient, node, pod, status, waiting
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
-from podtui.tui.actions.terminal import ProgramFailed, lent_terminal, run_in_terminal
 from podtui.tui.app import PodtuiApp
-from podtui.tui.looks.preferences import Preferences
+from podtui.tui.commands.terminal import ProgramFailed, lent_terminal, run_in_terminal
+from podtui.tui.preferences.preferences import Preferences
 
 
 class Terminal:

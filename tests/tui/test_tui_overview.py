@@ -9,9 +9,9 @@ from textual.events import MouseMove
 from tui_app import bar_text, main, make_app, running, screen_text, table_text, wait_for
 from tui_scene import full_client
 
-from podtui.tui.keys.aliases_screen import AliasesScreen
-from podtui.tui.overview.screen_memory import MemoryFile
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.aliases_screen import AliasesScreen
+from podtui.tui.screens.main.screen_memory import MemoryFile
+from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.prompt import Prompt
 

@@ -12,10 +12,10 @@ from tui_scene import full_client, now, pod, status, waiting
 from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.looks.file_changes import stamp_of
-from podtui.tui.looks.preferences import Preferences, preferences_of
-from podtui.tui.looks.preferred import PreferencesFile, key_map_of
+from podtui.tui.preferences.file_changes import stamp_of
+from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferred import PreferencesFile, key_map_of
+from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.widgets.tones import LinesView
 
 
@@ -101,7 +101,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
 
     def reread() -> Preferences:

@@ -10,7 +10,7 @@ import pytest
 from podtui.agent.control import AgentProcess
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.settings import Settings, resolve
-from podtui.tui.agent import shortened
+from podtui.tui.commands.agent import shortened
 from podtui.tui.run import theme_folders, theme_for_terminal
 
 

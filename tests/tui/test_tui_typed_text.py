@@ -12,7 +12,7 @@ from tui_app import main, running, wait_for
 from tui_scene import full_client
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.widgets.bars import key_hints
 
 SCENES = {

@@ -19,8 +19,8 @@ from textual.widget import Widget
 from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Link
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.model.model import Link
+from podtui.tui.screens.main.main_screen import MainScreen
 
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
