@@ -10,8 +10,7 @@ from podtui.api.v1 import Pod
 from podtui.errors import EngineConflict, EngineNotFound, LogError, SessionError
 from podtui.kubelet.containers.instances import log_container, only_container, running_container
 from podtui.kubelet.status.status_manager import StatusManager
-from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import ContainerState, Duplex, Runtime, SandboxState, Session
 
 
 class PodSessions:
