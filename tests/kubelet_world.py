@@ -24,9 +24,9 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.containers.hooks import Hooks
+from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.prober.state import Probes
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
 from podtui.runtime.memory.images import invent

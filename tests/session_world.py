@@ -13,7 +13,7 @@ from served import Served, pod, serving
 
 from podtui.api.v1 import Container, ContainerState, ContainerStatus, Pod
 from podtui.clock import SystemClock
-from podtui.kubelet.pods.pod_sessions import PodSessions
+from podtui.kubelet.endpoints import PodSessions
 from podtui.runtime.protocol import Runtime
 
 

@@ -12,7 +12,7 @@ from podtui.errors import LogError as LogError
 from podtui.runtime.protocol import Duplex, LogLine, LogOptions, Session
 
 
-class PodSessions(Protocol):
+class SessionEndpoints(Protocol):
     """Sessions with pods. All methods raise `podtui.errors.SessionError`, whose ``code`` is the
     HTTP status, and `podtui.errors.EngineError`."""
 
@@ -54,7 +54,7 @@ class KubeletEndpoints(Protocol):
     """The kubelet's interface for its own HTTP endpoints."""
 
     @property
-    def sessions(self) -> PodSessions: ...
+    def sessions(self) -> SessionEndpoints: ...
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions

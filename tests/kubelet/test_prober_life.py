@@ -19,9 +19,8 @@ from podtui.api.v1 import (
     Probe,
 )
 from podtui.errors import EngineError
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, failure
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import ProbeKind, probe_of
+from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, Verdict, failure, probe_of
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time
