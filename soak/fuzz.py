@@ -39,7 +39,7 @@ from podtui.runtime.docker.identity import snapshot
 from podtui.runtime.docker.images import image_record
 from podtui.runtime.docker.inspection import container_status, sandbox_status
 from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
-from podtui.runtime.docker.usage import from_answer, interfaces_of
+from podtui.runtime.docker.stats import from_answer, interfaces_of
 from podtui.runtime.protocol import LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.query import negotiate

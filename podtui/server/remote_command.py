@@ -13,7 +13,7 @@ from aiohttp import web
 from podtui.api import channels
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
-from podtui.runtime.sessions import Session
+from podtui.runtime.protocol import Session
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.query import flag
 from podtui.server.sockets import Socket, Sockets, chosen

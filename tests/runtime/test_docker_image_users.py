@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from podtui.runtime.docker.accounts import local_accounts
-from podtui.runtime.docker.users import Accounts, User, process_user, read_accounts
+from podtui.runtime.docker.image_users import (
+    Accounts,
+    User,
+    local_accounts,
+    process_user,
+    read_accounts,
+)
 
 PASSWD = b"""root:x:0:0:root:/root:/bin/sh
 # a comment

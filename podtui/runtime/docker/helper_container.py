@@ -1,7 +1,7 @@
-"""Carriers: containers that are created but never started, to access files over the engine's API.
+"""Helper containers: created but never started, to access files over the engine's API.
 
 They have our root label and their own kind label, so that no list takes them for pod containers.
-Carriers left behind by a killed agent are removed at the next `connect`.
+Helpers left behind by a killed agent are removed at the next `connect`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from podtui.api import names
-from podtui.runtime.docker.client import Client, label_filter, labelled
-from podtui.runtime.docker.errors import meant
+from podtui.runtime.docker.answers import label_filter, labelled
+from podtui.runtime.docker.errors import translate_errors
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.removal import remove_container
+from podtui.runtime.docker.sdk import Client
 
 _KIND: Final = "carrier"
 
 
-class Carriers:
+class HelperContainers:
     """``root`` is the value of our root label."""
 
     def __init__(self, connection: Connection, root: str) -> None:
@@ -29,10 +30,10 @@ class Carriers:
         self._in_use: set[str] = set()
 
     @asynccontextmanager
-    async def carrier(
+    async def create(
         self, *, image: str = "", mounts: Sequence[dict[str, Any]] = ()
     ) -> AsyncGenerator[str]:
-        """Create a carrier for the duration of the block, and return its name. ``image`` defaults
+        """Create a helper for the duration of the block, and return its name. ``image`` defaults
         to the sandbox image; ``mounts`` are in the API's format. Raises `Refused`."""
         link = self._connection.link
         name = f"podtui-carrier-{secrets.token_hex(8)}"
@@ -59,7 +60,7 @@ class Carriers:
                 self._in_use.discard(name)
 
     async def clear(self) -> None:
-        """Remove carriers that are no longer in use."""
+        """Remove helpers that are no longer in use."""
         link = self._connection.link
 
         def find(client: Client) -> list[str]:
@@ -70,7 +71,7 @@ class Carriers:
                 if not self._in_use & {name.lstrip("/") for name in entry.get("Names") or ()}
             ]
 
-        with meant():
+        with translate_errors():
             left = await link.calls.run(find)
         for identity in left:
             await remove_container(link, identity)

@@ -16,7 +16,7 @@ _UNAVAILABLE: Final = "SYS_RESOURCE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Fallback:
     """``without`` returns the host configuration without the feature, None if it is not requested.
 
     ``hints`` are parts of the engine's message for a start that failed because of this; a match is
@@ -58,29 +58,29 @@ def _without_all_capabilities(host: Json) -> Json | None:
     return None
 
 
-LOW_OOM_SCORE: Final = Loss(
+LOW_OOM_SCORE: Final = Fallback(
     ability="lower_oom_score",
     words="the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)",
     # runc sets the score before it can report an error of its own.
     hints=("oom_score_adj", "can't get final child's PID from pipe"),
     without=_without_low_oom_score,
 )
-ALL_CAPABILITIES: Final = Loss(
+ALL_CAPABILITIES: Final = Fallback(
     ability="all_capabilities",
     words="the container runs without CAP_SYS_RESOURCE, and without the host's device nodes "
     "where it is privileged: the engine itself has not got that capability",
     hints=("unable to apply caps", "capability not supported", "capset"),
     without=_without_all_capabilities,
 )
-LOSSES: Final = (LOW_OOM_SCORE, ALL_CAPABILITIES)
+FALLBACKS: Final = (LOW_OOM_SCORE, ALL_CAPABILITIES)
 
 
-def remedy(text: str, host: Json) -> tuple[Loss, Json] | None:
+def remedy(text: str, host: Json) -> tuple[Fallback, Json] | None:
     """Return the feature to give up after a start that failed with ``text``, and the reduced host
     configuration."""
-    for loss in LOSSES:
-        if any(hint in text for hint in loss.hints):
-            lesser = loss.without(host)
-            if lesser is not None:
-                return loss, lesser
+    for fallback in FALLBACKS:
+        if any(hint in text for hint in fallback.hints):
+            reduced = fallback.without(host)
+            if reduced is not None:
+                return fallback, reduced
     return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from contract.test_contract_volumes import projected
 
-from podtui.runtime.docker.projection import listing_of, plan
+from podtui.runtime.docker.volumes import listing_of, plan
 from podtui.runtime.protocol import PodVolume
 
 
