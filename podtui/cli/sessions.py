@@ -20,9 +20,9 @@ from urllib.parse import quote
 
 from podtui.api.v1 import Pod, PodList
 from podtui.cli.invocation import socket_of
-from podtui.client.answers import understood
-from podtui.client.common import ApiClient
-from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.api_client import ApiClient
+from podtui.client.decoding import understood
+from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError, PodtuiError, UsageError
 from podtui.terminal_text import lines, one_line

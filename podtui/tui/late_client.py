@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from podtui.api.plan import Plan
     from podtui.api.v1 import EphemeralContainer, Pod
     from podtui.api.what_if import WhatIf
-    from podtui.client.protocol import Client, Delta, LogQuery, T
-    from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
+    from podtui.client.protocol import (
+        AttachQuery,
+        Client,
+        Copied,
+        Delta,
+        ExecQuery,
+        LogQuery,
+        PortForward,
+        RemoteSession,
+        T,
+    )
 
 
 class LateClient:

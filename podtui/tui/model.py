@@ -18,8 +18,7 @@ from podtui.api.health import pod_health
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.manifests import manifest_of
 from podtui.api.v1 import Event, Node, Pod
-from podtui.client.capabilities import LOCAL, Server
-from podtui.client.protocol import Delta, Lost, Removed, Synced
+from podtui.client.protocol import LOCAL, Delta, Lost, Removed, Server, Synced
 from podtui.tui.node.node_history import NodeHistory
 from podtui.tui.overview.rows import event_key, pod_key
 from podtui.tui.pods.usage import Usage, node_usage, pod_usage

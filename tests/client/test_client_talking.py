@@ -17,7 +17,7 @@ from contract.bench import until
 from session_world import SessionWorld, docker, memory, session_world
 
 from podtui.api.v1 import ContainerState, ContainerStateTerminated
-from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 

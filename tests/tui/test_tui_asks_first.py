@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient
 
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import ApiError
 from podtui.tui.actions import deleting, editing, own_output, shells
 from podtui.tui.actions.actions import Draft

@@ -53,7 +53,7 @@ ROOMS = {
         thresholds times v1
         """,
     "podtui.cli": "invocation parser program screen",
-    "podtui.client": "capabilities protocol talking",
+    "podtui.client": "protocol",
     "podtui.settings": "declarations resolve values",
     "podtui.tui": "agent app driver late_client later model run tidying",
     "podtui.tui.actions": "acting_screen actions own_deeds terminal",

@@ -9,7 +9,7 @@ from typing import Any
 from textual.worker import Worker
 
 from podtui.api.v1 import Pod
-from podtui.client.talking import PortForward
+from podtui.client.protocol import PortForward
 from podtui.errors import PodtuiError
 from podtui.tui.actions.actions import Actions
 from podtui.tui.actions.ports import offered, parse_ports, ports_problem

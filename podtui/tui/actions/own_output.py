@@ -8,7 +8,7 @@ from typing import Final
 
 from textual.app import ComposeResult
 
-from podtui.client.lines import LineSplitter
+from podtui.client.connection import LineSplitter
 from podtui.tui.actions.own_commands import OwnCommand
 from podtui.tui.actions.own_process import run_program
 from podtui.tui.actions.own_values import Aim

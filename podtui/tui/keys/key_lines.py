@@ -10,7 +10,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.screen import Screen
 
-from podtui.client.capabilities import AGENT, Capabilities
+from podtui.client.protocol import AGENT, ServerCapabilities
 from podtui.tui.keys.key_names import UNBOUND
 from podtui.tui.keys.key_registry import group_order, group_title, known_bindings, words_of
 from podtui.tui.overview.offers import is_binding_offered
@@ -40,7 +40,7 @@ class KeyLine:
 
 
 def key_lines(
-    screen: Screen[Any], keymap: Mapping[str, str], capabilities: Capabilities = AGENT
+    screen: Screen[Any], keymap: Mapping[str, str], capabilities: ServerCapabilities = AGENT
 ) -> list[KeyLine]:
     """Return every binding that the server supports, those of ``screen`` and its widgets first."""
     app = cast("App[Any]", cast("Any", screen).app)

@@ -1,10 +1,10 @@
-"""The API path and decoder of each object type."""
+"""Decode responses: single answers, objects by type, lists and watch events."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -15,8 +15,25 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import decoded
 from podtui.api.v1 import Event, ListMeta, Node, Pod
 from podtui.client.protocol import T
+from podtui.errors import ApiError
 
+Decoded = TypeVar("Decoded")
 Object = Pod | Node | Event | Manifest | Timeline
+
+
+def understood(path: str, body: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
+    """Decode the response of ``path``. Raises `ApiError` if it is no ``kind``: other versions of
+    podtui, proxies and login pages also respond with 200."""
+    decoder = msgspec.json.Decoder(kind)
+    return read_by(path, lambda: decoded(body, decoder))
+
+
+def read_by(path: str, read: Callable[[], Decoded]) -> Decoded:
+    """Call ``read`` to decode a response. Raises the same errors as `understood`."""
+    try:
+        return read()
+    except msgspec.MsgspecError as error:
+        raise ApiError(200, "InternalError", f"{path}: cannot be read: {error}") from error
 
 
 class ObjectList(msgspec.Struct, frozen=True):
@@ -40,7 +57,7 @@ class Versioned(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     root: str
     plural: str
     namespaced: bool
@@ -63,14 +80,18 @@ class Kind:
         return f"{self.root}/{self.plural}"
 
 
-_KINDS: Mapping[type[Object], Kind] = {
-    Pod: Kind("/api/v1", "pods", True, msgspec.json.Decoder(Pod)),
-    Node: Kind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
-    Event: Kind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
-    Manifest: Kind(f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)),
-    Timeline: Kind(f"/apis/{GROUP_VERSION}", "timelines", True, msgspec.json.Decoder(Timeline)),
-}
-
-
-def kind_of(kind: type[T]) -> Kind:
+def kind_of(kind: type[T]) -> ObjectKind:
     return _KINDS[cast("type[Object]", kind)]
+
+
+_KINDS: Mapping[type[Object], ObjectKind] = {
+    Pod: ObjectKind("/api/v1", "pods", True, msgspec.json.Decoder(Pod)),
+    Node: ObjectKind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
+    Event: ObjectKind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
+    Manifest: ObjectKind(
+        f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)
+    ),
+    Timeline: ObjectKind(
+        f"/apis/{GROUP_VERSION}", "timelines", True, msgspec.json.Decoder(Timeline)
+    ),
+}
