@@ -15,7 +15,8 @@ import aiohttp
 from conformance.golden import Json, Occurrence
 from conformance.timeline import status_line
 from podtui.api.names import GROUP_VERSION
-from podtui.client.connection import HttpConnection, LineSplitter
+from podtui.client.connection import HttpConnection
+from podtui.client.decoding import LineSplitter
 from podtui.errors import AgentUnavailable
 
 PODS: Final = "/api/v1/pods"

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scripted import NODE, pod, started
 from benchmarks.world import World as ScriptedKubelet
-from podtui.client.connection import LineSplitter
+from podtui.client.decoding import LineSplitter
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, SettingsError
 from podtui.manifest.diagnose import read_manifest
@@ -48,11 +48,11 @@ from podtui.server.status import StatusError
 from podtui.settings import resolve
 from podtui.store import open_store
 from podtui.terminal_text import lines as safe_lines
-from podtui.tui.logs.ansi import parse
-from podtui.tui.logs.log_json import parse_json, pretty
-from podtui.tui.logs.log_levels import level_of
-from podtui.tui.logs.log_time import split_lines
-from podtui.tui.looks.themes import load_theme
+from podtui.tui.preferences.themes import load_theme
+from podtui.tui.views.logs.ansi import parse
+from podtui.tui.views.logs.json_rows import parse_json, pretty
+from podtui.tui.views.logs.levels import level_of
+from podtui.tui.views.logs.times import split_lines
 from soak.report import Result
 
 HERE: Final = Path(__file__).resolve().parent

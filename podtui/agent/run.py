@@ -26,9 +26,9 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock, SystemClock
+from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.pods.plan import comes, plan_of
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult

@@ -26,7 +26,7 @@ from podtui.manifest.reader import read_document, read_documents
 from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
 from podtui.terminal_text import lines
-from podtui.tui.actions.manifest_file import read_manifest_file, write_manifest_file
+from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.folder import mechanical_edits
 from podtui.why.source import Edit, Source

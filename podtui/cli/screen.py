@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any, cast
@@ -154,7 +154,7 @@ def _show_cluster(namespace: argparse.Namespace) -> int:
             resolved_of(namespace),
             reread=lambda: resolved_of(namespace),
             target=target,
-            make=_maker(target, scope),
+            client=_screen_client(target, scope),
             contexts=tuple(sorted(config.contexts)),
         )
         if not wanted:
@@ -166,24 +166,16 @@ def _show_cluster(namespace: argparse.Namespace) -> int:
             return USAGE
 
 
-def _maker(target: Target, scope: str | None) -> Callable[[], ClusterClient]:
-    """Return a factory of the client. A credential plugin prompts before the screen takes the
+def _screen_client(target: Target, scope: str | None) -> ClusterClient:
+    """Return the client of the screen. A credential plugin prompts before the screen takes the
     terminal."""
     from podtui.cli import cluster
 
-    def make() -> ClusterClient:
-        made = cluster.client(target, scope)
-        made.credentials.leave_terminal()
-        return made
-
-    if target.user.exec is None:
-        return make
-    import asyncio
-
-    async def identify(made: ClusterClient) -> None:
+    async def identify() -> None:
         await made.credentials.identity()
 
     made = cluster.client(target, scope)
-    asyncio.run(identify(made))
+    if target.user.exec is not None:
+        asyncio.run(identify())
     made.credentials.leave_terminal()
-    return lambda: made
+    return made

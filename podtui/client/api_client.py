@@ -13,9 +13,9 @@ import msgspec
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.v1 import EphemeralContainer, Pod
-from podtui.client.connection import HttpConnection, LineSplitter
+from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
-from podtui.client.decoding import ObjectList, kind_of, read_by, understood
+from podtui.client.decoding import LineSplitter, ObjectList, kind_of, read_by, understood
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following
 from podtui.client.port_forward import Forward, listen

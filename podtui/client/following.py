@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from podtui.client.connection import HttpConnection, LineSplitter
-from podtui.client.decoding import ObjectKind, ObjectList, Versioned, WatchEvent
+from podtui.client.connection import HttpConnection
+from podtui.client.decoding import LineSplitter, ObjectKind, ObjectList, Versioned, WatchEvent
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError

@@ -17,8 +17,8 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
 from podtui.client.api_client import ApiClient
-from podtui.client.connection import ANSWER_SECONDS, HttpConnection, LineSplitter
-from podtui.client.decoding import understood
+from podtui.client.connection import ANSWER_SECONDS, HttpConnection
+from podtui.client.decoding import LineSplitter, understood
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from contract.simulated import memory
 from on_thread import on_thread
-from session_world import memory, session_world
+from session_world import session_world
 
 from podtui.cli import build_parser, main
 from podtui.cli.man import man_page

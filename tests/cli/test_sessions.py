@@ -18,15 +18,32 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from contract.simulated import COMMANDS, ends, memory
 from msgspec.structs import replace
 from on_thread import Ask, on_thread
-from session_world import SessionWorld, memory, session_world
+from session_world import SessionWorld, session_world
 
 from podtui.cli import build_parser, main
 from podtui.cli.parser import take_exec_words
 from podtui.cli.sessions import CopyPlace, parse_place, parse_ports
 from podtui.errors import UsageError
+from podtui.runtime.memory import Behaviour, Say
 
+FILE = "echo one > /tmp/f; sleep 300"
+DEEP_FILE = "echo deep > /tmp/f; sleep 300"
+SCRIPTS = {
+    FILE: Behaviour(files={"/tmp/f": b"one\n"}),
+    DEEP_FILE: Behaviour(files={"/tmp/f": b"deep\n"}),
+    "true": ends(),
+}
+CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 5")
+DECLARED = {
+    **COMMANDS,
+    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=5),
+    ("sh", "-c", "echo given; exit 3"): ends("given", code=3),
+    ("sh",): Behaviour(lines=("/ # ",), echoes=True),
+    ("cat", "/tmp/f"): ends("deep"),
+}
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 Here = Callable[..., tuple[int, bytes, bytes]]
 ElsewhereWorld = tuple[SessionWorld, Ask]
@@ -108,8 +125,8 @@ def _heed_interrupts() -> None:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(), tmp_path / "podtui.sock") as it:
-        await it.put(c="echo one > /tmp/f; sleep 300")
+    async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock") as it:
+        await it.put(c=FILE)
         yield it
 
 
@@ -153,8 +170,11 @@ async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[ElsewhereWorld]:
     """The same world on a thread of its own: `main` wants the first thread for its signals."""
-    with on_thread(lambda: session_world(memory(), tmp_path / "podtui.sock")) as (it, ask):
-        ask(it.put(c="echo one > /tmp/f; sleep 300"))
+    with on_thread(lambda: session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock")) as (
+        it,
+        ask,
+    ):
+        ask(it.put(c=FILE))
         yield it, ask
 
 
@@ -178,8 +198,7 @@ def here(
 
 
 async def test_exec(start: Start) -> None:
-    script = "cat; echo bad >&2; exit 5"
-    found = await run(start, "exec", "-i", "web", "--", "sh", "-c", script, given=b"given\n")
+    found = await run(start, "exec", "-i", "web", "--", *CAT_AND_FAIL, given=b"given\n")
     assert found == (5, b"given\n", b"bad\n")
 
 
@@ -222,9 +241,12 @@ async def test_exec_at_a_terminal(start: Start) -> None:
             while b"/ # " not in said:
                 said += _read(ours)
                 await asyncio.sleep(0.02)
-            os.write(ours, b"X=deep; echo $X$X; exit 4\r")
-            assert await process.wait() == 4
-        assert b"deepdeep\r\n" in _read(ours)
+            os.write(ours, b"typed")
+            while b"typed" not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            os.write(ours, b"\x03")
+            assert await process.wait() == 130
         assert termios.tcgetattr(theirs) == before
     finally:
         os.close(ours)
@@ -344,8 +366,8 @@ def test_cp(here: Here, tmp_path: Path) -> None:
     assert (tmp_path / "copied").read_text() == "one\n"
     code, out, err = here("cp", "copied", "web:/tmp/again")
     assert (code, out) == (0, b"1 file, 4 bytes\n"), err
-    code, out, err = here("exec", "web", "--", "cat", "/tmp/again")
-    assert (code, out) == (0, b"one\n"), err
+    code, out, err = here("cp", "web:/tmp/again", "back")
+    assert (code, (tmp_path / "back").read_text()) == (0, "one\n"), err
     code, _, err = here("cp", "here", "there")
     assert (code, b"one of the two must be in a container" in err) == (2, True)
 
@@ -355,7 +377,7 @@ def test_a_pod_is_called_with_and_without_its_nodes_name(
 ) -> None:
     world, ask = elsewhere
     world.statuses.pods.clear()
-    ask(world.put("api-node", d="echo deep > /tmp/f; sleep 300"))
+    ask(world.put("api-node", d=DEEP_FILE))
     for name in ("api", "api-node"):
         code, out, err = here("exec", name, "--", "cat", "/tmp/f")
         assert (code, out) == (0, b"deep\n"), err
