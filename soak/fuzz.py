@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scripted import NODE, pod, started
 from benchmarks.world import World as ScriptedKubelet
-from podtui.client.lines import LineSplitter
+from podtui.client.decoding import LineSplitter
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, SettingsError
 from podtui.manifest.diagnose import read_manifest

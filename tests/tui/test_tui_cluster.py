@@ -16,8 +16,7 @@ from tui_scene import events as some_events
 
 from podtui.api.local import Manifest, NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
-from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
-from podtui.client.protocol import Lost, Synced
+from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
@@ -144,7 +143,7 @@ def test_what_a_cluster_offers(action: str, parameters: tuple[object, ...], ther
 
 
 def test_deleting_needs_files_or_records() -> None:
-    neither = Capabilities(manifests=False)
+    neither = ServerCapabilities(manifests=False)
     assert not is_offered(neither, "delete")
     assert not is_binding_offered(CLUSTER, "probes.run", "run")
     assert is_binding_offered(AGENT, "probes.run", "run")

@@ -13,16 +13,22 @@ import msgspec
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.v1 import EphemeralContainer, Pod
-from podtui.client.answers import read_by, understood
-from podtui.client.connection import Connection
+from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
+from podtui.client.decoding import LineSplitter, ObjectList, kind_of, read_by, understood
+from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following
-from podtui.client.forward import Forward, listen
-from podtui.client.kinds import ObjectList, kind_of
-from podtui.client.lines import LineSplitter
-from podtui.client.protocol import Delta, LogQuery, T
-from podtui.client.remote import attach_session, exec_session, pod_path
-from podtui.client.talking import AttachQuery, Copied, ExecQuery, PortForward, RemoteSession
+from podtui.client.port_forward import Forward, listen
+from podtui.client.protocol import (
+    AttachQuery,
+    Copied,
+    Delta,
+    ExecQuery,
+    LogQuery,
+    PortForward,
+    RemoteSession,
+    T,
+)
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError
 
@@ -41,7 +47,7 @@ class ApiClient:
     watch_seconds = 0
     """The requested duration of a watch; 0 leaves it to the server."""
 
-    def __init__(self, target: str, connection: Connection, clock: Clock | None = None) -> None:
+    def __init__(self, target: str, connection: HttpConnection, clock: Clock | None = None) -> None:
         self._target = target
         self._connection = connection
         self._clock = clock or SystemClock()

@@ -11,7 +11,7 @@ from served import FakeKubelet
 from podtui.api.local import ManifestState
 from podtui.api.plan import Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta
-from podtui.client import UnixClient
+from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.server import build_app, serve_unix

@@ -12,8 +12,8 @@ import msgspec
 
 from podtui.api import channels
 from podtui.api.v1 import Status
-from podtui.client.connection import Connection
-from podtui.client.talking import AttachQuery, ExecQuery, Output, RemoteSession
+from podtui.client.connection import HttpConnection
+from podtui.client.protocol import AttachQuery, ExecQuery, Output, RemoteSession
 from podtui.errors import AgentUnavailable, ApiError
 
 _PIECE: Final = 64 * 1024
@@ -28,9 +28,9 @@ def pod_path(namespace: str, pod: str, subresource: str = "") -> str:
 
 @asynccontextmanager
 async def exec_session(
-    connection: Connection, namespace: str, pod: str, query: ExecQuery
+    connection: HttpConnection, namespace: str, pod: str, query: ExecQuery
 ) -> AsyncGenerator[RemoteSession]:
-    """See `podtui.client.talking.Talking.exec`."""
+    """See `podtui.client.protocol.SessionClient.exec`."""
     params = [("command", word) for word in query.command]
     params += _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "exec")
@@ -40,9 +40,9 @@ async def exec_session(
 
 @asynccontextmanager
 async def attach_session(
-    connection: Connection, namespace: str, pod: str, query: AttachQuery
+    connection: HttpConnection, namespace: str, pod: str, query: AttachQuery
 ) -> AsyncGenerator[RemoteSession]:
-    """See `podtui.client.talking.Talking.attach`."""
+    """See `podtui.client.protocol.SessionClient.attach`."""
     params = _wishes(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "attach")
     async with connection.socket(path, params, *_PROTOCOLS) as socket:
@@ -61,7 +61,7 @@ def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, st
 
 
 class SocketSession:
-    """A `podtui.client.talking.RemoteSession` over an open WebSocket."""
+    """A `podtui.client.protocol.RemoteSession` over an open WebSocket."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, peer: str = "the agent") -> None:
         self._socket = socket

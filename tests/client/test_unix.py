@@ -15,8 +15,8 @@ from served import Served, event, line, node, pod, serving
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import EphemeralContainer, Event, Node, ObjectMeta, Pod
-from podtui.client import UnixClient
 from podtui.client.protocol import Changed, Client, Delta, LogQuery, Lost, Removed, Synced
+from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.server import serve_unix

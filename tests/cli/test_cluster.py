@@ -13,7 +13,7 @@ from cluster_server import FakeCluster, cluster
 from served import event, node, pod
 
 from podtui.cli import main
-from podtui.cli.sessions import Found, find_pod
+from podtui.cli.sessions import FoundPod, find_pod
 from podtui.client.cluster import ClusterClient
 from podtui.errors import ApiError
 from podtui.kubeconfig import choose, load
@@ -127,7 +127,7 @@ async def test_a_list_of_pods_that_cannot_be_read_is_an_error(
 async def test_pods_that_may_not_be_read_are_taken_by_name(straw: FakeCluster) -> None:
     straw.moods.forbidden["/api/v1/namespaces/default/pods/web"] = "pods is forbidden"
     client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
-    assert await find_pod(client, "default", "web") == Found("web")
+    assert await find_pod(client, "default", "web") == FoundPod("web")
     await client.close()
 
 

@@ -15,8 +15,8 @@ import aiohttp
 
 from podtui.api import channels
 from podtui.api.spdy import Data, Ping, Reset, Spdy, SpdyError
-from podtui.client.connection import Connection
-from podtui.client.remote import pod_path
+from podtui.client.connection import HttpConnection
+from podtui.client.exec_sessions import pod_path
 from podtui.errors import PodtuiError
 
 LOOPBACK: Final = "127.0.0.1"
@@ -44,11 +44,11 @@ def listen(local_port: int) -> socket.socket:
 
 
 class Forward:
-    """Implements `podtui.client.talking.PortForward`."""
+    """Implements `podtui.client.protocol.PortForward`."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: HttpConnection,
         namespace: str,
         pod: str,
         port: int,

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from podtui.api.spdy import Spdy
-from podtui.client import forward as module
-from podtui.client.connection import Connection
-from podtui.client.forward import Forward, listen
+from podtui.client import port_forward as module
+from podtui.client.connection import HttpConnection
+from podtui.client.port_forward import Forward, listen
 
 
 @dataclass
@@ -47,7 +47,9 @@ class _Leaving:
 async def test_it_goes_on_where_a_connection_cannot_be_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forward = Forward(Connection("http://x", cast("Any", None)), "default", "web", 80, listen(0))
+    forward = Forward(
+        HttpConnection("http://x", cast("Any", None)), "default", "web", 80, listen(0)
+    )
     loop = asyncio.get_running_loop()
     accept, failures = loop.sock_accept, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
 
@@ -75,7 +77,9 @@ async def test_it_goes_on_where_a_connection_cannot_be_taken(
 
 
 async def test_why_it_was_refused_is_told_though_the_server_has_left() -> None:
-    forward = Forward(Connection("http://x", cast("Any", None)), "default", "web", 80, listen(0))
+    forward = Forward(
+        HttpConnection("http://x", cast("Any", None)), "default", "web", 80, listen(0)
+    )
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.client.lines import LineSplitter
+from podtui.client.decoding import LineSplitter
 
 
 def split(data: bytes, sizes: list[int], limit: int) -> list[bytes]:

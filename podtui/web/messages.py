@@ -36,7 +36,7 @@ class Ended(msgspec.Struct, frozen=True, tag_field="kind", tag="ended"):
     text: str
 
 
-class Refused(msgspec.Struct, frozen=True, tag_field="kind", tag="refused"):
+class StartRefused(msgspec.Struct, frozen=True, tag_field="kind", tag="refused"):
     """No program was started; ``text`` has the reason."""
 
     text: str
@@ -53,5 +53,5 @@ def decode(text: str) -> Size | Taken:
         raise BadMessage(str(error)) from error
 
 
-def encode(message: Ended | Refused) -> str:
+def encode(message: Ended | StartRefused) -> str:
     return msgspec.json.encode(message).decode()

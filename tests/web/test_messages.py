@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from podtui.web.window import Window
-from podtui.web.wire import BadMessage, Ended, Size, Taken, decode, encode
+from podtui.web.messages import BadMessage, Ended, Size, Taken, decode, encode
+from podtui.web.session import OutputWindow
 
 
 def test_what_the_page_says_is_read() -> None:
@@ -31,7 +31,7 @@ def test_what_the_server_says_is_json_of_a_kind() -> None:
     assert encode(Ended("x \x1b")) == '{"kind":"ended","text":"x \\u001b"}'
 
 
-async def waits(window: Window) -> bool:
+async def waits(window: OutputWindow) -> bool:
     try:
         async with asyncio.timeout(0.05):
             await window.room()
@@ -41,7 +41,7 @@ async def waits(window: Window) -> bool:
 
 
 async def test_a_slow_page_makes_the_program_wait() -> None:
-    window = Window(100)
+    window = OutputWindow(100)
     window.sent(99)
     assert not await waits(window)
     window.sent(1)
@@ -51,7 +51,7 @@ async def test_a_slow_page_makes_the_program_wait() -> None:
 
 
 async def test_a_page_cannot_say_it_drew_what_it_never_got() -> None:
-    window = Window(100)
+    window = OutputWindow(100)
     window.taken(1_000_000)
     window.sent(100)
     assert await waits(window)

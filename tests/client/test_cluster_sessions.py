@@ -18,7 +18,7 @@ from podtui.api import channels
 from podtui.api.spdy import Frame, Ping, Spdy
 from podtui.client.cluster import ClusterClient
 from podtui.client.cluster_connection import PING_SECONDS
-from podtui.client.talking import ExecQuery
+from podtui.client.protocol import ExecQuery
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load

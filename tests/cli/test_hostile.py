@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from podtui.agent import control
-from podtui.agent.log_lines import PlainLines
+from podtui.agent.run import PlainLines
 from podtui.cli import doctor, main, sessions
 from podtui.cli.doctor import Finding
 from podtui.errors import ApiError

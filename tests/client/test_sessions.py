@@ -18,7 +18,7 @@ from contract.simulated import COMMANDS, memory
 from session_world import SessionWorld, docker, session_world
 
 from podtui.api.v1 import ContainerState, ContainerStateTerminated
-from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.runtime.memory import Behaviour, MemoryRuntime, Say

@@ -8,8 +8,8 @@ from pathlib import Path
 from aiohttp import web
 
 from podtui.api.v1 import Pod
-from podtui.client import UnixClient
 from podtui.client.protocol import Synced
+from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.server import serve_unix
 

@@ -13,7 +13,7 @@ import pytest
 from served import serving
 
 from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
-from podtui.client import UnixClient
+from podtui.client.unix import UnixClient
 from podtui.errors import (
     AgentUnavailable,
     ApiError,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from podtui.client.archive import below, pack, unpack
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import PodtuiError
 
 

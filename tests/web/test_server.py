@@ -24,11 +24,10 @@ from yarl import URL
 from podtui.web import server as server_module
 from podtui.web import session as session_module
 from podtui.web.access import Access, authority
+from podtui.web.messages import LONGEST_MESSAGE
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
-from podtui.web.session import Program
+from podtui.web.session import WINDOW, Program
 from podtui.web.terminal import CHUNK
-from podtui.web.window import WINDOW
-from podtui.web.wire import LONGEST_MESSAGE
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 ECHO = Program(owning("sh", "-c", "stty raw -echo; echo up=$$.; exec cat"), ENVIRONMENT)

@@ -20,11 +20,11 @@ from served import event, line, node, pod
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client import cluster_connection
 from podtui.client.cluster import ClusterClient
+from podtui.client.cluster_connection import tls_context
 from podtui.client.credentials import Identity
+from podtui.client.decoding import kind_of
 from podtui.client.following import REFUSED_DELAY, wait_after
-from podtui.client.kinds import kind_of
 from podtui.client.protocol import Changed, LogQuery, Lost, Removed, Synced
-from podtui.client.tls import tls_context
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.kubeconfig import choose, load

@@ -22,7 +22,7 @@ from podtui.api.insight import (
     UsageSeries,
 )
 from podtui.api.v1 import ObjectMeta
-from podtui.client import UnixClient
+from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.server import build_app, serve_unix

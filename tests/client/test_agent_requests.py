@@ -12,7 +12,7 @@ from served import serving
 from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.api.what_if import Lack, WhatIf
-from podtui.client import UnixClient
+from podtui.client.unix import UnixClient
 from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest
 from podtui.server.images import ImageRoutes
