@@ -32,6 +32,7 @@ from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui import later
+from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.agent import (
     Agent,
     is_other,
@@ -42,15 +43,14 @@ from podtui.tui.commands.agent import (
 )
 from podtui.tui.commands.availability import is_offered
 from podtui.tui.commands.custom_runner import CustomRunner
-from podtui.tui.commands.delete_manifests import undo_last
 from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import abandon_closed_terminal
 from podtui.tui.key_queue import InTurn
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.preferences.file_changes import changes_of
+from podtui.tui.preferences.live import LivePreferences, PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.preferred import LivePreferences, PreferencesFile
 from podtui.tui.preferences.themes import (
     DEFAULT_THEME,
     ThemeFile,
@@ -65,7 +65,7 @@ from podtui.tui.screens.factory import ScreenFactory
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.key_lines import key_lines
 from podtui.tui.screens.live_screen import LiveScreen
-from podtui.tui.screens.main.arrangement import PANES
+from podtui.tui.screens.main.layout import PANES
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.screens.menu import Choice, Menu, choices
@@ -470,7 +470,7 @@ class PodtuiApp(InTurn):
         self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
 
     def action_undo(self) -> None:
-        self.session.start("Undo", lambda: undo_last(self.session))
+        ACTIONS["undo"].run(self.session, self._selection(), "")
 
     def action_menu(self) -> None:
         def take(choice: Choice | None) -> None:

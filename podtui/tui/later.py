@@ -14,20 +14,20 @@ MODULES: Final = (
     "podtui.tui.screens.pods.pod_screen",
     "podtui.tui.screens.node.node_screen",
     "podtui.tui.screens.why_screen",
-    "podtui.tui.screens.tree.tree_screen",
+    "podtui.tui.screens.tree_screen",
     "podtui.tui.screens.explain_screen",
     "podtui.tui.screens.help_screen",
     "podtui.tui.screens.key_lines",
     "podtui.tui.screens.aliases_screen",
     "podtui.tui.commands.create_pod",
-    "podtui.tui.commands.delete_manifests",
+    "podtui.tui.commands.delete",
     "podtui.tui.screens.forwards_screen",
     "podtui.tui.screens.journal_screen",
     "podtui.tui.commands.restart",
     "podtui.tui.commands.shell",
     "podtui.tui.commands.copy_files",
     "podtui.tui.screens.trash_screen",
-    "podtui.tui.widgets.columns_screen",
+    "podtui.tui.widgets.columns",
 )
 
 

@@ -8,7 +8,7 @@ from textual.notifications import Notification
 from textual.widgets._toast import Toast  # pyright: ignore[reportPrivateUsage]
 from tui_app import make_app, wait_for
 
-from podtui.tui.widgets.toasts import MOST, Toasts
+from podtui.tui.widgets.notices import MOST, Toasts
 
 
 def told(toasts: Iterable[Notification]) -> list[tuple[str, str]]:
