@@ -42,7 +42,7 @@ from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.usage import from_answer, interfaces_of
 from podtui.runtime.protocol import LogOptions
 from podtui.server import build_app, serve_unix
-from podtui.server.accept import negotiate
+from podtui.server.query import negotiate
 from podtui.server.selectors import parse_fields, parse_labels
 from podtui.server.status import StatusError
 from podtui.settings import resolve

@@ -20,9 +20,8 @@ from rich.terminal_theme import TerminalTheme
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
-from textual.driver import Driver
 from textual.events import Event as Event_
-from textual.events import InputEvent
+from textual.events import InputEvent, Key
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -31,7 +30,6 @@ from podtui.api.v1 import Event, Node, Pod
 from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
-from podtui.tui import later
 from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.agent import (
     Agent,
@@ -45,7 +43,11 @@ from podtui.tui.commands.availability import is_offered
 from podtui.tui.commands.custom_runner import CustomRunner
 from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
 from podtui.tui.commands.session import Selection, Session, leave_dialog
-from podtui.tui.commands.terminal import abandon_closed_terminal
+from podtui.tui.commands.terminal import (
+    abandon_closed_terminal,
+    ignore_stray_continue,
+    on_hang_up,
+)
 from podtui.tui.key_queue import InTurn
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.preferences.file_changes import changes_of
@@ -69,7 +71,6 @@ from podtui.tui.screens.main.layout import PANES
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.screens.menu import Choice, Menu, choices
-from podtui.tui.tidying import Tidying
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
@@ -84,7 +85,6 @@ KEYS_FIRST = 0.03
 LONGEST = 0.3
 """Seconds that changes wait for keys at most, since a key may be held down."""
 RETRY_SECONDS = 1.0
-LATER_SECONDS = 1.0
 FIRST_RESTART = 1.0
 """Initial seconds between two restarts of an agent that was killed; doubled each time."""
 LAST_RESTART = 60.0
@@ -164,6 +164,7 @@ class PodtuiApp(InTurn):
             self, client, self.model, ScreenFactory(), now, asked_path, readonly=readonly
         )
         self.custom = CustomRunner(self, self.session, self._selection)
+        self.session.user_bindings = self.custom.active_bindings
         self.memory = memory or MemoryFile(None)
         self.theme_choice = (self.memory.memory.theme, self.memory.memory.theme_over)
         """The theme chosen on the screen, and the theme of the settings at that time."""
@@ -178,21 +179,13 @@ class PodtuiApp(InTurn):
         self._on_painted = on_painted
         self._published_at = 0.0
         self._scheduled = False
-        self._tidying = Tidying()
+        self._last_input = time.monotonic()
         self._take_themes(load_themes(self._theme_dirs))
         wanted = theme or DEFAULT_THEME
         if wanted in self.available_themes:
             self.theme = wanted
         elif theme:
             self._theme_problems.append(f"There is no theme {theme!r}.")
-
-    def get_driver_class(self) -> type[Driver]:
-        from textual.drivers.linux_driver import LinuxDriver
-
-        from podtui.tui.driver import PatientDriver
-
-        found = super().get_driver_class()
-        return PatientDriver if found is LinuxDriver else found
 
     def get_css_variables(self) -> dict[str, str]:
         # Creating them takes 2 ms, and Textual asks several times before the first paint.
@@ -218,6 +211,11 @@ class PodtuiApp(InTurn):
         return MainScreen(self)
 
     def on_mount(self) -> None:
+        if not self.is_headless:
+            # After Textual has set its own signal handlers.
+            ignore_stray_continue()
+            loop = asyncio.get_running_loop()
+            on_hang_up(lambda: loop.call_soon_threadsafe(self.end_by, signal.SIGHUP))
         self.set_interval(1.0, self._tick)
         # Start the workers after the first paint, so that loading does not delay it.
         self.call_after_refresh(self._start)
@@ -229,19 +227,20 @@ class PodtuiApp(InTurn):
         if self._on_painted is not None:
             self._on_painted()
         self.run_worker(self._follow_all, name="follow", group="follow")
-        self.run_worker(self._load_later, name="later", group="later")
         if self._theme_dirs:
             self.run_worker(self._watch_themes, name="themes", group="themes")
 
-    async def _load_later(self) -> None:
-        # The client's libraries and the first pods have priority.
-        await asyncio.sleep(LATER_SECONDS)
-        await asyncio.to_thread(later.load)
-
     async def on_event(self, event: Event_) -> None:
         if isinstance(event, InputEvent):
-            self._tidying.touched()
+            self._last_input = time.monotonic()
         await super().on_event(event)
+
+    async def on_key(self, event: Key) -> None:
+        """Run a custom command or hotkey, if no widget has handled its key."""
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and active.binding in self.custom.bindings:
+            event.prevent_default()
+            await self.run_action(active.binding.action, active.node)
 
     async def on_unmount(self) -> None:
         await self.client.close()
@@ -321,7 +320,7 @@ class PodtuiApp(InTurn):
     @property
     def idle(self) -> float:
         """Seconds since the last key or mouse event."""
-        return self._tidying.idle
+        return time.monotonic() - self._last_input
 
     # --- from the model to the screens
 
@@ -343,7 +342,6 @@ class PodtuiApp(InTurn):
             self._schedule()
 
     def _tick(self) -> None:
-        self._tidying.look()
         self._look_after_agent()
         self._show(Changes(self.model.recovered(self.session.now())))
 
@@ -467,7 +465,8 @@ class PodtuiApp(InTurn):
 
     def action_help(self) -> None:
         offered = self.model.server.capabilities
-        self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
+        lines = key_lines(self.screen, self.preferred.keymap, offered, self.custom.bindings)
+        self.push_screen(HelpScreen(lines))
 
     def action_undo(self) -> None:
         ACTIONS["undo"].run(self.session, self._selection(), "")
@@ -514,9 +513,6 @@ class PodtuiApp(InTurn):
         if number is signal.SIGHUP:
             abandon_closed_terminal()
         self.exit(return_code=128 + number)
-
-    def on_terminal_closed(self) -> None:
-        self.end_by(signal.SIGHUP)
 
     def action_command(self) -> None:
         self._back_to_main()

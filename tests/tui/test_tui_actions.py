@@ -36,6 +36,8 @@ from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
 
+pytestmark = pytest.mark.screen
+
 WEB = b"kind: Pod\n"
 
 
@@ -561,7 +563,7 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         await pilot.press("s")
         await wait_for(pilot, lambda: len(app.session.journal) == 2, "the shell has ended")
         await pilot.pause()
-        assert not app._notifications, "what its last command said is nobody's fault"
+        assert not app.notices, "what its last command said is nobody's fault"
         root = "/run"
         where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
         words = shlex.split(app.session.journal[-1].line)

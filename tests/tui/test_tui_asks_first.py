@@ -31,6 +31,8 @@ from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
 
+pytestmark = pytest.mark.screen
+
 PANES = {
     f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
     for key, name in (("2", "events"), ("3", "logs"), ("4", "node"))

@@ -16,8 +16,7 @@ from rich.cells import cell_len
 from screen_classes import screen_classes
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.strip import Strip
-from tui_app import main, running, wait_for
+from tui_app import main, running, strips_of, wait_for
 from tui_scene import FakeClient, event, manifest, pod, status
 
 from podtui.api.v1 import Event
@@ -40,6 +39,8 @@ from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.sanitize import clean
+
+pytestmark = pytest.mark.screen
 
 Step = Callable[[], Awaitable[None]]
 UNLIKE = frozenset({"pod tab yaml", "JournalScreen True", "output of an own command"})
@@ -164,11 +165,6 @@ class Visit:
             yield label
             await self.pilot.press("escape")
             await self.pilot.pause()
-
-
-def strips_of(app: PodtuiApp) -> list[Strip]:
-    """What the terminal is given, line by line."""
-    return app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
 
 
 async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:

@@ -23,7 +23,7 @@ SPARE = NodeImage(id="sha256:s", names=("spare:1",), sizeBytes=5 * MIB, collecta
 OLD = NodeImage(id="sha256:o", names=("old:1", "old:2"), sizeBytes=3 * MIB, collectable=True)
 MINE = NodeImage(id="sha256:m", names=("mine:1",), sizeBytes=MIB)
 
-pytestmark = pytest.mark.compares("housekeeping")
+pytestmark = [pytest.mark.screen, pytest.mark.compares("housekeeping")]
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ def asked(app: PodtuiApp) -> tuple[str, str]:
 
 
 def notices(app: PodtuiApp) -> list[tuple[str, str]]:
-    return [(one.title, one.message) for one in app._notifications]  # pyright: ignore[reportPrivateUsage]
+    return [(one.title, one.message) for one in app.notices]
 
 
 async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button() -> None:

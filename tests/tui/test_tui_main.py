@@ -28,6 +28,8 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def text_of(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)
@@ -254,7 +256,7 @@ async def test_why_a_pod_does_not_run() -> None:
         for key, words in (
             ("uid-crash-loop", "app fails: it exited with code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
-            ("uid-too-big", "rejected It asks for 64 of cpu"),
+            ("uid-too-big", "rejected It requests 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
             ("manifest:hello.yaml", 'unknown field "imago" → image'),
         ):
@@ -461,17 +463,15 @@ async def test_commands_filter_theme_and_quit() -> None:
         await pilot.press("T")
         assert app.theme != "podtui-light"
         await pilot.press("colon", *"nonsense", "enter")
-        await wait_for(
-            pilot, lambda: any("nonsense" in n.message for n in app._notifications), "a word"
-        )
+        await wait_for(pilot, lambda: any("nonsense" in n.message for n in app.notices), "a word")
         await pilot.press("colon", "q", "enter")
-        await wait_for(pilot, lambda: not app.is_running or app._exit, "the end")
+        await wait_for(pilot, lambda: app.is_leaving, "the end")
 
 
 async def test_q_quits_at_once() -> None:
     async with running() as (app, pilot):
         await pilot.press("q")
-        await wait_for(pilot, lambda: app._exit, "the end")
+        await wait_for(pilot, lambda: app.is_leaving, "the end")
 
 
 async def test_a_thousand_pods_cost_what_is_in_sight() -> None:

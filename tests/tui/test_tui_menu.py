@@ -24,6 +24,8 @@ from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 CHOICES = (
     Choice("act.edit", "e", "Edit", "Edit the manifest, see the plan, then apply it", "edit"),
     Choice("act.undo", "u", "Undo delete", "Bring back what was deleted last", "undo"),
@@ -194,8 +196,9 @@ async def test_a_long_table_follows_its_cursor_and_the_wheel() -> None:
         await pilot.press("end")
         await wait_for(pilot, lambda: table.scroll_y > 0, "the end of the table")
         await wait_for(pilot, lambda: last.search.split()[0] in shown_of(table), "its last row")
-        await pilot._post_mouse_events(  # pyright: ignore[reportPrivateUsage]
-            [events.MouseScrollUp], table, offset=(5, 3)
+        x, y = table.region.x + 5, table.region.y + 3
+        app.post_message(
+            events.MouseScrollUp(None, x, y, 0, -1, 0, shift=False, meta=False, ctrl=False)
         )
         await wait_for(pilot, lambda: last.search.split()[0] not in shown_of(table), "rows above")
 

@@ -27,6 +27,8 @@ from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 TELL = (
     "import json, os, sys;"
     "values = {k: v for k, v in os.environ.items() if k.startswith('PODTUI')};"
@@ -59,7 +61,7 @@ def told(folder: Path) -> list[Any]:
 
 
 def notices(app: PodtuiApp) -> list[str]:
-    return [f"{each.title}: {each.message}" for each in app._notifications]
+    return [f"{each.title}: {each.message}" for each in app.notices]
 
 
 async def typed(pilot: Pilot[None], line: str) -> None:

@@ -19,6 +19,8 @@ from podtui.tui.screens.text_screens import EventScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def knowing() -> FakeClient:
     client = full_client()
@@ -80,7 +82,7 @@ async def test_run_now_is_offered_where_there_is_a_probe() -> None:
             if not offered:
                 assert not client.probed
                 assert isinstance(app.screen, PodScreen), "r does not restart the pod here"
-                assert any("no probe to run" in note.message for note in app._notifications)
+                assert any("no probe to run" in note.message for note in app.notices)
             await pilot.press("escape")
 
 

@@ -19,6 +19,8 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar
 from podtui.tui.widgets.dialogs import Ask, Buttons
 
+pytestmark = pytest.mark.screen
+
 
 @pytest.mark.compares("attach")
 async def test_a_key_attaches_to_the_containers_own_process(
@@ -90,9 +92,7 @@ async def test_a_key_saves_a_picture_of_the_screen(
         await pilot.press("ctrl+x")
         await wait_for(pilot, lambda: list(tmp_path.glob("*.svg")), "the file")
         (path,) = tmp_path.glob("*.svg")  # noqa: ASYNC240
-        await wait_for(
-            pilot, lambda: any(path.name in n.message for n in app._notifications), "its name"
-        )
+        await wait_for(pilot, lambda: any(path.name in n.message for n in app.notices), "its name")
         drawn = "".join(ElementTree.fromstring(path.read_text("utf-8")).itertext())
         assert "crash-loop-n1" in drawn
 

@@ -257,6 +257,7 @@ def test_containers_are_listed_in_the_order_of_the_manifest() -> None:
     assert restartable_names(found) == ["mesh", "zeta", "api"]
 
 
+@pytest.mark.screen
 async def test_every_picker_lists_containers_in_the_order_of_the_manifest() -> None:
     client = full_client()
     client.change(found := ordered_pod())

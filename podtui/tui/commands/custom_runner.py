@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import Any, Final, cast
+from typing import Any
 
+from textual.actions import parse
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
+from textual.keys import key_to_character
 
 from podtui.tui.commands.custom_commands import (
     CommandTarget,
@@ -28,7 +30,6 @@ from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean, shell_line
 
-GROUPS: Final = ("own.", "hotkey.")
 LAST_BYTES = 2048
 """Bytes of a background command's last output that are kept."""
 
@@ -140,6 +141,7 @@ class CustomRunner:
         self._selection = selection
         self._commands: dict[str, CustomCommand] = {}
         self._lines: dict[str, str] = {}
+        self.bindings: tuple[Binding, ...] = ()
 
     def use(self, commands: Sequence[CustomCommand], hotkeys: Sequence[Hotkey]) -> None:
         """Replace the commands and hotkeys, and their bindings."""
@@ -157,19 +159,23 @@ class CustomRunner:
                 _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
             )
-        self._bind(found)
-
-    def _bind(self, bindings: Sequence[Binding]) -> None:
-        known: dict[str, list[Binding]] = cast("Any", self._app)._bindings.key_to_bindings
-        for key, held in list(known.items()):
-            kept = [each for each in held if not (each.id or "").startswith(GROUPS)]
-            if kept:
-                known[key] = kept
-            else:
-                del known[key]
-        for binding in bindings:
-            known.setdefault(binding.key, []).append(binding)
+        self.bindings = tuple(found)
         self._app.refresh_bindings()
+
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """Return the available bindings by key, except keys that the focused widget consumes."""
+        app, focused = self._app, self._app.focused
+        found: dict[str, ActiveBinding] = {}
+        for binding in self.bindings:
+            character = key_to_character(binding.key)
+            if focused is not None and focused.check_consume_key(binding.key, character):
+                continue
+            _, name, parameters = parse(binding.action)
+            enabled = app.check_action(name, parameters)
+            if enabled is not False:
+                active = ActiveBinding(app, binding, bool(enabled), binding.tooltip)
+                found.setdefault(binding.key, active)
+        return found
 
     @property
     def typed(self) -> tuple[Command, ...]:

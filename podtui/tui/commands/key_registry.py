@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 
 import podtui.tui
@@ -113,9 +113,14 @@ def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
 
 
 def bindings_of(owner: type[DOMNode]) -> tuple[Binding, ...]:
-    """Return the bindings of a class that have an ID, also inherited ones, one for each key."""
-    merged = owner._merge_bindings()  # pyright: ignore[reportPrivateUsage]
-    return tuple(binding for _, binding in merged if binding.id)
+    """Return the bindings of a class that have an ID, also inherited ones, one for each key.
+
+    A class's own bindings of a key replace inherited ones, as in Textual.
+    """
+    merged: dict[str, list[Binding]] = {}
+    for base in reversed(owner.__mro__):
+        merged |= BindingsMap(vars(base).get("BINDINGS")).key_to_bindings
+    return tuple(binding for bindings in merged.values() for binding in bindings if binding.id)
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from msgspec import Struct
 from textual.app import App
+from textual.binding import ActiveBinding
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import Worker
@@ -136,6 +137,8 @@ class Session:
     is_leaving: bool = False
     ignored_signals: frozenset[signal.Signals] = frozenset()
     """Signals that end another program in the terminal, not podtui."""
+    user_bindings: Callable[[], dict[str, ActiveBinding]] = dict[str, ActiveBinding]
+    """Return the available bindings of the user's commands, by key."""
     _asking: str = ""
 
     def now(self) -> float:

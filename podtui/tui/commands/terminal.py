@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import shlex
 import signal
 import sys
 import termios
-from collections.abc import Generator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
@@ -75,6 +78,53 @@ def abandon_closed_terminal() -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
+
+
+def on_hang_up(call: Callable[[], object]) -> None:
+    """Call ``call`` in a thread when the terminal hangs up, also if SIGHUP is not delivered."""
+    assert sys.__stdin__ is not None
+    hung_up = select.poll()
+    # Without events: only the end of the terminal and errors are reported.
+    hung_up.register(sys.__stdin__.fileno(), 0)
+
+    def wait() -> None:
+        hung_up.poll()
+        abandon_closed_terminal()
+        call()
+
+    threading.Thread(target=wait, name="hang-up", daemon=True).start()
+
+
+def ignore_stray_continue() -> None:
+    """Pass a SIGCONT to Textual only if Textual has handled the SIGTSTP before it.
+
+    Textual starts its threads again with each SIGCONT. A second pair of threads would keep the
+    process from ending. tmux sends a SIGCONT together with SIGHUP when its server ends.
+    """
+    stop, resume = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
+    stopped = False
+
+    def on_stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        if callable(stop):
+            stop(number, frame)
+
+    def on_continue(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        if stopped and callable(resume):
+            stopped = False
+            resume(number, frame)
+
+    signal.signal(signal.SIGTSTP, on_stop)
+    signal.signal(signal.SIGCONT, on_continue)
+
+
+def write_to_terminal(text: str) -> None:
+    """Write control sequences to the stream that Textual draws on, between two of its frames."""
+    assert sys.__stderr__ is not None
+    sys.__stderr__.write(text)
+    sys.__stderr__.flush()
 
 
 def editor_words(environment: Mapping[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from podtui.api.v1 import Node, Pod
 from podtui.errors import PodtuiError
 from podtui.tui.commands.custom_runner import CustomRunner
 from podtui.tui.commands.key_registry import scopes
+from podtui.tui.commands.terminal import write_to_terminal
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.preferences.alerts import Alert, AlertBook, run_command, terminal_text
 from podtui.tui.preferences.file_changes import changes_of, stamp_of
@@ -201,13 +202,11 @@ class LivePreferences:
             self._app.run_worker(partial(self._run, alert), group="notify")
 
     def _write(self, text: str) -> None:
-        driver = cast("Any", self._app)._driver
-        if driver is not None:
-            driver.write(text)
-            driver.flush()
+        if text and not self._app.is_headless:
+            write_to_terminal(text)
 
     def _lend(self, _: object) -> None:
-        # Another program uses the terminal, and Textual's writer thread buffers only a few pieces.
+        # Another program uses the terminal.
         self._lent = True
 
     def _take_back(self, _: object) -> None:

@@ -12,7 +12,13 @@ from textual.screen import Screen
 
 from podtui.client.capabilities import AGENT, Capabilities
 from podtui.tui.commands.availability import is_binding_offered
-from podtui.tui.commands.key_registry import group_order, group_title, known_bindings, words_of
+from podtui.tui.commands.key_registry import (
+    bindings_of,
+    group_order,
+    group_title,
+    known_bindings,
+    words_of,
+)
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.key_names import UNBOUND
 
@@ -40,13 +46,18 @@ class KeyLine:
 
 
 def key_lines(
-    screen: Screen[Any], keymap: Mapping[str, str], capabilities: Capabilities = AGENT
+    screen: Screen[Any],
+    keymap: Mapping[str, str],
+    capabilities: Capabilities = AGENT,
+    own: Sequence[Binding] = (),
 ) -> list[KeyLine]:
-    """Return every binding that the server supports, those of ``screen`` and its widgets first."""
+    """Return every binding that the server supports, those of ``screen`` and its widgets first.
+    ``own`` are the bindings of the user's commands and hotkeys.
+    """
     app = cast("App[Any]", cast("Any", screen).app)
     here: dict[str, KeyLine] = {}
     for node in (*screen.walk_children(with_self=True), app):
-        for _, binding in node._bindings:  # pyright: ignore[reportPrivateUsage]
+        for binding in (*bindings_of(type(node)), *(own if node is app else ())):
             if is_binding_offered(capabilities, binding.id or "", binding.action):
                 _add(here, app, binding, keymap, here=True)
     others: dict[str, KeyLine] = {}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
 from podtui.tui.commands.availability import is_offered
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.model.model import Changes
-from podtui.tui.widgets.compositing import CellsCompositor
 
 RIGHT = 3
 """The mouse button that opens the menu."""
@@ -34,10 +33,6 @@ class LiveScreen(Screen[None]):
 
     _parts: tuple[Widget, ...] = ()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = CellsCompositor()
-
     def on_mount(self) -> None:
         self.opened = True
         self._parts = tuple(self.children)
@@ -58,6 +53,14 @@ class LiveScreen(Screen[None]):
         stack = self.session.app.screen_stack
         above = stack[stack.index(self) + 1 :]
         return not any(screen.styles.background.a == 1 for screen in above)
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """The bindings of the screen, and those of the user's commands on keys that are free."""
+        found = super().active_bindings
+        for key, active in self.session.user_bindings().items():
+            found.setdefault(key, active)
+        return found
 
     @property
     def shown(self) -> bool:

@@ -91,7 +91,7 @@ class OutputScreen(BackScreen):
         self._command = command
         self._aims = tuple(aims)
         label = self._aims[0].label if len(self._aims) == 1 else f"{len(self._aims)} in turn"
-        self._name = clean(f"{command.name} {self._aims[0].label}".strip())
+        self._running_as = clean(f"{command.name} {self._aims[0].label}".strip())
         self.pane = OutputPane(command, label)
 
     def compose(self) -> ComposeResult:
@@ -109,24 +109,24 @@ class OutputScreen(BackScreen):
         self.run_worker(self._run, name=self._command.name, group="own")
 
     def action_back(self) -> None:
-        if self._name not in self.session.running:
+        if self._running_as not in self.session.running:
             super().action_back()
             return
         session = self.session
 
         async def leave() -> None:
-            if await session.confirm(end_dialog(self._name)):
+            if await session.confirm(end_dialog(self._running_as)):
                 super(OutputScreen, self).action_back()
 
         session.start("Leave", leave, writes=False)
 
     async def _run(self) -> None:
         running = self.session.running
-        running.append(self._name)
+        running.append(self._running_as)
         try:
             await self._run_all()
         finally:
-            running.remove(self._name)
+            running.remove(self._running_as)
 
     async def _run_all(self) -> None:
         said: list[str] = []

@@ -5,8 +5,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from textual.keys import REPLACED_KEYS, Keys, format_key, key_to_character
-from textual.keys import _character_to_key as name_of_character  # pyright: ignore[reportPrivateUsage]
+from textual.keys import (
+    ASCII_KEY_NAMES,
+    KEY_NAME_REPLACEMENTS,
+    REPLACED_KEYS,
+    Keys,
+    format_key,
+    key_to_character,
+)
 
 UNBOUND: Final = "unbound"
 """The name for "no key": no keyboard sends it."""
@@ -65,6 +71,15 @@ def _base_name(text: str) -> str | None:
     if character is not None and unicodedata.category(character)[0] in "LNPS":
         return name_of_character(character)
     return None
+
+
+def name_of_character(character: str) -> str:
+    """Return Textual's name of the key that types a character."""
+    name = character
+    if not character.isalnum():
+        name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    name = name or ASCII_KEY_NAMES.get(character, character)
+    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 def key_list(text: str) -> tuple[str, ...]:

@@ -591,7 +591,9 @@ class LogView(ScrolledText):
         if size != self.virtual_size:
             self.virtual_size = size
             self._placing = True
-            self._scroll_update(size)
+            # Without the layout that Textual would do: the scrollbar always shows.
+            self.vertical_scrollbar.window_virtual_size = size.height
+            self.scroll_y = self.validate_scroll_y(self.scroll_y)
             self._placing = False
 
     def _place(self, row: int) -> None:
