@@ -18,14 +18,14 @@ from podtui.api.v1 import Container, GRPCAction, Probe
 from podtui.kubelet.prober.address import Address, PodAddresses
 from podtui.kubelet.prober.grpc_health import Reply, check, code_name, judge, request
 from podtui.kubelet.prober.handlers import Handlers
-from podtui.kubelet.prober.state import Outcome, Verdict, failure
+from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict, failure
 
 UNIMPLEMENTED = (
     "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
 )
 
 
-async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Outcome:
+async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> ProbeOutcome:
     async with grpc_server(server):
         return await check(Address("127.0.0.1", server.port), service, timeout)
 
@@ -36,7 +36,7 @@ async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Ou
 async def test_a_serving_server_is_well() -> None:
     server = GrpcServer()
     outcome = await ask(server, "web")
-    assert outcome.verdict is Verdict.SUCCESS
+    assert outcome.verdict is ProbeVerdict.SUCCESS
     headers, body = server.asked[0]
     assert headers[":method"] == "POST"
     assert headers[":path"] == "/grpc.health.v1.Health/Check"
@@ -133,7 +133,7 @@ async def test_a_call_that_is_reset() -> None:
 
 async def test_an_answer_without_end_is_cut_off() -> None:
     outcome = await ask(GrpcServer(body=b"\x00" * 12_000))
-    assert outcome.verdict is Verdict.FAILURE
+    assert outcome.verdict is ProbeVerdict.FAILURE
     assert "code = ResourceExhausted" in outcome.text
 
 
@@ -172,7 +172,9 @@ async def test_a_server_that_comes_up_in_time_is_found() -> None:
 
     async with asyncio.TaskGroup() as group:
         later = group.create_task(come_up())
-        assert await check(Address("127.0.0.1", port), "", 4.0) == Outcome(Verdict.SUCCESS)
+        assert await check(Address("127.0.0.1", port), "", 4.0) == ProbeOutcome(
+            ProbeVerdict.SUCCESS
+        )
         later.cancel()
 
 
@@ -196,8 +198,8 @@ def test_no_bytes_are_taken_for_health(body: bytes, framed: bool) -> None:
         body = b"\x00" + len(body).to_bytes(4, "big") + body
     reply = Reply(headers=dict(GRPC), body=body, trailers={"grpc-status": "0"})
     outcome = judge(reply, 1.0)
-    assert outcome.verdict in (Verdict.SUCCESS, Verdict.FAILURE)
-    if outcome.verdict is Verdict.SUCCESS:
+    assert outcome.verdict in (ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE)
+    if outcome.verdict is ProbeVerdict.SUCCESS:
         assert b"\x08" in body
 
 
