@@ -10,7 +10,7 @@ from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.manifest.folder import ManifestFolder
-from podtui.server.plans import Planner
+from podtui.server.what_if import Planner
 
 
 def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -> Planner:

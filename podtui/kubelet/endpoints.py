@@ -138,7 +138,7 @@ class Endpoints:
 
 
 class PodSessions:
-    """Implements `podtui.server.protocol.PodSessions`."""
+    """Implements `podtui.server.protocol.SessionEndpoints`."""
 
     def __init__(self, runtime: Runtime, statuses: StatusManager) -> None:
         self._runtime = runtime

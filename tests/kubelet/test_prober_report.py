@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import World, container, ends, pod
 from pod_builders import at, down, up
 
 from podtui.api.insight import PodInsight, ProbeReport
@@ -90,6 +90,7 @@ async def insight(world: World) -> PodInsight:
 @pytest.mark.virtual_time
 async def test_a_kubelet_tells_how_its_probes_stand() -> None:
     world = World()
+    world.commands["echo no; exit 1"] = ends("no", code=1)
     app = container(
         "app",
         readinessProbe=probed("echo no; exit 1", periodSeconds=5, failureThreshold=4),
@@ -116,6 +117,7 @@ async def test_a_kubelet_tells_how_its_probes_stand() -> None:
 @pytest.mark.virtual_time
 async def test_a_run_by_hand_counts_for_nothing() -> None:
     world = World()
+    world.commands["echo dead; exit 1"] = ends("dead", code=1)
     probe = probed(
         "echo dead; exit 1", periodSeconds=1000, failureThreshold=2, initialDelaySeconds=900
     )

@@ -116,12 +116,12 @@ def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
         ),
         (
             "ports: [{containerPort: '80'}]",
-            'found the text "80", but a whole number is expected',
+            'found the text "80", but an integer is expected',
             "write it without quotes: 80",
         ),
         (
             "ports: [{containerPort: 80.5}]",
-            "found the number 80.5, but a whole number is expected",
+            "found the number 80.5, but an integer is expected",
             "",
         ),
         (

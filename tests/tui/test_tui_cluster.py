@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
-from tui_app import bar_text, main, make_app, notified, table_text, wait_for
+from tui_app import bar_text, main, make_app, notified, screen_text, table_text, wait_for
 from tui_scene import FakeClient, gallery, node
 from tui_scene import events as some_events
 
@@ -19,17 +19,17 @@ from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
 from podtui.client.protocol import Lost, Synced
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.actions.deleting_pods import fate
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.commands import COMMANDS, offered_commands
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.keys.key_lines import key_lines
-from podtui.tui.keys.key_registry import known_bindings
-from podtui.tui.model import Link, Model
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.node.nodes import books_of, whole_node, whole_use
-from podtui.tui.overview.offers import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
+from podtui.tui.commands.delete_pods import fate
+from podtui.tui.commands.key_registry import known_bindings
+from podtui.tui.commands.registry import COMMANDS, offered_commands
+from podtui.tui.model.model import Link, Model
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.node.nodes import books_of, whole_node, whole_use
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 
@@ -175,7 +175,7 @@ def test_all_nodes_together() -> None:
 
 
 def test_the_books_are_of_the_pod_s_node() -> None:
-    from podtui.tui.node.node_gauges import ask_of
+    from podtui.tui.views.node.gauges import ask_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
@@ -217,6 +217,7 @@ def use(name: str) -> NodeMetrics:
 # --- on the screen
 
 
+@pytest.mark.screen
 async def test_head_and_foot_say_whom_one_looks_at() -> None:
     async with running() as (app, _):
         head = bar_text(app, "header")
@@ -232,6 +233,7 @@ async def test_head_and_foot_say_whom_one_looks_at() -> None:
         assert Manifest not in app.client.followed
 
 
+@pytest.mark.screen
 async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help() -> None:
     async with running(size=(240, 50)) as (app, pilot):
         hints = bar_text(app, "hints")
@@ -251,6 +253,7 @@ async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help(
         assert isinstance(app.screen, HelpScreen)
 
 
+@pytest.mark.screen
 async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
     class Silent(ClusterClient):
         async def logs(self, namespace, pod, query):
@@ -271,6 +274,7 @@ async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
         await wait_for(pilot, lambda: words in said(), "who does not answer")
 
 
+@pytest.mark.screen
 async def test_keys_that_do_not_apply_do_nothing() -> None:
     async with running() as (app, pilot):
         for key in ("e", "r", "n", "J", "u", "ctrl+k", "w"):
@@ -278,9 +282,10 @@ async def test_keys_that_do_not_apply_do_nothing() -> None:
         await pilot.pause()
         assert app.screen is main(app)
         assert app.client.restarted == []  # type: ignore[attr-defined]
-        assert not app._notifications
+        assert not app.notices
 
 
+@pytest.mark.screen
 async def test_the_tabs_of_a_pod() -> None:
     async with running() as (app, pilot):
         await pilot.press("enter")
@@ -296,6 +301,7 @@ async def test_the_tabs_of_a_pod() -> None:
             assert app.screen._tab == "overview"
 
 
+@pytest.mark.screen
 async def test_the_node_is_that_of_the_chosen_pod() -> None:
     async with running() as (app, pilot):
         pane = main(app).node
@@ -309,6 +315,7 @@ async def test_the_node_is_that_of_the_chosen_pod() -> None:
         assert bar_text(app, "tabs").split() == ["1", "Overview", "2", "Pods"]
 
 
+@pytest.mark.screen
 async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
     made = ClusterClient()
     refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
@@ -340,6 +347,7 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
     assert model.events
 
 
+@pytest.mark.screen
 async def test_a_lost_server_is_named() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
@@ -353,6 +361,7 @@ async def test_a_lost_server_is_named() -> None:
         assert "lost: api.example:6443" in bar_text(app, "status")
 
 
+@pytest.mark.screen
 async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
     made = client()
     async with running(made) as (app, pilot):
@@ -360,7 +369,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         assert pod is not None
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        asked = "".join(" ".join(strip.text for strip in app.screen._compositor.render_strips()))
+        asked = screen_text(app)
         assert "A cluster has no undo." in asked
         assert fate(pod) in asked
         await pilot.press("enter")
@@ -370,7 +379,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
         await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
-        await wait_for(pilot, lambda: not app.actions._asking, "the end of it")
+        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
         made.kept = {pod.metadata.name}
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
@@ -378,6 +387,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await notified(app, pilot, "is forbidden")
 
 
+@pytest.mark.screen
 async def test_read_only_deletes_nothing() -> None:
     made = client()
     async with running(made, readonly=True) as (app, pilot):
@@ -405,6 +415,7 @@ def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str
     assert fate(pod) == words
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize(("typed", "wanted"), [("staging", "staging"), ("prod-eu", "")])
 async def test_turning_to_another_context(typed: str, wanted: str) -> None:
     async with running() as (app, pilot):
@@ -414,8 +425,9 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
         assert app.turn_to == wanted
 
 
+@pytest.mark.screen
 async def test_an_unknown_context_lists_those_there_are() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")
-        await wait_for(pilot, lambda: len(app._notifications) > 0, "the words")
-        assert any("there are prod-eu, staging" in n.message for n in app._notifications)
+        await wait_for(pilot, lambda: len(app.notices) > 0, "the words")
+        assert any("there are prod-eu, staging" in n.message for n in app.notices)

@@ -11,9 +11,9 @@ from picture_scenes import MAIN_SIZES, OVERVIEW, SCENES
 from pictures import SHOWN_IN, Taken, take
 from screen_classes import asking_functions, screen_classes
 
-from podtui.tui.node.node_screen import NODE_TABS, NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.pods.pod_tabs import TABS
+from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TABS
 
 Picture = Callable[..., bool]
 
@@ -24,12 +24,14 @@ def taken(name: str, size: tuple[int, int] | None = None) -> Mapping[str, str]:
     return take(SCENES[name] if size is None else OVERVIEW[size])
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("theme", SHOWN_IN)
 @pytest.mark.parametrize("size", MAIN_SIZES)
 def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
     assert snap_compare(Taken(taken("main", size)[theme]))
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("theme", SHOWN_IN)
 @pytest.mark.parametrize("screen", SCENES)
 def test_screen(snap_compare: Picture, screen: str, theme: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from tui_app import bar_text, running, table_text, wait_for
 from tui_scene import FakeClient, manifest, node, pod
@@ -9,9 +10,9 @@ from tui_scene import FakeClient, manifest, node, pod
 from podtui.api.local import Manifest
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Synced
-from podtui.tui.model import Model
-from podtui.tui.overview.waiting import Waiting
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.model.model import Model
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.waiting import Waiting
 
 DOWN = "container runtime is down: Cannot connect to the Docker daemon"
 
@@ -54,6 +55,7 @@ def test_nobody_looks_again_where_nothing_changed() -> None:
     assert waiting.names == frozenset()
 
 
+@pytest.mark.screen
 async def test_a_node_that_is_not_ready_hides_no_file() -> None:
     client = FakeClient()
     client.fill((), (), (manifest("web.yaml", pod_name="web-n1"),), (node(ready=False),))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubelet_world import World, container
+from kubelet_world import World, container, no_file
 from kubelet_world import pod as plain_pod
 from why_world import one, spec
 
@@ -92,6 +92,10 @@ def lost(world: World) -> None:
     world.engine.faults.make_unavailable("Cannot connect to the engine")
 
 
+def no_ready_file(world: World) -> None:
+    world.commands["cat /ready"] = no_file("/ready")
+
+
 def one_word(config: Any) -> Behaviour | None:
     """A program's name with a blank in it is found nowhere."""
     name = (config.command or ("",))[0]
@@ -140,11 +144,12 @@ CAUSES: tuple[Cause, ...] = (
     Cause("HostPortTaken", one(HOST_PORT), beside(port=8080),
           "spec.containers[0].ports[0].hostPort", "Use port 8081"),
     Cause("HostPortTaken", one(HOST_PORT), beside(port=8080),
-          "spec.containers[0].ports[0].hostPort", "Take no port", note="none"),
+          "spec.containers[0].ports[0].hostPort", "Remove the hostPort", note="none"),
     Cause("HostPortTaken", one("ports: [{containerPort: 80, hostPort: 8080}]\n"),
-          beside(port=8080), "spec.containers[0].ports[0].hostPort", "Take no port", note="flow"),
+          beside(port=8080), "spec.containers[0].ports[0].hostPort", "Remove the hostPort",
+          note="flow"),
     Cause("NodeLabelMissing", one(pod="nodeSelector:\n  disk: ssd\n"),
-          field="spec.nodeSelector.disk", fix="Take the selector out"),
+          field="spec.nodeSelector.disk", fix="Remove the selector"),
     Cause("NodeLabelMissing", one(pod="nodeSelector: {kubernetes.io/arch: riscv}\n"),
           field="spec.nodeSelector[kubernetes.io/arch]", fix="Ask for kubernetes.io/arch=amd64",
           note="value"),
@@ -165,11 +170,11 @@ CAUSES: tuple[Cause, ...] = (
           field="spec"),
     # --- ends of the whole pod
     Cause("DeadlineExceeded", one(pod="activeDeadlineSeconds: 5\n"),
-          field="spec.activeDeadlineSeconds", fix="Let it run as long"),
+          field="spec.activeDeadlineSeconds", fix="Remove activeDeadlineSeconds"),
     # --- volumes and the sandbox
     Cause("HostPathKind", one(pod="volumes:\n- name: v\n  hostPath:\n    path: /srv/none\n"
           "    type: Directory\n", text="volumeMounts: [{name: v, mountPath: /v}]\n"),
-          field="spec.volumes[0].hostPath.type", fix="Have it made"),
+          field="spec.volumes[0].hostPath.type", fix="Create it"),
     Cause("VolumeDocumentMissing", one(pod="volumes:\n- name: v\n  configMap: {name: settings}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"),
           field="spec.volumes[0].configMap.name", fix="Start without it"),
@@ -187,7 +192,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("ImageNeverPulled", one("imagePullPolicy: Never\n").replace("busybox:1", "busybx:1"),
           field="spec.containers[0].imagePullPolicy", fix="Use busybox:1"),
     Cause("ImageNeverPulled", one("imagePullPolicy: Never  # offline\n").replace("box:1", "box:2"),
-          field="spec.containers[0].imagePullPolicy", fix="Let it be pulled", note="policy"),
+          field="spec.containers[0].imagePullPolicy", fix="Allow pulling it", note="policy"),
     Cause("ImageNotFound", one().replace("busybox:1", '"nosuch:1"'),
           field="spec.containers[0].image"),
     Cause("ImageNotFound", one("imagePullPolicy: Always\n").replace("busybox:1", "busybox:1"),
@@ -231,12 +236,14 @@ CAUSES: tuple[Cause, ...] = (
           "volumes:\n- {name: v, emptyDir: {}}\n"),
           field="spec.containers[0].volumeMounts[0].subPathExpr"),
     # --- starting
-    Cause("CommandNotFound", one("command: [nosuch]\n"), field="spec.containers[0].command"),
+    Cause("CommandNotFound", one("command: [nosuch]\n"),
+          starts('exec: "nosuch": executable file not found in $PATH: unknown'),
+          "spec.containers[0].command"),
     Cause("CommandNotFound", one('command: ["sleep 3600"]\n'),
-          field="spec.containers[0].command", fix="Let a shell read the line",
+          field="spec.containers[0].command", fix="Run the line with a shell",
           world={"behave": one_word}, note="line"),
     Cause("CommandNotFound", one("command:\n- sleep 3600  # for ever\n"),
-          field="spec.containers[0].command", fix="Let a shell read the line",
+          field="spec.containers[0].command", fix="Run the line with a shell",
           world={"behave": one_word}, note="list"),
     Cause("CommandNotExecutable", one("command: [/etc/passwd]\n"),
           starts('OCI runtime create failed: container_linux.go:380: starting container process'
@@ -291,8 +298,8 @@ CAUSES: tuple[Cause, ...] = (
           probes(ProbeKind.READINESS, 'Get "http://10.0.0.2:8081/": context deadline exceeded'
                  " (Client.Timeout exceeded while awaiting headers)"),
           "spec.containers[0].readinessProbe.timeoutSeconds", "Raise timeoutSeconds to 5"),
-    Cause("ReadinessExec", probed("readiness", EXEC),
-          field="spec.containers[0].readinessProbe.exec.command"),
+    Cause("ReadinessExec", probed("readiness", EXEC), no_ready_file,
+          "spec.containers[0].readinessProbe.exec.command"),
     Cause("ReadinessFailing", probed("readiness", "grpc: {port: 80}\n"),
           probes(ProbeKind.READINESS, 'service unhealthy (responded with "NOT_SERVING")'),
           "spec.containers[0].readinessProbe.grpc.port"),
@@ -330,7 +337,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("InitRunning", spec("initContainers:\n- {name: i, image: 'busybox:1'}\n"
           "containers:\n- {name: c, image: 'busybox:1'}\n"), field="spec.initContainers[0]"),
     Cause("ReadinessGate", one(pod="readinessGates:\n- conditionType: example.com/ok\n"),
-          field="spec.readinessGates[0].conditionType", fix="Take the readiness gates out"),
+          field="spec.readinessGates[0].conditionType", fix="Remove the readiness gates"),
     Cause("Succeeded", runs("exit 0", pod="restartPolicy: Never\n")),
     Cause("Healthy", one()),
 )  # fmt: skip

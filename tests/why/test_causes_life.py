@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kubelet_world import PRESENT, World
+from kubelet_world import PRESENT, World, no_file
 from kubelet_world import pod as plain_pod
 from msgspec import structs
 from why_world import Asked, asked, fixed, manifest_of, one, spec, the_fix
@@ -111,7 +111,7 @@ async def test_a_version_waits_for_the_one_before() -> None:
         said = await new.why()
         assert said.cause == "WaitsForOldVersion"
         assert "20 s" in said.sentences[0]
-        shorter = fixed(said, new.text, the_fix(said, "Shorten the grace"))
+        shorter = fixed(said, new.text, the_fix(said, "Shorten terminationGracePeriodSeconds"))
         assert "terminationGracePeriodSeconds: 5\n" in shorter
         await new.until("Healthy")
 
@@ -125,7 +125,7 @@ async def test_a_pod_that_is_going() -> None:
         await world.sleep(5.0)
         said = await it.why()
         assert (said.cause, said.health) == ("Terminating", Health.TERMINATING)
-        assert "waits for c to end" in said.title
+        assert "waits for c to exit" in said.title
 
 
 async def test_a_pod_that_made_room() -> None:
@@ -240,7 +240,9 @@ async def test_a_sidecar_that_is_not_up_is_named() -> None:
           image: busybox:1
         """
     )
-    async with asked(text) as it:
+    world = World()
+    world.commands["cat /none"] = no_file("/none")
+    async with asked(text, world) as it:
         assert (await it.until("StartupWaiting")).container == "proxy"
 
 

@@ -1,0 +1,99 @@
+"""The documentation of a field as lines and table rows, and the field at a line of a manifest."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from podtui.api.local import Manifest
+from podtui.api.places import read_places
+from podtui.explain.explanation import Child, Explanation
+from podtui.tui.widgets.cells import Cell, Column, Line, Row, Span, wrap
+
+FIELD_COLUMNS: Final = (
+    Column("field", "FIELD", 100, minimum=20, maximum=50, flexible=True),
+    Column("type", "TYPE", 50, maximum=22),
+    Column("needed", "REQUIRED", 60),
+    Column("here", "SUPPORT", 80),
+    Column("words", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True),
+)
+FATES: Final = {
+    "honoured": ("● supported", "running"),
+    "no-effect": ("▲ no effect", "warning"),
+    "refused": ("✖ refused", "error"),
+    "mixed": ("◐ partly", "unready"),
+    "": ("-", "muted"),
+}
+KEY: Final = 9
+_SEPARATOR: Final = "---"
+
+
+def explanation_lines(said: Explanation, width: int) -> list[Line]:
+    """Return the documentation of a field without its children, at most ``width`` cells wide."""
+    lines: list[Line] = [
+        (
+            Span(said.path or "Pod", "name"),
+            Span(f"  {said.type}", "key"),
+            Span("  required" if said.required else "", "warning"),
+        )
+    ]
+    if said.words:
+        lines += wrap((Span(said.words),), width)
+    pairs = (
+        ("default", said.default, ""),
+        ("values", ", ".join(value or '""' for value in said.values), ""),
+    )
+    if said.fate:
+        glyph, tone = FATES[said.fate]
+        text = f"{glyph[:2]}{said.fate_words}"
+        lines += wrap((Span(f"{'here':<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
+    for key, text, tone in pairs:
+        if text:
+            lines += wrap((Span(f"{key:<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
+    lines += _several("Rules", said.rules, width)
+    lines += _several("Unlike the kubelet", said.departures, width)
+    if said.example is not None:
+        one = said.example
+        lines += [(), (Span("Example", "heading"), Span(f"  {one.file}:{one.line}", "muted"))]
+        lines += [(Span(f"  {line}", "soft"),) for line in one.text.splitlines()]
+    return lines
+
+
+def _several(title: str, texts: tuple[str, ...], width: int) -> list[Line]:
+    if not texts:
+        return []
+    lines: list[Line] = [(), (Span(title, "heading"),)]
+    for text in texts:
+        lines += wrap((Span("  · ", "muted"), Span(text, "soft")), width, indent=4)
+    return lines
+
+
+def field_row(child: Child) -> Row:
+    """Return the row for `FIELD_COLUMNS`."""
+    word, tone = FATES[child.fate]
+    inside = " ›" if child.has_fields else ""
+    needed = "yes" if child.required else "-"
+    cells = (
+        Cell(child.name + inside, "name"),
+        Cell(child.type, "muted"),
+        Cell(needed, "warning" if child.required else "muted"),
+        Cell(word, tone),
+        Cell(child.words, "soft"),
+    )
+    values = (child.name, child.type, needed, word, child.words)
+    return Row(child.path, cells, values, values, search=f"{child.name} {child.words}")
+
+
+def field_at(manifest: Manifest, line: int) -> str:
+    """Return the path, without indexes, of the field that a line (from 1) of a manifest defines or
+    continues; empty if it belongs to no field of the pod.
+    """
+    found, above = "", 0
+    for path, place in read_places(manifest.status.places).items():
+        if place.key is None or place.key[0] > line:
+            continue
+        # Take the first field of a line, and the last line at which a field begins.
+        if place.key[0] > above:
+            found, above = ".".join(step for step in path if isinstance(step, str)), place.key[0]
+    between = islice(manifest.spec.text.splitlines(), above, line)
+    return "" if any(text.startswith(_SEPARATOR) for text in between) else found
