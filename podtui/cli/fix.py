@@ -19,10 +19,9 @@ from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.places import FieldPlace, field_path
 from podtui.errors import PodtuiError, UsageError
 from podtui.manifest.check import check_paths
-from podtui.manifest.contents import opened
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import MAX_BYTES, Document, UnreadableText, source_lines
-from podtui.manifest.reader import read_document, read_documents
+from podtui.manifest.reader import opened, read_document, read_documents
 from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
 from podtui.terminal_text import lines
