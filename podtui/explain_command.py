@@ -13,7 +13,7 @@ COMMANDS: Final = ("explain",)
 
 def add_to(add: Callable[..., Any]) -> None:
     """Register the command with ``add(name, run, help)``, which returns its parser."""
-    explain = add("explain", run, "say what a field of a manifest means, and what podtui does")
+    explain = add("explain", run, "describe a field of a manifest, and its support in podtui")
     explain.add_argument(
         "field",
         metavar="FIELD",

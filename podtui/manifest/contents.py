@@ -21,7 +21,7 @@ from podtui.manifest.foreign import kind_advice, unsupported_kind
 from podtui.manifest.objects import OBJECT_KINDS
 
 _MOST_DOCUMENTS: Final = 200
-_OWN_FILE: Final = "put each pod into a file of its own"
+_OWN_FILE: Final = "put each pod into its own file"
 
 
 @dataclass(slots=True)

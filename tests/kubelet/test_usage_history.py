@@ -257,7 +257,7 @@ async def test_a_file_that_cannot_be_used_is_logged_once(
     for _ in range(3):
         await book.write(rows)
     assert [record.getMessage() for record in caplog.records] == [
-        "the history of usage begins anew: disk full",
+        "the usage history starts over: disk full",
         "the history of usage is not on record: disk full",
     ]
 

@@ -66,7 +66,7 @@ class UsageBook:
         try:
             rows = await asyncio.to_thread(self._table.load)
         except PodtuiError as error:
-            _LOG.warning("the history of usage begins anew: %s", error)
+            _LOG.warning("the usage history starts over: %s", error)
             return
         now = self._clock.now().timestamp()
         wanted = [row for row in rows if row.level in _oldest(now) and row.at <= now]

@@ -123,7 +123,7 @@ class Housekeeping:
         try:
             for uid in await self._runtime.pod_data():
                 if not known(uid):
-                    _LOG.info("the volumes of pod %s belong to nobody and are removed", uid)
+                    _LOG.info("removing the orphaned volumes of pod %s", uid)
                     await self._runtime.remove_pod_data(uid)
         except EngineUnavailable as error:
             self._link.suspect(error)

@@ -64,7 +64,7 @@ class ActingScreen(LiveScreen):
         Binding("n", "new", "New", show=False, id="act.new",
                 tooltip="A new pod from a template, through the editor"),
         Binding("J", "journal", "Journal", show=False, id="act.journal",
-                tooltip="What was done, as docker and shell lines to copy"),
+                tooltip="Journal: actions as docker and shell commands"),
         Binding("ctrl+k", "restart_container", "Restart container", show=False,
                 id="act.restart-container", tooltip="Restart one of its containers"),
     ]  # fmt: skip
@@ -230,7 +230,7 @@ class ActingScreen(LiveScreen):
 
         await self.actions.client.retry(pod.metadata.namespace, pod.metadata.name)
         note(self.actions, pod, "retry")
-        self.actions.tell("Admitted afresh.", title=pod_label(pod))
+        self.actions.tell("Admitted again.", title=pod_label(pod))
 
     def action_shell(self) -> None:
         from podtui.tui.actions.shells import open_shell

@@ -30,7 +30,7 @@ async def create_pod(actions: Actions, folder: Path) -> None:
         return
     template = templates[chosen]
     taken = {*actions.app.model.manifests}
-    words = [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)]
+    words = [(Span("Name of the pod, and of its file (with .yaml).", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
         words.append((Span(f"The folder {clean(str(folder))} is created for it.", "muted"),))
     name = await actions.app.push_screen_wait(

@@ -60,7 +60,7 @@ def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) ->
         path = Path(manifest.spec.path)
         lines.append((Span(f"{clean(path.name)}", "name"), Span(" → .trash/", "muted")))
         if isinstance(plan, str):
-            lines.append((Span(f"  ▲ what ends is not known: {clean(plan)}", "warning"),))
+            lines.append((Span(f"  ▲ the affected pods are unknown: {clean(plan)}", "warning"),))
             continue
         ended += len(plan.pods)
         lines += [(Span("  "), *line) for line in plan_lines(plan)]
@@ -85,7 +85,7 @@ def _pods(plans: Sequence[Plan | str]) -> str:
 async def undo_last(actions: Actions) -> None:
     """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
     if not actions.undoable:
-        actions.tell("Nothing was deleted or fixed in this session; :trash lists what was before.",
+        actions.tell("Nothing to undo in this session; :trash lists earlier deletions.",
                      title="Undo", severity="warning")  # fmt: skip
         return
     last = actions.undoable[-1]

@@ -59,7 +59,7 @@ def fate(pod: Pod) -> str:
     ends = f"has {30 if grace is None else grace} s to end"
     owner = owner_of(pod)
     if owner is None:
-        return f"{ends}; nobody owns it: it does not come back"
+        return f"{ends}; it has no owner: it is not recreated"
     name = f"{clean(owner.kind)} {clean(owner.name)}"
     if owner.kind == "Node":
         return f"is a static pod of {name}: its kubelet makes the record again"

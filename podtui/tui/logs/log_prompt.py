@@ -26,11 +26,11 @@ class LogPrompt(Horizontal):
     """Hidden until `ask`; posts `Changed` while the user types and `Done` at the end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Leave it as it was"),
+        Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Cancel"),
         Binding("up", "history(-1)", "Earlier", show=False, id="log-prompt.earlier",
-                tooltip="Recall what was typed before"),
+                tooltip="Previous entry"),
         Binding("down", "history(1)", "Later", show=False, id="log-prompt.later",
-                tooltip="Recall what was typed after"),
+                tooltip="Next entry"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     LogPrompt {

@@ -72,5 +72,5 @@ def cluster_waiting(model: Model) -> tuple[Line, ...]:
     return (
         (Span("✖ the cluster does not answer as it should", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
-        (Span("trying again; what you saw last stays on the screen", "muted"),),
+        (Span("retrying; the last state stays on the screen", "muted"),),
     )

@@ -34,9 +34,9 @@ class TreeScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", id="tree.filter",
-                tooltip="Filter the tree; what is above a match stays"),
+                tooltip="Filter the tree; parents of matches stay"),
         Binding("d", "open('overview')", "Describe", show=False, id="tree.describe",
-                tooltip="The pod in full; of a file what it says"),
+                tooltip="Open the pod, or the file"),
         Binding("l", "open('logs')", "Logs", id="tree.logs", tooltip="The log of the pod"),
         Binding("y", "open('yaml')", "YAML", show=False, id="tree.yaml"),
         Binding("X", "why", "Why", id="tree.why",
