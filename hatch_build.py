@@ -15,7 +15,7 @@ class ManualPage(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         sys.path.insert(0, self.root)
-        from podtui.cli import man_page
+        from podtui.cli.man import man_page
 
         self._folder = tempfile.TemporaryDirectory()
         page = Path(self._folder.name) / "podtui.1"

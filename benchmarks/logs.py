@@ -12,9 +12,9 @@ import psutil
 from textual.app import App, ComposeResult
 
 from benchmarks.report import Row, row
-from podtui.tui.logs.line_buffer import LineBuffer
-from podtui.tui.logs.log_filter import parse_log_filter
-from podtui.tui.logs.log_view import LogView
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.views.logs.filters import parse_log_filter
+from podtui.tui.views.logs.line_buffer import LineBuffer
 
 LINES = 1_000_000
 MANY = 5_000_000

@@ -7,6 +7,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
+
+WEB_TERMINAL: Final = "podtui-web"
+"""The value of ``TERM_PROGRAM`` in a tab of ``podtui web``."""
 
 
 def program() -> list[str]:

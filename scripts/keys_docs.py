@@ -6,8 +6,8 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from podtui.tui.keys.key_names import shown_key
-from podtui.tui.keys.key_registry import group_title, known_bindings
+from podtui.tui.commands.key_registry import group_title, known_bindings
+from podtui.tui.widgets.key_names import shown_key
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "keys.md"
 HEAD = """\

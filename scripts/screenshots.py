@@ -17,7 +17,7 @@ from pathlib import Path
 from podtui.client.unix import UnixClient
 from podtui.resources import shipped
 from podtui.tui.app import PodtuiApp
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.screens.main.main_screen import MainScreen
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "images"
 GALLERY = ("crash-loop", "unknown-field", "too-big")

@@ -42,17 +42,17 @@ from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.usage import from_answer, interfaces_of
 from podtui.runtime.protocol import LogOptions
 from podtui.server import build_app, serve_unix
-from podtui.server.accept import negotiate
+from podtui.server.query import negotiate
 from podtui.server.selectors import parse_fields, parse_labels
 from podtui.server.status import StatusError
 from podtui.settings import resolve
 from podtui.store import open_store
 from podtui.terminal_text import lines as safe_lines
-from podtui.tui.logs.ansi import parse
-from podtui.tui.logs.log_json import parse_json, pretty
-from podtui.tui.logs.log_levels import level_of
-from podtui.tui.logs.log_time import split_lines
-from podtui.tui.looks.themes import load_theme
+from podtui.tui.preferences.themes import load_theme
+from podtui.tui.views.logs.ansi import parse
+from podtui.tui.views.logs.json_rows import parse_json, pretty
+from podtui.tui.views.logs.levels import level_of
+from podtui.tui.views.logs.times import split_lines
 from soak.report import Result
 
 HERE: Final = Path(__file__).resolve().parent

@@ -103,6 +103,8 @@ class Moods:
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     heads: list[Any] = field(default_factory=list)
     deleted: list[tuple[str, Any]] = field(default_factory=list)
+    lists: dict[str, bytes] = field(default_factory=dict)
+    """The last list of each path, for the pages that follow the first."""
 
     def paths(self) -> list[str]:
         return [path for _, path, _ in self.asked]
@@ -151,11 +153,7 @@ class Moods:
         if "continue" in request.query:
             if self.expire_pages:
                 raise StatusError(410, "the continue parameter is too old")
-            query = {k: v for k, v in request.query.items() if k != "continue"}
-            # The match goes with the app's own request, so that is what must be changed.
-            clone = request.clone(rel_url=request.rel_url.with_query(query))
-            clone._match_info = request._match_info
-            request = clone
+            return self._page(self.lists[request.path], limit, start)
         response = await handler(request)
         if not (isinstance(response, web.Response) and response.body and response.status == 200):
             return response
@@ -163,9 +161,13 @@ class Moods:
             return response
         if not (limit or self.managed) or "as=Table" in request.headers.get("Accept", ""):
             return response
-        document = json.loads(bytes(response.body))
-        if not isinstance(document, dict) or "items" not in document:
+        text = self.lists[request.path] = bytes(response.body)
+        if "items" not in json.loads(text):
             return response
+        return self._page(text, limit, start)
+
+    def _page(self, text: bytes, limit: str | None, start: str) -> web.Response:
+        document = json.loads(text)
         items = document["items"]
         if limit:
             here = items[int(start) : int(start) + int(limit)]

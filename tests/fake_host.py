@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from podtui.kubelet.node.host import HostFacts
-from podtui.kubelet.node.listeners import Listener
-from podtui.kubelet.node.signals import Disk, Observation
+from podtui.kubelet.node.host import Disk, HostFacts, Listener, Observation
 
 ENGINE_ROOT = "/engine"
 GI = 1 << 30

@@ -24,11 +24,11 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.containers.hooks import Hooks
+from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.prober.state import Probes
 from podtui.manifest.types import Folder
-from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime
+from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
 from podtui.runtime.memory.images import invent
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -41,6 +41,30 @@ from podtui.runtime.protocol import (
 from podtui.store import Store, open_store
 
 PRESENT = "busybox:1"
+FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
+"""Runs until the stop signal, as a simulated container does by itself."""
+DEAF = 'trap "" TERM; while :; do sleep 3600 & wait $!; done'
+
+
+def ends(*lines: str | Say, code: int = 0, after: float = 0.0) -> Behaviour:
+    return Behaviour(lines=lines, exit_after=after, exit_code=code)
+
+
+def no_file(path: str) -> Behaviour:
+    """``cat`` of a missing file."""
+    return ends(Say(f"cat: can't open '{path}': No such file or directory", "stderr"), code=1)
+
+
+SCRIPTS = {
+    "true": ends(),
+    "false": ends(code=1),
+    "echo done": ends("done"),
+    DEAF: Behaviour(ignores_term=True),
+    FOREVER.replace("exit 0", "exit 143"): Behaviour(term_code=143),
+    **{f"exit {code}": ends(code=code) for code in (0, 1, 2, 3, 126, 127, 134, 137, 139, 143)},
+    **{f"sleep {seconds}": ends(after=seconds) for seconds in (2, 4, 5, 10, 40, 60)},
+}
+"""What containers and commands do in place of these scripts."""
 
 
 def container(name: str = "c", **fields: object) -> Container:
@@ -85,6 +109,10 @@ def pod(
     )
 
 
+def _script(words: tuple[str, ...]) -> str:
+    return words[2] if words[:2] == ("sh", "-c") else " ".join(words)
+
+
 class LocalMemoryRuntime(MemoryRuntime):
     """A simulated engine on this machine, which a `FakeHost` plays."""
 
@@ -108,11 +136,14 @@ class World:
         **config: object,
     ) -> None:
         self.clock = VirtualClock()
-        self.behaviours: dict[str, Behaviour] = {}
+        self.behaviours: dict[str, Behaviour | Callable[[ContainerConfig], Behaviour]] = {}
+        """What a container of this name, or with this script, does."""
+        self.commands: dict[str, Behaviour | Callable[[float], Behaviour]] = {}
+        """What a command, or a shell with this script, does at this age of its container."""
         self.engine = MemoryEngine(
             clock=self.clock,
             images={PRESENT: invent(PRESENT)},
-            behave=behave or (lambda c: self.behaviours.get(c.name)),
+            behave=behave or self._behaviour_of,
         )
         self._delays = {"start_delay": start_delay, "pull_delay": pull_delay}
         self._host = host
@@ -131,7 +162,19 @@ class World:
 
     def _new_runtime(self) -> MemoryRuntime:
         make = MemoryRuntime if self._host is None else LocalMemoryRuntime
-        return make(clock=self.clock, engine=self.engine, **self._delays)
+        return make(clock=self.clock, engine=self.engine, exec_behave=self._command, **self._delays)
+
+    def _behaviour_of(self, config: ContainerConfig) -> Behaviour | None:
+        script = _script(config.command or ())
+        found = self.behaviours.get(config.name) or self.behaviours.get(script)
+        return found(config) if callable(found) else found or SCRIPTS.get(script)
+
+    def _command(self, config: ContainerConfig, words: tuple[str, ...]) -> Behaviour | None:
+        found = self.commands.get(_script(words)) or SCRIPTS.get(_script(words))
+        if not callable(found):
+            return found
+        (cell,) = [c for c in self.engine._containers.values() if c.config is config]
+        return found(self.clock.monotonic() - cell.started_mono)
 
     def _new_kubelet(self) -> Kubelet:
         return Kubelet(

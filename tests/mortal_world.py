@@ -191,7 +191,9 @@ class MortalWorld(World):
 
     def _new_runtime(self) -> MemoryRuntime:
         self.life = Life()
-        runtime = MortalRuntime(clock=self.clock, engine=self.engine, **self._delays)
+        runtime = MortalRuntime(
+            clock=self.clock, engine=self.engine, exec_behave=self._command, **self._delays
+        )
         runtime.life = self.life
         return runtime
 

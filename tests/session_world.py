@@ -13,16 +13,8 @@ from served import Served, pod, serving
 
 from podtui.api.v1 import Container, ContainerState, ContainerStatus, Pod
 from podtui.clock import SystemClock
-from podtui.kubelet.pods.pod_sessions import PodSessions
-from podtui.runtime.memory import MemoryEngine, MemoryRuntime
-from podtui.runtime.memory.images import invent
+from podtui.kubelet.endpoints import PodSessions
 from podtui.runtime.protocol import Runtime
-
-
-def memory() -> MakeRuntime:
-    clock = SystemClock()
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
-    return lambda root: MemoryRuntime(root=root, clock=clock, engine=engine)
 
 
 def docker(url: str) -> MakeRuntime:

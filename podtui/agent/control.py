@@ -10,9 +10,11 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from podtui.agent.lock import LastSettings, is_held, last_agent, last_settings, read_agent
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
-from podtui.settings import Settings
+from podtui.settings import Settings, flag_words
 
 
 class AgentFailed(PodtuiError):
@@ -149,12 +151,13 @@ class AgentProcess:
     ) -> None:
         arguments = list(self._arguments)
         if last is not None:
-            words = {
-                "staticPodPath": f"--static-pod-path={last.staticPodPath}",
-                "nodeName": f"--node-name={last.nodeName}",
-                "engine": f"--engine={last.engine}",
-            }
-            arguments += [word for name, word in words.items() if name not in named]
+            settings = replace(
+                self._settings,
+                staticPodPath=Path(last.staticPodPath),
+                nodeName=last.nodeName,
+                engine=last.engine,
+            )
+            arguments += flag_words(settings, without=frozenset({"rootDir", *named}))
         if folder:
             arguments.append(f"--static-pod-path={folder}")
         self.child = start_background(self._settings, arguments)

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from podtui.api.plan import Plan
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
-from podtui.kubelet.pods.plan import comes, plan_of
+from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.manifest.folder import ManifestFolder
-from podtui.server.plans import Planner
+from podtui.server.what_if import Planner
 
 
 def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -> Planner:

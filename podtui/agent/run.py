@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, last_settings
 from podtui.agent.log_lines import log_to
 from podtui.agent.planner import planner
-from podtui.agent.power import machine_is_stopping
+from podtui.agent.systemd import machine_is_stopping
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
@@ -39,13 +40,11 @@ from podtui.manifest.result import ReadResult
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
-from podtui.server.engine_calls import EngineCalls
-from podtui.server.images import Images
-from podtui.server.insight import Insight
-from podtui.server.plans import Plans
-from podtui.server.summary import StatsSummary
-from podtui.server.what_if import ManifestReader, WhatIfs
-from podtui.settings import Settings
+from podtui.server.images import ImageRoutes
+from podtui.server.insight import EngineCallRoutes, InsightRoutes
+from podtui.server.kubelet import SummaryRoutes
+from podtui.server.what_if import ManifestReader, PlanRoutes, WhatIfRoutes
+from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
 
@@ -68,46 +67,16 @@ def make_runtime(settings: Settings, clock: Clock) -> Runtime:
 
 
 def kubelet_config(settings: Settings) -> KubeletConfig:
-    """Return the kubelet's configuration from the settings."""
-    return KubeletConfig(
-        node_name=settings.nodeName,
-        max_pods=settings.maxPods,
-        system_reserved=settings.systemReserved,
-        kube_reserved=settings.kubeReserved,
-        eviction_hard=settings.evictionHard,
-        node_labels=settings.nodeLabels,
-        allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
-        max_container_restart_period=settings.maxContainerRestartPeriod,
-        serialize_image_pulls=settings.serializeImagePulls,
-        max_parallel_image_pulls=settings.maxParallelImagePulls,
-        sync_frequency=settings.syncFrequency,
-        strict=settings.kubeletStrict,
-        simulated=settings.engine == "memory",
-        root_dir=str(settings.rootDir),
-        static_pod_path=str(settings.staticPodPath),
-        cluster_dns=settings.clusterDNS,
-        cluster_domain=settings.clusterDomain,
-        resolv_conf=settings.resolvConf,
-        seccomp_default=settings.seccompDefault,
-        cpu_cfs_quota=settings.cpuCFSQuota,
-        cpu_cfs_quota_period=settings.cpuCFSQuotaPeriod,
-        pod_pids_limit=settings.podPidsLimit,
-        feature_gates=settings.featureGates,
-        registry_pull_qps=settings.registryPullQPS,
-        registry_burst=settings.registryBurst,
-        image_minimum_gc_age=settings.imageMinimumGCAge,
-        image_maximum_gc_age=settings.imageMaximumGCAge,
-        image_gc_high_threshold_percent=settings.imageGCHighThresholdPercent,
-        image_gc_low_threshold_percent=settings.imageGCLowThresholdPercent,
-        eviction_soft=settings.evictionSoft,
-        eviction_soft_grace_period=settings.evictionSoftGracePeriod,
-        eviction_pressure_transition_period=settings.evictionPressureTransitionPeriod,
-        eviction_max_pod_grace_period=settings.evictionMaxPodGracePeriod,
-        eviction_minimum_reclaim=settings.evictionMinimumReclaim,
-        shutdown_grace_period=settings.shutdownGracePeriod,
-        shutdown_grace_period_critical_pods=settings.shutdownGracePeriodCriticalPods,
-        shutdown_grace_period_by_pod_priority=settings.shutdownGracePeriodByPodPriority,
-    )
+    """Return the kubelet's configuration: a field named after a setting has its value."""
+    values = {attribute_name(key): getattr(settings, key) for key in SETTINGS}
+    values |= {
+        "root_dir": str(settings.rootDir),
+        "static_pod_path": str(settings.staticPodPath),
+        "strict": settings.kubeletStrict,
+        "simulated": settings.engine == "memory",
+    }
+    known = {field.name for field in fields(KubeletConfig)}
+    return KubeletConfig(**{name: value for name, value in values.items() if name in known})
 
 
 def manifest_reader(settings: Settings) -> ManifestReader:
@@ -177,12 +146,12 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             kubelet.endpoints,
             version=__version__,
             extra_routes=[
-                *WhatIfs(kubelet.what_if, manifest_reader(settings)).routes(),
-                *Images(kubelet.images).routes(),
-                *Insight(kubelet.insights).routes(),
-                *StatsSummary(kubelet.endpoints.summary).routes(),
-                *Plans(planner(folder, kubelet.what_if)).routes(),
-                *EngineCalls(journal.calls).routes(),
+                *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
+                *ImageRoutes(kubelet.images).routes(),
+                *InsightRoutes(kubelet.insights).routes(),
+                *SummaryRoutes(kubelet.endpoints.summary).routes(),
+                *PlanRoutes(planner(folder, kubelet.what_if)).routes(),
+                *EngineCallRoutes(journal.calls).routes(),
             ],
         )
         await stack.enter_async_context(serve_unix(app, settings.socket_path))

@@ -13,6 +13,8 @@ CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 MANIFEST_PATH: Final = "podtui.dev/manifest"
 # Ours, on a rejected pod: ``true`` if it would be admitted now.
 WOULD_FIT: Final = "podtui.dev/would-fit"
+# Ours, on a rejected pod: the missing resource amounts, as a text for users.
+LACKS: Final = "podtui.dev/lacks"
 # Ours, on a pod that waits for an image: ``CONTAINER: STATUS CURRENT/TOTAL`` in bytes.
 PULL_PROGRESS: Final = "podtui.dev/pull-progress"
 # Ours: why the kubelet last stopped each container (`podtui.api.kills`).
@@ -22,6 +24,10 @@ STATIC_POD_PATH: Final = "podtui.dev/static-pod-path"
 # Ours, on the node under pressure: NAMESPACE/NAME of the pod that would be evicted first if static
 # pods could be evicted.
 WOULD_EVICT: Final = "podtui.dev/would-evict"
+# Ours, on the node: ``true`` if the runtime only simulates containers.
+SIMULATED: Final = "podtui.dev/simulated"
+# Ours, on the node: the features that the engine lacks, as a text for users.
+ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
 
 # Ours, for logs: the query parameter that requests markers for missing lines, and the prefix of
 # such a marker. The prefix is unambiguous: markers are only requested with time stamps, so that

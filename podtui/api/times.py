@@ -70,3 +70,13 @@ def since(moment: str | None, now: datetime) -> str:
 
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def optional_rfc3339(moment: datetime | None) -> str | None:
+    return None if moment is None else rfc3339(moment)
+
+
+def epoch(moment: str | None) -> float | None:
+    """Return an RFC 3339 time as epoch seconds; None if it is missing or invalid."""
+    parsed = parse_time(moment)
+    return None if parsed is None else parsed.timestamp()

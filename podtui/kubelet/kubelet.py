@@ -15,30 +15,26 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.admission.predicates import host_ports
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.supervise import keep_running
+from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState
-from podtui.kubelet.containers.ephemerals import Ephemerals
-from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.containers.killer import Killer
+from podtui.kubelet.containers.ephemeral import Ephemerals
+from podtui.kubelet.containers.killer import Hooks, Killer
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.reasons import ReasonCache
-from podtui.kubelet.containers.starter import ContainerStarter
+from podtui.kubelet.containers.starter import ContainerStarter, ReasonCache
+from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageManager
 from podtui.kubelet.images.image_volumes import ImageVolumes
 from podtui.kubelet.images.image_work import ImageWork
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.insight.endpoints import Endpoints
 from podtui.kubelet.insight.insights import Insights
 from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.insight.timelines import Timelines
-from podtui.kubelet.insight.usage_book import UsageRecords
-from podtui.kubelet.node.host import Host, LocalHost
+from podtui.kubelet.insight.usage_history import UsageRecords
+from podtui.kubelet.node.host import Host, Listener, LocalHost
 from podtui.kubelet.node.link import EngineLink
-from podtui.kubelet.node.listeners import Listener
-from podtui.kubelet.node.node_care import NodeCare
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.node.shutdown import NodeShutdown, shutdown_steps
+from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.housekeeping import Housekeeping
@@ -52,11 +48,11 @@ from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.probing import Probes
-from podtui.kubelet.prober.state import ProbeKind
+from podtui.kubelet.prober.state import ProbeKind, Probes
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import Resizes
-from podtui.kubelet.sandbox.resolver import Resolvers
+from podtui.kubelet.sandbox.dns import Resolvers
+from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.volume_manager import VolumeManager
@@ -129,7 +125,8 @@ class Kubelet:
         ephemerals = Ephemerals(self._statuses.seed, strict=config.strict)
         self._allocations = Allocations(config.root_dir, clock)
         self._admissions = Admissions(
-            manager=self._manager,
+            find=self._manager.get,
+            kill=lambda uid, decorate: self._workers.kill(uid, decorate=decorate),
             statuses=self._statuses,
             events=self._events,
             node=self._node,
@@ -231,7 +228,7 @@ class Kubelet:
             forget_backoffs=self._syncer.collect,
             logs=logs,
         )
-        self._workers = self._admissions.workers = PodWorkers(
+        self._workers = PodWorkers(
             syncer=self._syncer,
             pleg=self._pleg,
             cache=self._cache,

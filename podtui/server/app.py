@@ -9,14 +9,14 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server import discovery
-from podtui.server.ephemeral import EphemeralContainers
-from podtui.server.files import Files
-from podtui.server.kubelet import Kubelet
-from podtui.server.logs import Logs
-from podtui.server.port_forward import PortForward
+from podtui.server.ephemeral import EphemeralContainerRoutes
+from podtui.server.files import FileRoutes
+from podtui.server.kubelet import KubeletRoutes
+from podtui.server.logs import LogRoutes
+from podtui.server.port_forward import PortForwardRoutes
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.reading import Reading
-from podtui.server.remote_command import RemoteCommand
+from podtui.server.remote_command import RemoteCommandRoutes
+from podtui.server.resource_routes import ResourceRoutes
 from podtui.server.resources import sources
 from podtui.server.sockets import Sockets
 from podtui.server.status import errors_as_status
@@ -56,14 +56,14 @@ def build_app(
     app.on_shutdown.append(end_streams)
     app.add_routes(discovery.routes(version))
     for resource, source in sources(records, kubelet):
-        reading = Reading(
+        reading = ResourceRoutes(
             resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds
         )
         app.add_routes(reading.routes())
-    app.add_routes(Logs(records, kubelet, clock=clock, streams=streams).routes())
-    app.add_routes(Kubelet(records, kubelet).routes())
-    app.add_routes(EphemeralContainers(records, kubelet).routes())
-    for part in (RemoteCommand, PortForward, Files):
+    app.add_routes(LogRoutes(records, kubelet, clock=clock, streams=streams).routes())
+    app.add_routes(KubeletRoutes(records, kubelet).routes())
+    app.add_routes(EphemeralContainerRoutes(records, kubelet).routes())
+    for part in (RemoteCommandRoutes, PortForwardRoutes, FileRoutes):
         app.add_routes(part(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app

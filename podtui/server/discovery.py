@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from podtui.server.accept import negotiate
+from podtui.server.query import negotiate
 from podtui.server.resources import ALL, GROUPS, Resource
 from podtui.server.status import json_response
 

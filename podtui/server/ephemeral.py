@@ -13,17 +13,19 @@ from podtui.api.v1 import EphemeralContainer, Pod, StatusCause, StatusDetails
 from podtui.errors import InvalidUpdate
 from podtui.manifest.defaults import container_defaults
 from podtui.server.objects import encode
-from podtui.server.patching import Tree, merged_by_name
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.status import StatusError, bad_request, json_response, not_found
 from podtui.store.protocol import Records
 
+Tree = dict[str, Any]
+_DIRECTIVE: Final = "$patch"
+_DIRECTIVES: Final = "$"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 _FIELD: Final = "ephemeralContainers"
 
 
-class EphemeralContainers:
+class EphemeralContainerRoutes:
     """Reads only the ephemeral containers of a request body; other fields are ignored."""
 
     def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
@@ -158,3 +160,35 @@ def _invalid(name: str, error: InvalidUpdate) -> StatusError:
         f'Pod "{name}" is invalid: {error}',
         details=StatusDetails(name=name, kind="Pod", causes=causes),
     )
+
+
+def merged_by_name(old: list[Tree], patch: list[Tree]) -> list[Tree]:
+    """Apply a strategic merge patch to a list of named items: items with the same name are merged,
+    new ones are appended. Raises ValueError for an item without a name."""
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [merged({}, item) for item in patch if item.get(_DIRECTIVE) != "replace"]
+    result = {str(item["name"]): item for item in old}
+    for item in patch:
+        name = item.get("name")
+        if not isinstance(name, str) or not name:
+            raise ValueError("map: does not contain declared merge key: name")
+        if item.get(_DIRECTIVE) == "delete":
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), item)
+    return list(result.values())
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7386): null removes a key, lists are replaced."""
+    if not isinstance(patch, dict):
+        return patch
+    result: Tree = dict(cast("Tree", old)) if isinstance(old, dict) else {}
+    for key, value in cast("Tree", patch).items():
+        if key.startswith(_DIRECTIVES):
+            continue
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result

@@ -10,10 +10,9 @@ from aiohttp import web
 
 from podtui.api.names import GROUP_VERSION
 from podtui.errors import EngineError
-from podtui.server.protocol import PodSessions
-from podtui.server.refusals import entered, refusals
+from podtui.server.protocol import SessionEndpoints
 from podtui.server.sockets import Sockets
-from podtui.server.status import bad_request, success
+from podtui.server.status import bad_request, entered, refusals, success
 from podtui.server.stream import closed_after
 
 log = logging.getLogger(__name__)
@@ -22,10 +21,10 @@ ARCHIVE: Final = "application/x-tar"
 _PIECE: Final = 64 * 1024
 
 
-class Files:
+class FileRoutes:
     """``path`` is absolute; ``container`` is optional for pods with a single container."""
 
-    def __init__(self, pods: PodSessions, sockets: Sockets) -> None:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
         self._pods = pods
         self._sockets = sockets
 

@@ -34,7 +34,7 @@ class ImageKeeper(Protocol):
     async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage: ...
 
 
-class Images:
+class ImageRoutes:
     """``GET …/images``; ``DELETE …/images/ID``; ``POST …/images/prune``; ``POST
     …/images/pull?image=NAME``, which streams one ``PullStep`` per line until the pull ends. A pull
     is cancelled when its client disconnects."""

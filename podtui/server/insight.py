@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
+from podtui.api.engine_calls import EngineCall, EngineCallList
 from podtui.api.insight import InsightPart, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.names import GROUP_VERSION
+from podtui.api.v1 import ObjectMeta
 from podtui.server.app import STREAMS
+from podtui.server.objects import encode
 from podtui.server.status import StatusError, json_response
 
 _POD = f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}"
@@ -34,7 +37,7 @@ class PodInsights(Protocol):
     ) -> ProbeRun: ...
 
 
-class Insight:
+class InsightRoutes:
     """``GET …/pods/NAME/insight`` and ``GET …/nodeinsight``, both with ``span`` (seconds of
     history). For long polling, add ``seen`` and ``wait`` (seconds, then 204): the response is sent
     once there is something new. ``POST …/probe?container=NAME&probe=Readiness`` runs a probe
@@ -92,3 +95,21 @@ def _query(request: web.Request) -> InsightQuery:
     except ValueError as error:
         raise StatusError(400, f"insight cannot be asked for like this: {error}") from error
     return InsightQuery(part=part, span=min(span, _LONGEST), seen=asked.get("seen", ""), wait=wait)
+
+
+Calls = Callable[[str], tuple[EngineCall, ...]]
+"""Takes a pod's UID, or an empty string for all pods; returns the oldest call first."""
+
+
+class EngineCallRoutes:
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get(f"/apis/{GROUP_VERSION}/enginecalls", self.calls)]
+
+    async def calls(self, request: web.Request) -> web.Response:
+        """Return the calls, with query parameter ``uid`` only those of one pod."""
+        found = self._calls(request.query.get("uid", ""))
+        answer = EngineCallList(metadata=ObjectMeta(), items=found)
+        return json_response(encode(answer, GROUP_VERSION, "EngineCallList"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+import msgspec
 from aiohttp import web
 
 from podtui.api.names import GROUP_VERSION
+from podtui.api.summary import Summary
 from podtui.errors import RestartRefused
 from podtui.server.objects import encode
 from podtui.server.protocol import KubeletEndpoints
@@ -14,7 +18,7 @@ from podtui.store.protocol import Records
 CHECKS = ("ping", "log", "syncloop")
 
 
-class Kubelet:
+class KubeletRoutes:
     def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
         self._records = records
         self._kubelet = kubelet
@@ -74,3 +78,16 @@ class Kubelet:
 def _missing(error: LookupError, pod: str) -> StatusError:
     words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
     return StatusError(404, words)
+
+
+class SummaryRoutes:
+    """``summary`` raises `EngineUnavailable`."""
+
+    def __init__(self, summary: Callable[[], Awaitable[Summary]]) -> None:
+        self._summary = summary
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/stats/summary", self.summary)]
+
+    async def summary(self, request: web.Request) -> web.Response:
+        return json_response(msgspec.json.encode(await self._summary()))

@@ -33,7 +33,7 @@ class LogRequest:
     options: LogOptions
 
 
-class Logs:
+class LogRoutes:
     def __init__(
         self, records: Records, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
     ) -> None:

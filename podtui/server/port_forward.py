@@ -19,10 +19,9 @@ from podtui.api.spdy import REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
 from podtui.runtime.sessions import Duplex
-from podtui.server.protocol import PodSessions
-from podtui.server.refusals import refusals
+from podtui.server.protocol import SessionEndpoints
 from podtui.server.sockets import Socket, Sockets, chosen
-from podtui.server.status import bad_request
+from podtui.server.status import bad_request, refusals
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +31,8 @@ _MOST_WAITING: Final = 512 * 1024
 _PIECE: Final = 32 * 1024
 
 
-class PortForward:
-    def __init__(self, pods: PodSessions, sockets: Sockets) -> None:
+class PortForwardRoutes:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
         self._pods = pods
         self._sockets = sockets
 
@@ -122,7 +121,7 @@ class Pair:
 class Forwarding:
     """The connections of one client to one pod."""
 
-    def __init__(self, pods: PodSessions, pod: Pod, socket: Socket) -> None:
+    def __init__(self, pods: SessionEndpoints, pod: Pod, socket: Socket) -> None:
         self._pods = pods
         self._pod = pod
         self._socket = socket

@@ -13,7 +13,7 @@ from podtui.runtime.protocol import LogLine, LogOptions
 from podtui.runtime.sessions import Duplex, Session
 
 
-class PodSessions(Protocol):
+class SessionEndpoints(Protocol):
     """Sessions with pods. All methods raise `podtui.errors.SessionError`, whose ``code`` is the
     HTTP status, and `podtui.errors.EngineError`."""
 
@@ -55,7 +55,7 @@ class KubeletEndpoints(Protocol):
     """The kubelet's interface for its own HTTP endpoints."""
 
     @property
-    def sessions(self) -> PodSessions: ...
+    def sessions(self) -> SessionEndpoints: ...
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions

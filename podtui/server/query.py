@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
-from podtui.server.accept import MediaType, negotiate
 from podtui.server.objects import ApiObject
 from podtui.server.resources import Resource, reader
 from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_labels
-from podtui.server.status import bad_request, expired
+from podtui.server.status import StatusError, bad_request, expired
 
+_PLAIN = frozenset({"application/json", "application/*", "*/*"})
+_SHAPES = frozenset(
+    {
+        ("Table", "meta.k8s.io", "v1"),
+        ("Table", "meta.k8s.io", "v1beta1"),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
+    }
+)
 _MOST_DIGITS: Final = 19
 """The maximum number of digits in Kubernetes numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ListQuery:
     """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds."""
 
     resource: Resource
@@ -40,7 +49,7 @@ class Query:
         return self.labels(item.metadata.labels) and self.fields(reader(item))
 
 
-def parse_query(request: web.Request, resource: Resource) -> Query:
+def parse_query(request: web.Request, resource: Resource) -> ListQuery:
     """Raises `StatusError` 400, 406 or 410."""
     query = request.query
     if query.get("continue"):
@@ -53,7 +62,7 @@ def parse_query(request: web.Request, resource: Resource) -> Query:
         raise bad_request(f"unknown resourceVersionMatch {match!r}")
     timeout = whole_number(request, "timeoutSeconds")
     whole_number(request, "limit")
-    return Query(
+    return ListQuery(
         resource=resource,
         namespace=request.match_info.get("namespace", ""),
         media=negotiate(request.headers.get("Accept", ""), "Table"),
@@ -87,3 +96,37 @@ def whole_number(request: web.Request, name: str) -> int | None:
     if not (value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS):
         raise bad_request(f"invalid value for {name}: {value!r}")
     return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """``shape`` is the ``as`` parameter: ``Table``, ``APIGroupDiscoveryList`` or empty."""
+
+    shape: str = ""
+    version: str = ""
+
+
+def negotiate(header: str, shape: str) -> MediaType:
+    """Return the first accepted media type that can be served as plain JSON or as ``shape``.
+
+    Raises `StatusError` 406 if there is none.
+    """
+    for kind, parameters in _ranges(header):
+        if kind not in _PLAIN:
+            continue
+        wish = parameters.get("as", "")
+        if not wish:
+            return MediaType()
+        version = parameters.get("v", "")
+        if wish == shape and (wish, parameters.get("g", ""), version) in _SHAPES:
+            return MediaType(wish, version)
+    raise StatusError(
+        406, "only the following media types are accepted: application/json", reason="NotAcceptable"
+    )
+
+
+def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for item in (header or "*/*").split(","):
+        kind, *rest = item.split(";")
+        pairs = (part.partition("=") for part in rest)
+        yield kind.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}

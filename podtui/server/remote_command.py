@@ -14,11 +14,10 @@ from podtui.api import channels
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
 from podtui.runtime.sessions import Session
-from podtui.server.protocol import PodSessions
+from podtui.server.protocol import SessionEndpoints
 from podtui.server.query import flag
-from podtui.server.refusals import entered, refusals
 from podtui.server.sockets import Socket, Sockets, chosen
-from podtui.server.status import bad_request
+from podtui.server.status import bad_request, entered, refusals
 from podtui.server.stream import closed_after
 
 log = logging.getLogger(__name__)
@@ -36,8 +35,8 @@ class Wanted:
     tty: bool
 
 
-class RemoteCommand:
-    def __init__(self, pods: PodSessions, sockets: Sockets) -> None:
+class RemoteCommandRoutes:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
         self._pods = pods
         self._sockets = sockets
 

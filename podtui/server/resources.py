@@ -9,8 +9,13 @@ from typing import Any
 from podtui.api.local import NodeMetrics
 from podtui.api.names import GROUP, GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.server import table
-from podtui.server.namespaces import NamespacesOfPods
-from podtui.server.objects import ApiObject, LiveObjects, RecordedObjects, Source
+from podtui.server.objects import (
+    ApiObject,
+    LiveObjects,
+    NamespacesOfPods,
+    ObjectSource,
+    RecordedObjects,
+)
 from podtui.server.protocol import KubeletEndpoints
 from podtui.store.protocol import Records
 
@@ -163,7 +168,7 @@ ALL = (NODES, PODS, EVENTS, NAMESPACES, MANIFESTS, TIMELINES, POD_METRICS, NODE_
 GROUPS = ("", GROUP, METRICS_GROUP)
 
 
-def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, Source]]:
+def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
     """Return every resource with the source of its objects."""
 
     async def node_metrics() -> Sequence[NodeMetrics]:

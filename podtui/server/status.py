@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from http import HTTPStatus
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
 from podtui.api.v1 import Status, StatusCause, StatusDetails
-from podtui.errors import EngineUnavailable, StoreGone
+from podtui.errors import EngineError, EngineUnavailable, SessionError, StoreGone
 
 log = logging.getLogger(__name__)
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -32,6 +37,7 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+T = TypeVar("T")
 
 
 class StatusError(Exception):
@@ -144,3 +150,25 @@ def _of_http(error: web.HTTPException) -> StatusError:
             headers={"Allow": ", ".join(sorted(error.allowed_methods))},
         )
     return StatusError(error.status, error.text or HTTPStatus(error.status).phrase)
+
+
+@contextmanager
+def refusals() -> Generator[None]:
+    """Translate the errors of `podtui.server.protocol.SessionEndpoints` into `StatusError`."""
+    try:
+        yield
+    except SessionError as error:
+        raise StatusError(error.code, str(error)) from error
+    except EngineUnavailable:
+        raise
+    except EngineError as error:
+        raise StatusError(500, f"Internal error occurred: {error}") from error
+
+
+@asynccontextmanager
+async def entered(opened: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
+    """Enter a context manager. Only errors on entering are translated, not those of the block."""
+    async with AsyncExitStack() as stack:
+        with refusals():
+            it = await stack.enter_async_context(opened)
+        yield it

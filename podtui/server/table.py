@@ -11,11 +11,13 @@ import msgspec
 
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
-from podtui.api.times import parse_time, since
-from podtui.api.v1 import Event, Node
+from podtui.api.pods import is_true
+from podtui.api.printing import pod_line
+from podtui.api.times import parse_time, short_duration, since
+from podtui.api.v1 import Event, Node, Pod
 from podtui.server.objects import ApiObject
-from podtui.server.pod_row import NONE, pod_row
 
+NONE = "<none>"
 Cell = str | int
 Row = Callable[[Any, datetime], list[Cell]]
 
@@ -74,6 +76,32 @@ def table(
             "rows": rows,
         }
     )
+
+
+def pod_row(pod: Pod, now: datetime) -> list[str]:
+    """Return the cells: name, ready, status, restarts, age, ip, node, nominated node, gates."""
+    line = pod_line(pod)
+    restarts = str(line.restarts)
+    if line.restarts and line.last_restart is not None:
+        restarts += f" ({short_duration((now - line.last_restart).total_seconds())} ago)"
+    return [
+        pod.metadata.name,
+        f"{line.ready}/{line.wanted}",
+        line.word,
+        restarts,
+        since(pod.metadata.creationTimestamp, now),
+        pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else NONE),
+        pod.spec.nodeName or NONE,
+        pod.status.nominatedNodeName or NONE,
+        _gates(pod),
+    ]
+
+
+def _gates(pod: Pod) -> str:
+    gates = pod.spec.readinessGates
+    if not gates:
+        return NONE
+    return f"{sum(is_true(pod, gate.conditionType) for gate in gates)}/{len(gates)}"
 
 
 def _named(item: ApiObject, now: datetime) -> list[Cell]:
@@ -168,24 +196,38 @@ PODS = Columns(
     lambda pod, now: [*pod_row(pod, now)],
     ("IP", "Node", "Nominated Node", "Readiness Gates"),
 )
+
+
 NODES = Columns(
     ("Name", "Status", "Roles", "Age", "Version"),
     _node,
     ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
 )
+
+
 EVENTS = Columns(
     ("Last Seen", "Type", "Reason", "Object", "Message"),
     _event,
     ("Subobject", "Source", "First Seen", "Count", "Name"),
     frozenset({"Count"}),
 )
+
+
 NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
+
+
 MANIFESTS = Columns(
     ("Name", "State", "Pod", "Errors", "Warnings", "Age"),
     _manifest,
     ("Path",),
     frozenset({"Errors", "Warnings"}),
 )
+
+
 TIMELINES = Columns(("Name", "Ready In", "Age"), _timeline)
+
+
 POD_METRICS = Columns(("Name", "Window", "Age"), _pod_metrics)
+
+
 NODE_METRICS = Columns(("Name", "CPU", "Memory", "Window"), _node_metrics)

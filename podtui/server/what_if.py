@@ -13,6 +13,7 @@ from aiohttp import web
 
 from podtui.api.local import Severity
 from podtui.api.names import GROUP_VERSION
+from podtui.api.plan import Plan
 from podtui.api.v1 import Pod, StatusCause, StatusDetails
 from podtui.api.what_if import PortHolder, WhatIf
 from podtui.manifest.result import ReadResult
@@ -22,9 +23,12 @@ from podtui.server.status import StatusError, bad_request, json_response
 ManifestReader = Callable[[bytes], ReadResult]
 """Reads a YAML or JSON manifest like a file of the manifest folder. Called in a thread."""
 Judge = Callable[[Pod], Awaitable[WhatIf]]
+Planner = Callable[[str, bytes | None], Awaitable[Plan]]
+"""Takes a file's name, and its text or None for a removed file. Raises `ValueError` for a name that
+the manifest folder would ignore."""
 
 
-class WhatIfs:
+class WhatIfRoutes:
     def __init__(self, judge: Judge, read: ManifestReader) -> None:
         self._judge = judge
         self._read = read
@@ -104,3 +108,23 @@ def _who(holder: PortHolder) -> str:
         return f"held by pod {holder.namespace}/{holder.pod}"
     name = holder.process or "a program that the machine does not name"
     return f"held by {name}" + (f" (pid {holder.pid})" if holder.pid is not None else "")
+
+
+class PlanRoutes:
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post(f"/apis/{GROUP_VERSION}/manifests/{{name}}/plan", self.plan)]
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """The request body is the file's text; with ``remove=true`` the file is removed instead."""
+        name = request.match_info["name"]
+        text: bytes | None = None
+        if request.query.get("remove") != "true":
+            text = await request.read()
+        try:
+            plan = await self._planner(name, text)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        return json_response(encode(plan, GROUP_VERSION, "Plan"))

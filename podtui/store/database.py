@@ -61,7 +61,7 @@ class _Damaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RecordRow:
     """A change to write; with ``object`` None, a deletion. ``written`` is in Unix seconds."""
 
     object: Object | None
@@ -73,7 +73,7 @@ class Row:
 class Loaded:
     """The content of the file. ``recovered`` is empty unless data had to be dropped."""
 
-    rows: dict[Key, Row] = field(default_factory=dict[Key, Row])
+    rows: dict[Key, RecordRow] = field(default_factory=dict[Key, RecordRow])
     resource_version: int = 0
     recovered: str = ""
 
@@ -110,7 +110,9 @@ def load(path: str, now: datetime) -> Loaded:
         raise PodtuiError(f"cannot use the records file {path}: {error}") from error
 
 
-def write(connection: sqlite3.Connection, rows: Iterable[tuple[Key, Row]], version: int) -> None:
+def write(
+    connection: sqlite3.Connection, rows: Iterable[tuple[Key, RecordRow]], version: int
+) -> None:
     """Write a batch in one transaction, with the version counter after the batch."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -178,14 +180,14 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def _rows(connection: sqlite3.Connection) -> Loaded:
-    rows: dict[Key, Row] = {}
+    rows: dict[Key, RecordRow] = {}
     unreadable: list[Key] = []
     for resource, namespace, name, rv, written, data in connection.execute(
         "SELECT resource, namespace, name, rv, written, data FROM records ORDER BY written, rv"
     ):
         key: Key = (resource, namespace, name)
         try:
-            rows[key] = Row(DECODERS[key[0]].decode(data), rv, written)
+            rows[key] = RecordRow(DECODERS[key[0]].decode(data), rv, written)
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
             log.warning("dropping the unreadable record %s: %s", "/".join(key), error)
             unreadable.append(key)

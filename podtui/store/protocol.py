@@ -41,7 +41,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class RecordList:
     """A consistent list: a watch from ``resource_version`` misses and repeats nothing."""
 
     items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
@@ -66,7 +66,7 @@ class Records(Protocol):
         self, resource: Resource, namespace: str, name: str
     ) -> Pod | Node | Event | Manifest | Timeline | None: ...
 
-    async def list(self, resource: Resource, namespace: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "") -> RecordList:
         """List the objects of one namespace, or of all if it is empty, ordered by namespace and
         name."""
         ...

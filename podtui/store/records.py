@@ -25,9 +25,9 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Event, Node, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError, StoreGone
-from podtui.store.database import Loaded, Object, Row, load
+from podtui.store.database import Loaded, Object, RecordRow, load
 from podtui.store.history import History
-from podtui.store.protocol import Change, Listing, Resource, T, WatchType
+from podtui.store.protocol import Change, RecordList, Resource, T, WatchType
 from podtui.store.writer import Writer
 
 EVENTS_LIMIT = 10_000
@@ -163,10 +163,10 @@ class Store:
             self._age_events()
         return self._tables[resource].objects.get((namespace, name))
 
-    async def list(self, resource: Resource, namespace: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "") -> RecordList:
         if resource == "events":
             self._age_events()
-        return Listing(self._tables[resource].in_order(namespace), self._version)
+        return RecordList(self._tables[resource].in_order(namespace), self._version)
 
     def watch(
         self, resource: Resource, namespace: str = "", since: int | None = None
@@ -233,7 +233,7 @@ class Store:
         self._tables[resource].history.append(change)
         if self._writer is not None:
             kept = None if change.type is WatchType.DELETED else change.object
-            row = Row(kept, change.resource_version, written)
+            row = RecordRow(kept, change.resource_version, written)
             self._writer.submit((resource, *key), row)
 
     def _age_events(self) -> None:

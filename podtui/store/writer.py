@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from podtui.errors import PodtuiError
-from podtui.store.database import Key, Row, connect, write
+from podtui.store.database import Key, RecordRow, connect, write
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Writer:
         except sqlite3.Error as error:
             raise PodtuiError(f"cannot write the records file {path}: {error}") from error
         self._wake = threading.Condition()
-        self._pending: dict[Key, Row] = {}
+        self._pending: dict[Key, RecordRow] = {}
         self._version = 0
         self._callbacks: list[Callable[[str], None]] = []
         self._closing = False
@@ -44,7 +44,7 @@ class Writer:
         self.commits = 0
         self._thread.start()
 
-    def submit(self, key: Key, row: Row) -> None:
+    def submit(self, key: Key, row: RecordRow) -> None:
         """Queue the row for one of the next commits."""
         with self._wake:
             self._pending.pop(key, None)
@@ -95,7 +95,7 @@ class Writer:
             self._wake.wait_for(lambda: self._closing, RETRY_SECONDS)
         return not closing
 
-    def _commit(self, batch: dict[Key, Row], version: int) -> str:
+    def _commit(self, batch: dict[Key, RecordRow], version: int) -> str:
         """Commit the batch. Return the error, empty on success."""
         lasting = any(resource in _MUST_LAST for resource, _, _ in batch)
         try:

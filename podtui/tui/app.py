@@ -20,9 +20,8 @@ from rich.terminal_theme import TerminalTheme
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
-from textual.driver import Driver
 from textual.events import Event as Event_
-from textual.events import InputEvent
+from textual.events import InputEvent, Key
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -31,25 +30,30 @@ from podtui.api.v1 import Event, Node, Pod
 from podtui.client.capabilities import LOCAL, Server
 from podtui.client.protocol import Client, Lost
 from podtui.errors import PodtuiError, UsageError
-from podtui.tui import later
-from podtui.tui.actions.actions import Actions, leave_dialog
-from podtui.tui.actions.own_deeds import OwnDeeds
-from podtui.tui.actions.terminal import abandon_closed_terminal
-from podtui.tui.agent import (
+from podtui.tui.commands.agent import (
     Agent,
-    folder_of,
     is_other,
     shortened,
     stale_line,
     switch_dialog,
     watched_path,
 )
-from podtui.tui.keys.commands import Command, completions, offered_commands, parse_command
-from podtui.tui.keys.in_turn import InTurn
-from podtui.tui.looks.file_changes import changes_of
-from podtui.tui.looks.preferences import Preferences
-from podtui.tui.looks.preferred import PreferencesFile, Preferred
-from podtui.tui.looks.themes import (
+from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.custom_runner import CustomRunner
+from podtui.tui.commands.delete_manifests import undo_last
+from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
+from podtui.tui.commands.session import Selection, Session, leave_dialog
+from podtui.tui.commands.terminal import (
+    abandon_closed_terminal,
+    ignore_stray_continue,
+    on_hang_up,
+)
+from podtui.tui.key_queue import InTurn
+from podtui.tui.model.model import Changes, Link, Model
+from podtui.tui.preferences.file_changes import changes_of
+from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.preferences.preferred import LivePreferences, PreferencesFile
+from podtui.tui.preferences.themes import (
     DEFAULT_THEME,
     ThemeFile,
     defaults,
@@ -57,18 +61,22 @@ from podtui.tui.looks.themes import (
     log_colors,
     theme_stamps,
 )
-from podtui.tui.model import Changes, Link, Model
-from podtui.tui.overview.arrangement import PANES
-from podtui.tui.overview.main_screen import MainScreen
-from podtui.tui.overview.offers import is_offered
-from podtui.tui.overview.rows import pod_label
-from podtui.tui.overview.screen_memory import MemoryFile, ScreenMemory
-from podtui.tui.pods.pod_rows import POD_COLUMNS
-from podtui.tui.tidying import Tidying
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.aliases_screen import AliasesScreen
+from podtui.tui.screens.factory import ScreenFactory
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.screens.main.arrangement import PANES
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
+from podtui.tui.screens.menu import Choice, Menu, choices
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.live_screen import LiveScreen
 from podtui.tui.widgets.notices import unmarked
+from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
@@ -77,7 +85,6 @@ KEYS_FIRST = 0.03
 LONGEST = 0.3
 """Seconds that changes wait for keys at most, since a key may be held down."""
 RETRY_SECONDS = 1.0
-LATER_SECONDS = 1.0
 FIRST_RESTART = 1.0
 """Initial seconds between two restarts of an agent that was killed; doubled each time."""
 LAST_RESTART = 60.0
@@ -142,26 +149,28 @@ class PodtuiApp(InTurn):
         self.client = client
         self.turn_to = ""
         """The context to open after exit; empty if the user quits."""
-        self.is_leaving = False
         self._asks_to_leave = False
-        self.ignored_signals: frozenset[signal.Signals] = frozenset()
         self.model = Model(server)
         self.simulated = simulated
         self.asked_path = asked_path
         self._compares_folder = compares_folder
         self._asks_to_switch = asks_to_switch
-        self._compared = ""
+        self._compared: str = ""
         """The agent's folder at the last comparison with ``asked_path``."""
         self.other_folder = ""
         """The folder the user asked for, if the agent watches another one."""
         self.start_error = start_error
-        self.actions = Actions(self, readonly=readonly)
-        self.own = OwnDeeds(self)
+        self.session = Session(
+            self, client, self.model, ScreenFactory(), now, asked_path, readonly=readonly
+        )
+        self.custom = CustomRunner(self, self.session, self._selection)
+        self.session.user_bindings = self.custom.active_bindings
         self.memory = memory or MemoryFile(None)
         self.theme_choice = (self.memory.memory.theme, self.memory.memory.theme_over)
         """The theme chosen on the screen, and the theme of the settings at that time."""
-        self.clock = now
-        self.preferred = Preferred(self, preferences or Preferences(), preferences_file)
+        self.preferred = LivePreferences(
+            self, self.custom, preferences or Preferences(), preferences_file
+        )
         self._agent = agent
         self._restart_at = 0.0
         self._restart_delay = FIRST_RESTART
@@ -170,21 +179,13 @@ class PodtuiApp(InTurn):
         self._on_painted = on_painted
         self._published_at = 0.0
         self._scheduled = False
-        self._tidying = Tidying()
+        self._last_input = time.monotonic()
         self._take_themes(load_themes(self._theme_dirs))
         wanted = theme or DEFAULT_THEME
         if wanted in self.available_themes:
             self.theme = wanted
         elif theme:
             self._theme_problems.append(f"There is no theme {theme!r}.")
-
-    def get_driver_class(self) -> type[Driver]:
-        from textual.drivers.linux_driver import LinuxDriver
-
-        from podtui.tui.driver import PatientDriver
-
-        found = super().get_driver_class()
-        return PatientDriver if found is LinuxDriver else found
 
     def get_css_variables(self) -> dict[str, str]:
         # Creating them takes 2 ms, and Textual asks several times before the first paint.
@@ -207,9 +208,14 @@ class PodtuiApp(InTurn):
         return self._log_colors[1]
 
     def get_default_screen(self) -> Screen[Any]:
-        return MainScreen()
+        return MainScreen(self)
 
     def on_mount(self) -> None:
+        if not self.is_headless:
+            # After Textual has set its own signal handlers.
+            ignore_stray_continue()
+            loop = asyncio.get_running_loop()
+            on_hang_up(lambda: loop.call_soon_threadsafe(self.end_by, signal.SIGHUP))
         self.set_interval(1.0, self._tick)
         # Start the workers after the first paint, so that loading does not delay it.
         self.call_after_refresh(self._start)
@@ -221,19 +227,20 @@ class PodtuiApp(InTurn):
         if self._on_painted is not None:
             self._on_painted()
         self.run_worker(self._follow_all, name="follow", group="follow")
-        self.run_worker(self._load_later, name="later", group="later")
         if self._theme_dirs:
             self.run_worker(self._watch_themes, name="themes", group="themes")
 
-    async def _load_later(self) -> None:
-        # The client's libraries and the first pods have priority.
-        await asyncio.sleep(LATER_SECONDS)
-        await asyncio.to_thread(later.load)
-
     async def on_event(self, event: Event_) -> None:
         if isinstance(event, InputEvent):
-            self._tidying.touched()
+            self._last_input = time.monotonic()
         await super().on_event(event)
+
+    async def on_key(self, event: Key) -> None:
+        """Run a custom command or hotkey, if no widget has handled its key."""
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and active.binding in self.custom.bindings:
+            event.prevent_default()
+            await self.run_action(active.binding.action, active.node)
 
     async def on_unmount(self) -> None:
         await self.client.close()
@@ -245,7 +252,7 @@ class PodtuiApp(InTurn):
         """Leave the screen; confirm first if leaving ends something. A second request while the
         dialog is open leaves at once.
         """
-        lost = self.actions.ended_by_leaving
+        lost = self.session.ended_by_leaving
         if not lost or self._asks_to_leave:
             await leave()
             return
@@ -253,7 +260,7 @@ class PodtuiApp(InTurn):
 
         async def ask() -> None:
             try:
-                if await self.actions.confirm(leave_dialog(verb, lost)):
+                if await self.session.confirm(leave_dialog(verb, lost)):
                     await leave()
             finally:
                 self._asks_to_leave = False
@@ -267,15 +274,6 @@ class PodtuiApp(InTurn):
         self.exit()
 
     # --- from the agent to the model
-
-    def now(self) -> float:
-        """Return the time that the screens show, in epoch seconds: the last contact while the agent
-        is lost, otherwise the current time.
-        """
-        model = self.model
-        if model.link is Link.LOST and model.contact_at is not None:
-            return model.contact_at
-        return self.clock()
 
     async def _follow_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -292,7 +290,7 @@ class PodtuiApp(InTurn):
                         self.model.namespace = self.client.namespace
                     self.model.fold(kind, delta)
                     if not isinstance(delta, Lost):
-                        self.model.contact_at = self.clock()
+                        self.model.contact_at = self.session.clock()
                     self._schedule()
             except PodtuiError as error:
                 self.model.fold(kind, Lost(str(error)))
@@ -311,7 +309,7 @@ class PodtuiApp(InTurn):
                     # The watches report a lost agent; keep the last usage.
                     pass
                 else:
-                    self.model.contact_at = self.clock()
+                    self.model.contact_at = self.session.clock()
                     self.model.measure(pods, node)
                     self.model.measure_nodes(nodes)
                     self._schedule()
@@ -322,7 +320,7 @@ class PodtuiApp(InTurn):
     @property
     def idle(self) -> float:
         """Seconds since the last key or mouse event."""
-        return self._tidying.idle
+        return time.monotonic() - self._last_input
 
     # --- from the model to the screens
 
@@ -344,12 +342,11 @@ class PodtuiApp(InTurn):
             self._schedule()
 
     def _tick(self) -> None:
-        self._tidying.look()
         self._look_after_agent()
-        self._show(Changes(self.model.recovered(self.now())))
+        self._show(Changes(self.model.recovered(self.session.now())))
 
     def _show(self, changes: Changes) -> None:
-        now = self.now()
+        now = self.session.now()
         self.preferred.look(self.model, changes, now)
         stale = self._stale_line
         for screen in self.screen_stack:
@@ -365,15 +362,9 @@ class PodtuiApp(InTurn):
 
     # --- actions
 
-    @property
-    def manifest_folder(self) -> Path | None:
-        """The folder that the agent reads; None if unknown."""
-        watched = watched_path(self.model.node)
-        if watched:
-            return folder_of(Path(watched))
-        for manifest in self.model.manifests.values():
-            return Path(manifest.spec.path).parent
-        return folder_of(self.asked_path) if self.asked_path is not None else None
+    def _selection(self) -> Selection:
+        screen = self.screen
+        return screen.selection if isinstance(screen, ActingScreen) else Selection()
 
     @property
     def folder(self) -> str:
@@ -385,7 +376,7 @@ class PodtuiApp(InTurn):
     @property
     def folder_is_missing(self) -> bool:
         """True if the manifest folder does not exist. Reads the disk."""
-        folder = self.manifest_folder
+        folder = self.session.manifest_folder
         return folder is not None and not folder.exists()
 
     # --- the agent
@@ -395,7 +386,7 @@ class PodtuiApp(InTurn):
         model = self.model
         if model.link is not Link.LOST or model.contact_at is None or model.server.is_cluster:
             return ()
-        return stale_line(model.contact_at, self.clock(), self._agent_key)
+        return stale_line(model.contact_at, self.session.clock(), self._agent_key)
 
     @property
     def _agent_key(self) -> str:
@@ -410,12 +401,12 @@ class PodtuiApp(InTurn):
         if agent is None:
             return
         if model.link is Link.CONNECTED:
-            if self._restart_at and self.clock() - self._restart_at > LAST_RESTART:
+            if self._restart_at and self.session.clock() - self._restart_at > LAST_RESTART:
                 self._restart_delay = FIRST_RESTART
             self._compare_folders()
             return
         self.start_error = agent.problem if model.link is Link.STARTING else ""
-        due = self.clock() - self._restart_at >= self._restart_delay
+        due = self.session.clock() - self._restart_at >= self._restart_delay
         if model.link is Link.LOST and due and agent.crashed:
             # Back off: an agent that cannot run would be restarted in a tight loop.
             self._restart_delay = min(LAST_RESTART, 2 * self._restart_delay)
@@ -434,10 +425,10 @@ class PodtuiApp(InTurn):
         self._show(Changes(node=True))
         if not other:
             return
-        if self._asks_to_switch and not self.actions.readonly:
+        if self._asks_to_switch and not self.session.readonly:
             self._asks_to_switch = False
             self.action_agent()
-        elif not self.actions.readonly:
+        elif not self.session.readonly:
             self.notify(
                 f"The agent watches {self.folder}, not {self.other_folder};"
                 f" {self._agent_key} (or Agent in the menu) switches it.",
@@ -447,13 +438,13 @@ class PodtuiApp(InTurn):
     def _restart_agent(self, folder: str = "") -> None:
         agent = self._agent
         assert agent is not None
-        self._restart_at = self.clock()
+        self._restart_at = self.session.clock()
 
         async def restart() -> None:
             try:
                 await asyncio.to_thread(agent.restart, folder)
             except PodtuiError as error:
-                self.actions.tell(str(error), title="Agent", severity="error")
+                self.session.tell(str(error), title="Agent", severity="error")
 
         self.run_worker(restart, name="restart agent", group="agent", exclusive=True)
 
@@ -467,26 +458,20 @@ class PodtuiApp(InTurn):
         dialog = switch_dialog(self.folder, self.other_folder, pods)
 
         async def switch() -> None:
-            if await self.actions.confirm(dialog):
+            if await self.session.confirm(dialog):
                 self._restart_agent(str(asked))
 
-        self.actions.start("Switch", switch)
+        self.session.start("Switch", switch)
 
     def action_help(self) -> None:
-        from podtui.tui.keys.help_screen import HelpScreen
-        from podtui.tui.keys.key_lines import key_lines
-
         offered = self.model.server.capabilities
-        self.push_screen(HelpScreen(key_lines(self.screen, self.preferred.keymap, offered)))
+        lines = key_lines(self.screen, self.preferred.keymap, offered, self.custom.bindings)
+        self.push_screen(HelpScreen(lines))
 
     def action_undo(self) -> None:
-        from podtui.tui.actions.deleting import undo_last
-
-        self.actions.start("Undo", lambda: undo_last(self.actions))
+        self.session.start("Undo", lambda: undo_last(self.session))
 
     def action_menu(self) -> None:
-        from podtui.tui.widgets.menu import Choice, Menu, choices
-
         def take(choice: Choice | None) -> None:
             if choice is not None:
                 # After the menu has closed: the action may open a screen itself.
@@ -494,16 +479,16 @@ class PodtuiApp(InTurn):
 
         screen = self.screen
         if isinstance(screen, LiveScreen):
-            found = [each for each in choices(screen) if self.own.is_offered(each.id)]
+            found = [each for each in choices(screen) if self.custom.is_offered(each.id)]
             self.push_screen(Menu(screen.menu_title, found), take)
 
     def action_own(self, name: str) -> None:
         """Run a custom command of the user."""
-        self.own.run(name)
+        self.custom.run(name)
 
     def action_hotkey(self, place: int) -> None:
         """Run a custom hotkey as if its command line had been typed on the main screen."""
-        line = self.own.line_of(place)
+        line = self.custom.line_of(place)
         command = self._parsed(line)
         if command is not None:
             if not command[0].action.startswith("app."):
@@ -518,19 +503,16 @@ class PodtuiApp(InTurn):
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
         """Leave the screen and print what that ends."""
-        self.is_leaving = True
-        super().exit(result, return_code, message or self.own.farewell() or None)
+        self.session.is_leaving = True
+        super().exit(result, return_code, message or self.custom.farewell() or None)
 
     def end_by(self, number: signal.Signals) -> None:
         """Leave the screen because of a signal, with the exit status that shells expect."""
-        if number in self.ignored_signals:
+        if number in self.session.ignored_signals:
             return
         if number is signal.SIGHUP:
             abandon_closed_terminal()
         self.exit(return_code=128 + number)
-
-    def on_terminal_closed(self) -> None:
-        self.end_by(signal.SIGHUP)
 
     def action_command(self) -> None:
         self._back_to_main()
@@ -552,8 +534,6 @@ class PodtuiApp(InTurn):
             self.notify(path, title="Saved", markup=False)
 
     def action_aliases(self) -> None:
-        from podtui.tui.keys.aliases_screen import AliasesScreen
-
         self.push_screen(AliasesScreen(self.commands))
 
     def choose_theme(self, name: str) -> None:
@@ -577,7 +557,7 @@ class PodtuiApp(InTurn):
     @property
     def commands(self) -> tuple[Command, ...]:
         """The commands available with this server, including the user's own."""
-        return (*offered_commands(self.model.server.capabilities), *self.own.typed)
+        return (*offered_commands(self.model.server.capabilities), *self.custom.typed)
 
     def action_context(self, name: str) -> None:
         """Switch to another context; without a name, open a picker."""
@@ -601,8 +581,6 @@ class PodtuiApp(InTurn):
             self._ask_context(turn)
 
     def _ask_context(self, turn: Callable[[str], None]) -> None:
-        from podtui.tui.widgets.picker import Picker
-
         server = self.model.server
         lines = [
             (Span("● " if name == server.context else "  ", "good"), Span(clean(name), "name"))
@@ -620,10 +598,10 @@ class PodtuiApp(InTurn):
             return False
         if action == "agent":
             lost = self.model.link is Link.LOST
-            offered = self._agent is not None and not self.actions.readonly
+            offered = self._agent is not None and not self.session.readonly
             return offered and (lost or bool(self.other_folder))
         if action == "own":
-            return self.own.is_there(str(parameters[0]))
+            return self.custom.is_there(str(parameters[0]))
         return super().check_action(action, parameters)
 
     def command_words(self) -> list[str]:
@@ -654,7 +632,7 @@ class PodtuiApp(InTurn):
         try:
             return parse_command(text, self.commands)
         except UsageError as error:
-            why = self.own.why_barred(text.split()[0]) or str(error)
+            why = self.custom.why_barred(text.split()[0]) or str(error)
             self.notify(why, severity="warning", markup=False)
             return None
 

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from podtui.resources import shipped
-from podtui.settings import WEB_TERMINAL, Resolved, default_config_dir, default_root_dir
-from podtui.tui.late_client import LateClient
-from podtui.tui.tidying import take_over
+from podtui.client.unix import UnixClient
+from podtui.resources import WEB_TERMINAL, shipped
+from podtui.settings import Resolved, default_config_dir, default_root_dir
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient
     from podtui.kubeconfig import Target
-    from podtui.tui.agent import Agent
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import Preferences
-    from podtui.tui.overview.screen_memory import MemoryFile
+    from podtui.tui.commands.agent import Agent
+    from podtui.tui.preferences.preferences import Preferences
+    from podtui.tui.screens.main.screen_memory import MemoryFile
 
 SWITCH_SECONDS = 0.001
 """The interpreter's thread switch interval. Python's default of 5 ms would delay each key twice."""
@@ -45,12 +44,12 @@ def run_tui(
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import preferences_of
-    from podtui.tui.looks.preferred import PreferencesFile
+    from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
-        LateClient(settings.socket_path),
+        UnixClient(settings.socket_path),
         theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
@@ -88,23 +87,23 @@ def run_cluster(
     *,
     reread: Callable[[], Resolved],
     target: Target,
-    make: Callable[[], ClusterClient],
+    client: ClusterClient,
     contexts: tuple[str, ...],
 ) -> tuple[int, str]:
     """Show a cluster until the user leaves it. Return the exit status and the context to open next,
-    empty for none. ``make`` is called in a thread.
+    empty for none.
     """
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.client.capabilities import CLUSTER, Server
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.looks.preferences import preferences_of
-    from podtui.tui.looks.preferred import PreferencesFile
+    from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
-        LateClient(target=target.cluster.server, make=make),
+        client,
         theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         readonly=settings.readOnly,
@@ -121,6 +120,7 @@ def run_cluster(
             user=target.user.name,
             contexts=contexts,
         ),
+        on_painted=settle,
     )
     return show(app), app.turn_to
 
@@ -149,7 +149,6 @@ def settle() -> None:
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
-    take_over()
     gc.enable()
 
 
@@ -177,7 +176,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 def remembered(environ: Mapping[str, str]) -> MemoryFile:
     """Read the saved layout of the screen from the user's state directory."""
-    from podtui.tui.overview.screen_memory import MemoryFile
+    from podtui.tui.screens.main.screen_memory import MemoryFile
 
     file = MemoryFile(default_root_dir(environ) / "screen.json")
     file.read()

@@ -18,7 +18,7 @@ from typing import Final
 
 import psutil
 
-from podtui.settings import WEB_TERMINAL
+from podtui.resources import WEB_TERMINAL
 
 CHUNK: Final = 64 * 1024
 HANG_UP_SECONDS: Final = 3.0

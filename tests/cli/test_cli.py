@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from fresh_imports import after_each, forbidden_among
 
-from podtui import cli
 from podtui.cli import build_parser, main
+from podtui.cli.parser import parse
 from podtui.settings import Resolved
 
 
@@ -26,9 +26,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_common_options_stand_before_or_after_the_command() -> None:
     parser = build_parser()
-    assert parser.parse_args(["--root-dir", "/a", "status"]).root_dir == "/a"
-    assert parser.parse_args(["status", "--root-dir", "/a"]).root_dir == "/a"
-    assert parser.parse_args(["status"]).root_dir is None
+    assert parser.parse_args(["--root-dir", "/a", "status"]).rootDir == "/a"
+    assert parser.parse_args(["status", "--root-dir", "/a"]).rootDir == "/a"
+    assert parser.parse_args(["status"]).rootDir is None
 
 
 LINES = (
@@ -49,7 +49,7 @@ def test_the_screens_quick_parser_says_what_the_whole_one_says(
             found = end.code
         return found, capsys.readouterr()
 
-    assert said(cli._parse) == said(build_parser().parse_args)
+    assert said(parse) == said(build_parser().parse_args)
 
 
 def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from podtui import talk
-from podtui.agent import control, doctor
-from podtui.agent.doctor import Finding
+from podtui.agent import control
 from podtui.agent.log_lines import PlainLines
-from podtui.cli import main
-from podtui.client import simple
+from podtui.cli import doctor, main, sessions
+from podtui.cli.doctor import Finding
 from podtui.errors import ApiError
 
 EVIL = "\x1b]0;pwned\x07\x1b[2J\x1bc\x9b2J\r\b\0\u202eevil\u2066\u061c\x1b]8;;x:y\x1b\\"
@@ -56,7 +54,7 @@ def test_the_table_of_status(
     def table(*_: object, **__: object) -> dict[str, Any]:
         return {"columnDefinitions": [{"name": f"N{EVIL}"}], "rows": [{"cells": [f"web{EVIL}"]}]}
 
-    monkeypatch.setattr(simple, "get_json", table)
+    monkeypatch.setattr("podtui.cli.status.get_json", table)
     assert "web" in run(capsys, "status", "--root-dir", str(root))
 
 
@@ -91,8 +89,8 @@ def test_what_the_agent_answers_when_it_will_not(
     def refuse(*_: object, **__: object) -> None:
         raise ApiError(500, "InternalError", f"no{EVIL}")
 
-    monkeypatch.setattr(simple, "get_json", refuse)
-    monkeypatch.setattr("podtui.why_command.get_json", refuse)
+    monkeypatch.setattr("podtui.cli.status.get_json", refuse)
+    monkeypatch.setattr("podtui.cli.why.get_json", refuse)
     assert "podtui: " in run(capsys, *command, "--root-dir", str(root))
 
 
@@ -102,13 +100,13 @@ def test_errors_of_exec_and_what_cp_says(
     def refuse(*_: object, **__: object) -> int:
         raise ApiError(404, "NotFound", f"pods {EVIL} not found")
 
-    monkeypatch.setattr(talk, "run", refuse)
+    monkeypatch.setattr(sessions, "run_session", refuse)
     assert "not found" in run(capsys, "exec", "--root-dir", str(root), "web", "--", "sh")
 
     def copied(*_: object) -> str:
         return f"1 file of {EVIL}"
 
-    monkeypatch.setattr(talk, "run", copied)
+    monkeypatch.setattr(sessions, "run_session", copied)
     assert "1 file of" in run(capsys, "cp", "--root-dir", str(root), "web:/x", "y")
 
 

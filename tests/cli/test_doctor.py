@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tmux_harness import wait_until
 
-from podtui.agent.doctor import examine
+from podtui.cli.doctor import examine
 from podtui.client.simple import get_json
 from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine

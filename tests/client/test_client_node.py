@@ -15,8 +15,8 @@ from podtui.api.what_if import Lack, WhatIf
 from podtui.client import UnixClient
 from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest
-from podtui.server.images import Images
-from podtui.server.what_if import WhatIfs
+from podtui.server.images import ImageRoutes
+from podtui.server.what_if import WhatIfRoutes
 
 MANIFEST = b'{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": %s}'
 IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
@@ -47,7 +47,7 @@ class Keeper:
 
 async def test_the_node_is_asked(tmp_path: Path) -> None:
     reader = partial(read_manifest, "/m/x.yaml", node_name="n1")
-    routes = [*WhatIfs(judge, reader).routes(), *Images(Keeper()).routes()]
+    routes = [*WhatIfRoutes(judge, reader).routes(), *ImageRoutes(Keeper()).routes()]
     async with serving(tmp_path / "s.sock", extra_routes=routes):
         client = UnixClient(tmp_path / "s.sock")
         try:

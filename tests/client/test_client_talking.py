@@ -14,29 +14,42 @@ from pathlib import Path
 
 import pytest
 from contract.bench import until
-from session_world import SessionWorld, docker, memory, session_world
+from contract.simulated import COMMANDS, memory
+from session_world import SessionWorld, docker, session_world
 
 from podtui.api.v1 import ContainerState, ContainerStateTerminated
 from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
+from podtui.runtime.memory import Behaviour, MemoryRuntime, Say
 
 NS = "default"
 MEBIBYTE = 1 << 20
 ASKED = b"GET /hostname HTTP/1.0\r\n\r\n"
+TWO_FILES = "mkdir -p /tmp/in; echo one > /tmp/in/a; echo two > /tmp/in/b; sleep 300"
+ONE_FILE = "echo one > /tmp/a; sleep 300"
+SCRIPTS = {
+    TWO_FILES: Behaviour(files={"/tmp/in/a": b"one\n", "/tmp/in/b": b"two\n"}),
+    ONE_FILE: Behaviour(files={"/tmp/a": b"one\n"}),
+}
+CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 7")
+DECLARED = {
+    **COMMANDS,
+    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=7),
+}
 
 
 @pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionWorld]:
     simulate = request.param == "memory"
-    make = memory() if simulate else docker(request.getfixturevalue("engine_url"))
+    make = memory(SCRIPTS, DECLARED) if simulate else docker(request.getfixturevalue("engine_url"))
     async with session_world(make, tmp_path / "s.sock") as it:
         yield it
 
 
 @pytest.fixture
 async def simulated(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(), tmp_path / "s.sock") as it:
+    async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "s.sock") as it:
         await it.put(c="sleep 300")
         yield it
 
@@ -67,7 +80,7 @@ async def said(session: RemoteSession) -> dict[str, bytes]:
 
 async def test_exec(world: SessionWorld, connect: Connect) -> None:
     await world.put(c="sleep 300")
-    query = ExecQuery(command=("sh", "-c", "cat; echo bad >&2; exit 7"), stdin=True)
+    query = ExecQuery(command=CAT_AND_FAIL, stdin=True)
     async with connect().exec(NS, "web", query) as session:
         await session.write(b"given\n")
         await session.end_input()
@@ -76,16 +89,18 @@ async def test_exec(world: SessionWorld, connect: Connect) -> None:
 
 
 @pytest.mark.compares("shell")
-async def test_exec_at_a_terminal(world: SessionWorld, connect: Connect) -> None:
-    await world.put(c="sleep 300")
-    query = ExecQuery(command=("sh",), stdin=True, tty=True)
-    async with connect().exec(NS, "web", query) as session:
-        await session.resize(99, 33)
-        await session.write(b"X=deep; echo $X$X; exit 3\r")
-        output = await said(session)
-    assert b"deepdeep\r\n" in output["stdout"]
-    assert output["stderr"] == b""
-    assert session.exit_code() == 3
+@pytest.mark.engine
+async def test_exec_at_a_terminal(tmp_path: Path, engine_url: str, connect: Connect) -> None:
+    async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
+        await world.put(c="sleep 300")
+        query = ExecQuery(command=("sh",), stdin=True, tty=True)
+        async with connect().exec(NS, "web", query) as session:
+            await session.resize(99, 33)
+            await session.write(b"X=deep; echo $X$X; exit 3\r")
+            output = await said(session)
+        assert b"deepdeep\r\n" in output["stdout"]
+        assert output["stderr"] == b""
+        assert session.exit_code() == 3
 
 
 @pytest.mark.compares("attach")
@@ -93,7 +108,12 @@ async def test_attach(world: SessionWorld, connect: Connect) -> None:
     script = "until test -f /tmp/go; do sleep 0.05; done; echo new"
     ids = await world.put(c=script)
     async with connect().attach(NS, "web", AttachQuery()) as session:
-        await world.bench.runtime.exec(ids["c"], ["touch", "/tmp/go"], timeout=10)
+        runtime = world.bench.runtime
+        if isinstance(runtime, MemoryRuntime):
+            runtime.write_log(ids["c"], "new")
+            runtime.kill(ids["c"], 0)
+        else:
+            await runtime.exec(ids["c"], ["touch", "/tmp/go"], timeout=10)
         assert (await said(session))["stdout"] == b"new\n"
         assert session.exit_code() == 0
 
@@ -297,7 +317,7 @@ async def copied(run: Awaitable[object]) -> object:
 @pytest.mark.compares("copy-files")
 async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> None:
     """With tar in the container on the engine, and without in the simulated one."""
-    await world.put(c="mkdir -p /tmp/in; echo one > /tmp/in/a; echo two > /tmp/in/b; sleep 300")
+    await world.put(c=TWO_FILES)
     client, here = connect(), tmp_path / "here"
     here.mkdir()
 
@@ -348,7 +368,7 @@ async def test_no_room_for_what_is_on_its_way_has_words(
     spool: Callable[[], io.BytesIO],
     words: str,
 ) -> None:
-    await world.put(c="echo one > /tmp/a; sleep 300")
+    await world.put(c=ONE_FILE)
     client = connect()
 
     async def written() -> bool:

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import WSMsgType, web
 from cluster_server import Authority, FakeCluster, Handler, Moods, listen_tls
 from contract.bench import until
-from session_world import SessionWorld, docker, memory, session_world
+from contract.simulated import memory
+from session_world import SessionWorld, docker, session_world
 
 from podtui.api import channels
 from podtui.api.spdy import Frame, Ping, Spdy
@@ -21,13 +22,16 @@ from podtui.client.talking import ExecQuery
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
+from podtui.runtime.memory import Behaviour, Say
 
 NS = "default"
+CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 7")
+DECLARED = Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=7)
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(), tmp_path / "s.sock") as it:
+    async with session_world(memory(commands={CAT_AND_FAIL: DECLARED}), tmp_path / "s.sock") as it:
         await it.put(c="sleep 300")
         yield it
 
@@ -47,7 +51,7 @@ async def connected(world: SessionWorld, folder: Path) -> ClusterClient:
 
 
 async def test_exec(client: ClusterClient) -> None:
-    query = ExecQuery(command=("sh", "-c", "cat; echo bad >&2; exit 7"), stdin=True)
+    query = ExecQuery(command=CAT_AND_FAIL, stdin=True)
     found = {"stdout": b"", "stderr": b""}
     async with asyncio.timeout(30), client.exec(NS, "web", query) as session:
         await session.write(b"given\n")

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.__main__ import unavailable
 from conformance.golden import load
-from podtui.runtime.memory.info import SIMULATED
+from podtui.runtime.memory.engine import SIMULATED
 
 
 @pytest.mark.parametrize(

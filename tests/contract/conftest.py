@@ -1,5 +1,8 @@
 """The runtimes that must keep the contract: the simulated one, and a Docker-compatible engine.
 
+A case that runs on both has its scripts declared in `contract.simulated`. A case that needs a real
+shell takes ``engine_bench``.
+
 ``pytest tests/contract -m 'not engine'`` needs no engine. With one, ``--engine-url`` (or
 ``PODTUI_TEST_ENGINE``) says which: Podman's socket is as good as Docker's. A missing engine fails.
 What an engine cannot do is declared in `UNAVAILABLE`, with the reason, by its own capabilities;
@@ -13,11 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from contract.bench import IMAGE, Bench, MakeRuntime
+from contract.bench import Bench, MakeRuntime
+from contract.simulated import memory
 
 from podtui.clock import SystemClock
-from podtui.runtime.memory import MemoryEngine, MemoryRuntime
-from podtui.runtime.memory.images import invent
 from podtui.runtime.protocol import EngineInfo, Runtime
 
 
@@ -91,12 +93,6 @@ def _describe(info: EngineInfo) -> str:
     return f"{' '.join(words)}, cgroup v{info.cgroup_version}"
 
 
-def _memory() -> MakeRuntime:
-    clock = SystemClock()
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
-    return lambda root: MemoryRuntime(root=root, clock=clock, engine=engine)
-
-
 def _docker(url: str, log_size: int | None = None) -> MakeRuntime:
     from podtui.runtime.docker import DockerRuntime, LogLimits
 
@@ -121,8 +117,7 @@ async def _opened(make: MakeRuntime) -> AsyncIterator[Bench]:
 @pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A connected runtime with nothing in it."""
-    memory = request.param == "memory"
-    make = _memory() if memory else _docker(request.getfixturevalue("engine_url"))
+    make = memory() if request.param == "memory" else _docker(request.getfixturevalue("engine_url"))
     async with _opened(make) as bench:
         _declare(request, bench.info)
         yield bench
@@ -131,8 +126,11 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 @pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
 async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A connected runtime that keeps less than 12,000 short lines of a log."""
-    memory = request.param == "memory"
-    make = _memory() if memory else _docker(request.getfixturevalue("engine_url"), 16 * 1024)
+    make = (
+        memory()
+        if request.param == "memory"
+        else _docker(request.getfixturevalue("engine_url"), 16 * 1024)
+    )
     async with _opened(make) as bench:
         _declare(request, bench.info)
         yield bench

@@ -88,9 +88,10 @@ async def test_every_attempt_is_a_container_of_its_own(bench: Bench) -> None:
     assert newest.id != oldest.id
 
 
-async def test_arguments_and_environment(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
-    code, lines = await bench.run(
+@pytest.mark.engine
+async def test_arguments_and_environment(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
+    code, lines = await engine_bench.run(
         sandbox,
         ["sh", "-c"],
         args=('echo "$WORD" "$EMPTY" "${LATE}"; pwd; exit 7',),
@@ -112,19 +113,20 @@ async def test_what_the_image_says_runs(engine_bench: Bench) -> None:
     assert await bench.run(sandbox, (), **dropped) == (0, [""])
 
 
+@pytest.mark.engine
 @pytest.mark.compares("grace")
-async def test_a_stop_within_the_grace(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
+async def test_a_stop_within_the_grace(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
     script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 1 & wait $!; done"
-    ident = await bench.start(sandbox, script)
-    await bench.shows(ident, "ready")
+    ident = await engine_bench.start(sandbox, script)
+    await engine_bench.shows(ident, "ready")
     started = time.monotonic()
-    await bench.runtime.stop_container(ident, 25)
-    status = await bench.runtime.container_status(ident)
+    await engine_bench.runtime.stop_container(ident, 25)
+    status = await engine_bench.runtime.container_status(ident)
     assert time.monotonic() - started < 20
     assert (status.record.state, status.exit_code) == (ContainerState.EXITED, 5)
-    assert (await bench.text(ident))[-1] == "bye"
-    await bench.runtime.stop_container(ident, 25)
+    assert (await engine_bench.text(ident))[-1] == "bye"
+    await engine_bench.runtime.stop_container(ident, 25)
 
 
 @pytest.mark.compares("grace")

@@ -13,19 +13,23 @@ HOSTS = b"# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.0.0.7\tweb\
 SHOW = "cat /etc/hosts"
 
 
-async def test_a_container_sees_the_file_it_was_made_with_to_the_letter(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
-    code, lines = await bench.run(sandbox, SHOW, hosts=HOSTS)
+@pytest.mark.engine
+async def test_a_container_sees_the_file_it_was_made_with_to_the_letter(
+    engine_bench: Bench,
+) -> None:
+    sandbox = await engine_bench.sandbox()
+    code, lines = await engine_bench.run(sandbox, SHOW, hosts=HOSTS)
     assert (code, lines) == (0, HOSTS.decode().splitlines())
 
 
-async def test_the_file_is_written_anew_for_each_container(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
+@pytest.mark.engine
+async def test_the_file_is_written_anew_for_each_container(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
     script = "echo '10.0.0.8 other' >> /etc/hosts && tail -n 1 /etc/hosts"
     security = SecurityContext(read_only_rootfs=True)
-    code, lines = await bench.run(sandbox, script, hosts=HOSTS, security=security)
+    code, lines = await engine_bench.run(sandbox, script, hosts=HOSTS, security=security)
     assert (code, lines) == (0, ["10.0.0.8 other"])
-    _, after = await bench.run(sandbox, SHOW, name="next", hosts=HOSTS + b"10.0.0.9\tnew\n")
+    _, after = await engine_bench.run(sandbox, SHOW, name="next", hosts=HOSTS + b"10.0.0.9\tnew\n")
     assert after == [*HOSTS.decode().splitlines(), "10.0.0.9\tnew"]
 
 

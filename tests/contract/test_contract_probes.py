@@ -23,7 +23,7 @@ from podtui.kubelet.pleg.observer import PodObserver
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
-from podtui.kubelet.prober.outcome import Outcome, Verdict
+from podtui.kubelet.prober.state import Outcome, Verdict
 from podtui.runtime.protocol import NamespaceMode
 
 pytestmark = pytest.mark.engine

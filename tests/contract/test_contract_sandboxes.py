@@ -136,31 +136,33 @@ async def test_a_pod_may_have_sandboxes_of_several_attempts(bench: Bench) -> Non
     assert (await bench.runtime.list("another-pod")).sandboxes == ()
 
 
-async def test_volumes_outlive_sandboxes_but_not_the_pod(bench: Bench) -> None:
+@pytest.mark.engine
+async def test_volumes_outlive_sandboxes_but_not_the_pod(engine_bench: Bench) -> None:
     volumes = (PodVolume(name="data"),)
-    first = await bench.sandbox(0, volumes=volumes)
-    code, _ = await bench.run(first, "echo kept > /data/file", mounts=DATA)
+    first = await engine_bench.sandbox(0, volumes=volumes)
+    code, _ = await engine_bench.run(first, "echo kept > /data/file", mounts=DATA)
     assert code == 0
-    await bench.runtime.remove_sandbox(first)
-    second = await bench.sandbox(1, volumes=volumes)
-    assert await bench.run(second, "cat /data/file", mounts=DATA) == (0, ["kept"])
-    await bench.runtime.remove_sandbox(second)
-    assert bench.uid in await bench.runtime.pod_data()
-    await bench.runtime.remove_pod_data(bench.uid)
-    assert bench.uid not in await bench.runtime.pod_data()
-    third = await bench.sandbox(2, volumes=volumes)
-    code, _ = await bench.run(third, "cat /data/file", mounts=DATA)
+    await engine_bench.runtime.remove_sandbox(first)
+    second = await engine_bench.sandbox(1, volumes=volumes)
+    assert await engine_bench.run(second, "cat /data/file", mounts=DATA) == (0, ["kept"])
+    await engine_bench.runtime.remove_sandbox(second)
+    assert engine_bench.uid in await engine_bench.runtime.pod_data()
+    await engine_bench.runtime.remove_pod_data(engine_bench.uid)
+    assert engine_bench.uid not in await engine_bench.runtime.pod_data()
+    third = await engine_bench.sandbox(2, volumes=volumes)
+    code, _ = await engine_bench.run(third, "cat /data/file", mounts=DATA)
     assert code == 1
 
 
-async def test_volumes_come_with_files_and_are_shared(bench: Bench) -> None:
+@pytest.mark.engine
+async def test_volumes_come_with_files_and_are_shared(engine_bench: Bench) -> None:
     files = (
         VolumeFile(path="real/labels", content=b"app=web\n"),
         VolumeFile(path="labels", target="real/labels"),
         VolumeFile(path="empty"),
     )
     volumes = (PodVolume(name="data", files=files), PodVolume(name="fast", memory=True))
-    sandbox = await bench.sandbox(volumes=volumes)
+    sandbox = await engine_bench.sandbox(volumes=volumes)
     mounts = (
         *DATA,
         Mount(container_path="/frozen", volume="data", read_only=True),
@@ -173,13 +175,15 @@ async def test_volumes_come_with_files_and_are_shared(bench: Bench) -> None:
         "echo quick > /fast/file; cat /fast/file;"
         "echo no > /frozen/file || echo refused"
     )
-    container = await bench.start(sandbox, script, mounts=mounts)
-    assert (await bench.ended(container)).exit_code == 0
+    container = await engine_bench.start(sandbox, script, mounts=mounts)
+    assert (await engine_bench.ended(container)).exit_code == 0
     said = [
-        line.content.decode() for line in await bench.lines(container) if line.stream == "stdout"
+        line.content.decode()
+        for line in await engine_bench.lines(container)
+        if line.stream == "stdout"
     ]
     assert said == ["app=web", "app=web", "empty", "up", "quick", "refused"]
-    other = await bench.run(sandbox, "cat /data/sub/dir/file", name="other", mounts=DATA)
+    other = await engine_bench.run(sandbox, "cat /data/sub/dir/file", name="other", mounts=DATA)
     assert other == (0, ["up"])
 
 
@@ -206,19 +210,20 @@ async def test_two_roots_never_meet(bench: Bench) -> None:
     assert [s.uid for s in (await other.list()).sandboxes] == [f"{bench.uid}-other"]
 
 
-async def test_a_later_runtime_of_the_root_takes_over(bench: Bench) -> None:
-    sandbox = await bench.sandbox(volumes=(PodVolume(name="data"),))
-    container = await bench.start(sandbox, "echo here > /data/f; sleep 300", mounts=DATA)
-    await bench.runtime.close()
-    await bench.runtime.close()
-    bench.runtime = await bench.open(bench.root)
-    snapshot = await bench.runtime.list(bench.uid)
+@pytest.mark.engine
+async def test_a_later_runtime_of_the_root_takes_over(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox(volumes=(PodVolume(name="data"),))
+    container = await engine_bench.start(sandbox, "echo here > /data/f; sleep 300", mounts=DATA)
+    await engine_bench.runtime.close()
+    await engine_bench.runtime.close()
+    engine_bench.runtime = await engine_bench.open(engine_bench.root)
+    snapshot = await engine_bench.runtime.list(engine_bench.uid)
     assert [s.id for s in snapshot.sandboxes] == [sandbox]
     assert [(c.id, c.state) for c in snapshot.containers] == [(container, ContainerState.RUNNING)]
-    again = await bench.run(sandbox, "cat /data/f", name="late", mounts=DATA)
+    again = await engine_bench.run(sandbox, "cat /data/f", name="late", mounts=DATA)
     assert again == (0, ["here"])
-    await bench.runtime.stop_container(container, 0)
-    assert (await bench.ended(container)).exit_code == 137
+    await engine_bench.runtime.stop_container(container, 0)
+    assert (await engine_bench.ended(container)).exit_code == 137
 
 
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.2])

@@ -33,7 +33,8 @@ async def said(session: Session) -> dict[str, bytes]:
 async def test_a_command_is_talked_with(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     script = "cat; echo wrong >&2; exit 7"
-    async with bench.runtime.exec_session(ident, ["sh", "-c", script], stdin=True) as session:
+    command = ["sh", "-c", script]
+    async with bench.runtime.exec_session(ident, command, stdin=True) as session:
         await session.write(b"one\n")
         await session.write(b"two\n")
         await session.end_input()
@@ -55,9 +56,10 @@ async def test_input_is_answered_as_it_comes(bench: Bench) -> None:
         assert await session.exit_code() == 0
 
 
-async def test_a_shell_at_a_terminal(bench: Bench) -> None:
-    ident = await bench.start(await bench.sandbox())
-    async with bench.runtime.exec_session(ident, ["sh"], stdin=True, tty=True) as session:
+@pytest.mark.engine
+async def test_a_shell_at_a_terminal(engine_bench: Bench) -> None:
+    ident = await engine_bench.start(await engine_bench.sandbox())
+    async with engine_bench.runtime.exec_session(ident, ["sh"], stdin=True, tty=True) as session:
         await session.resize(100, 30)
         await session.write(b"X=deep; echo $X$X\r")
         await session.write(b"echo wrong >&2; exit 3\r")
@@ -68,14 +70,17 @@ async def test_a_shell_at_a_terminal(bench: Bench) -> None:
         assert await session.exit_code() == 3
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     "script",
     ["command -v bash >/dev/null && exec bash || exec sh", "exec /bin/sh", "nosuch || sh"],
 )
-async def test_a_script_that_becomes_a_shell_is_typed_into(bench: Bench, script: str) -> None:
-    ident = await bench.start(await bench.sandbox())
+async def test_a_script_that_becomes_a_shell_is_typed_into(
+    engine_bench: Bench, script: str
+) -> None:
+    ident = await engine_bench.start(await engine_bench.sandbox())
     command = ["sh", "-c", script]
-    async with bench.runtime.exec_session(ident, command, stdin=True, tty=True) as session:
+    async with engine_bench.runtime.exec_session(ident, command, stdin=True, tty=True) as session:
         output = session.output()
         async with aclosing(output), asyncio.timeout(30):
             shown = b""
@@ -90,10 +95,11 @@ async def test_a_script_that_becomes_a_shell_is_typed_into(bench: Bench, script:
         assert await session.exit_code() == 3
 
 
-async def test_a_script_that_becomes_a_shell_reads_its_input(bench: Bench) -> None:
-    ident = await bench.start(await bench.sandbox())
+@pytest.mark.engine
+async def test_a_script_that_becomes_a_shell_reads_its_input(engine_bench: Bench) -> None:
+    ident = await engine_bench.start(await engine_bench.sandbox())
     command = ["sh", "-c", "X=deep; export X; exec sh"]
-    async with bench.runtime.exec_session(ident, command, stdin=True) as session:
+    async with engine_bench.runtime.exec_session(ident, command, stdin=True) as session:
         await session.write(b"echo $X$X\nexit 4\n")
         await session.end_input()
         assert (await said(session))["stdout"] == b"deepdeep\n"
@@ -229,12 +235,13 @@ async def test_a_session_ends_with_its_container(bench: Bench) -> None:
             assert await session.exit_code() != 0
 
 
-async def test_attaching_sees_what_comes(bench: Bench) -> None:
+@pytest.mark.engine
+async def test_attaching_sees_what_comes(engine_bench: Bench) -> None:
     script = "echo old; until test -f /tmp/go; do sleep 0.05; done; echo new; echo bad >&2"
-    ident = await bench.start(await bench.sandbox(), script)
-    await bench.shows(ident, "old")
-    async with bench.runtime.attach_session(ident) as session:
-        await bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+    ident = await engine_bench.start(await engine_bench.sandbox(), script)
+    await engine_bench.shows(ident, "old")
+    async with engine_bench.runtime.attach_session(ident) as session:
+        await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
         assert await said(session) == {"stdout": b"new\n", "stderr": b"bad\n"}
         assert await session.exit_code() is None
 

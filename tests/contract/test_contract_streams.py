@@ -96,17 +96,18 @@ async def test_a_long_line_may_come_in_pieces(bench: Bench) -> None:
     assert (after.content, after.partial) == (b"after", False)
 
 
-async def test_following_sees_what_comes_and_ends(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
+@pytest.mark.engine
+async def test_following_sees_what_comes_and_ends(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
     script = "echo old; while ! test -f /tmp/go; do sleep 0.05; done; echo new; exit 0"
-    ident = await bench.start(sandbox, script)
-    await bench.shows(ident, "old")
+    ident = await engine_bench.start(sandbox, script)
+    await engine_bench.shows(ident, "old")
     seen: list[bytes] = []
     async with asyncio.timeout(30):
-        async for line in bench.runtime.logs(ident, LogOptions(follow=True)):
+        async for line in engine_bench.runtime.logs(ident, LogOptions(follow=True)):
             seen.append(line.content)
             if line.content == b"old":
-                await bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+                await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
     assert seen == [b"old", b"new"]
 
 
@@ -137,11 +138,12 @@ async def test_logs_of_what_is_missing(bench: Bench) -> None:
         await bench.lines("f" * 64)
 
 
-async def test_exec(bench: Bench) -> None:
-    sandbox = await bench.sandbox()
-    ident = await bench.start(sandbox, "echo inside > /tmp/f; echo ready; sleep 300")
-    await bench.shows(ident, "ready")
-    execute = bench.runtime.exec
+@pytest.mark.engine
+async def test_exec(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox()
+    ident = await engine_bench.start(sandbox, "echo inside > /tmp/f; echo ready; sleep 300")
+    await engine_bench.shows(ident, "ready")
+    execute = engine_bench.runtime.exec
     result = await execute(ident, ["sh", "-c", "cat /tmp/f; exit 3"], timeout=20)
     assert (result.exit_code, result.output) == (3, b"inside\n")
     both = "echo wrong >&2; echo right; echo again >&2"

@@ -31,31 +31,35 @@ async def said(bench: Bench, container: str, script: str) -> list[str]:
     return result.output.decode().splitlines()
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
-async def test_projected_files_change_under_a_running_container(bench: Bench, memory: bool) -> None:
+async def test_projected_files_change_under_a_running_container(
+    engine_bench: Bench, memory: bool
+) -> None:
     first = projected({"labels": "app=web", "deep/one": "1", "old": "x"}, memory=memory)
-    sandbox = await bench.sandbox(volumes=(first,))
-    container = await bench.start(sandbox, mounts=MOUNTS)
-    assert await said(bench, container, "cat /v/labels /v/deep/one") == ["app=web1"]
+    sandbox = await engine_bench.sandbox(volumes=(first,))
+    container = await engine_bench.start(sandbox, mounts=MOUNTS)
+    assert await said(engine_bench, container, "cat /v/labels /v/deep/one") == ["app=web1"]
     second = projected({"labels": "app=db", "deep/two": "2", "new": "y"}, memory=memory)
     for _ in range(2):
-        await bench.runtime.write_volume(sandbox, second)
+        await engine_bench.runtime.write_volume(sandbox, second)
     look = "cat /v/labels /v/deep/two /v/new; echo; ls -A /v; ls /v/deep"
     version = second.files[0].path.partition("/")[0]
     expected = ["app=db2y", "..data", version, "deep", "labels", "new", "two"]
-    assert sorted(await said(bench, container, look)) == sorted(expected)
+    assert sorted(await said(engine_bench, container, look)) == sorted(expected)
 
 
-async def test_a_later_instance_replaces_what_an_earlier_one_wrote(bench: Bench) -> None:
-    sandbox = await bench.sandbox(volumes=(projected({"a": "1", "gone": "x"}),))
-    container = await bench.start(sandbox, mounts=MOUNTS)
-    await bench.runtime.close()
-    bench.runtime = await bench.open(bench.root)
+@pytest.mark.engine
+async def test_a_later_instance_replaces_what_an_earlier_one_wrote(engine_bench: Bench) -> None:
+    sandbox = await engine_bench.sandbox(volumes=(projected({"a": "1", "gone": "x"}),))
+    container = await engine_bench.start(sandbox, mounts=MOUNTS)
+    await engine_bench.runtime.close()
+    engine_bench.runtime = await engine_bench.open(engine_bench.root)
     second = projected({"a": "2"})
-    await bench.runtime.write_volume(sandbox, second)
+    await engine_bench.runtime.write_volume(sandbox, second)
     version = second.files[0].path.partition("/")[0]
-    assert await said(bench, container, "cat /v/a") == ["2"]
-    assert set(await said(bench, container, "ls -A /v")) == {"..data", version, "a"}
+    assert await said(engine_bench, container, "cat /v/a") == ["2"]
+    assert set(await said(engine_bench, container, "ls -A /v")) == {"..data", version, "a"}
 
 
 async def test_volumes_to_write_must_be_there(bench: Bench) -> None:
@@ -89,24 +93,25 @@ async def test_files_of_a_volume_are_read(bench: Bench, memory: bool) -> None:
         assert await read(sandbox, "v", path, 100) is None, path
 
 
-async def test_a_volume_is_filled_from_an_image_once(bench: Bench) -> None:
+@pytest.mark.engine
+async def test_a_volume_is_filled_from_an_image_once(engine_bench: Bench) -> None:
     volumes = (PodVolume(name="v", mode=0o755), PodVolume(name="own"))
-    sandbox = await bench.sandbox(volumes=volumes)
-    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+    sandbox = await engine_bench.sandbox(volumes=volumes)
+    await engine_bench.runtime.fill_volume(sandbox, "v", engine_bench.image.id)
     mounts = (Mount(container_path="/v", volume="v"), Mount(container_path="/o", volume="own"))
     script = "grep root: /v/etc/passwd | head -n1; test -f /v/bin/sh && echo sh;"
     script += " ls -A /o; rm /v/etc/passwd"
-    lines = (await bench.run(sandbox, script, mounts=mounts))[1]
+    lines = (await engine_bench.run(sandbox, script, mounts=mounts))[1]
     assert (lines[0].split(":")[0], lines[1:]) == ("root", ["sh"])
-    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
-    await bench.runtime.close()
-    bench.runtime = await bench.open(bench.root)
-    await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
-    later = await bench.run(sandbox, "test -f /v/etc/passwd", name="later", mounts=mounts)
+    await engine_bench.runtime.fill_volume(sandbox, "v", engine_bench.image.id)
+    await engine_bench.runtime.close()
+    engine_bench.runtime = await engine_bench.open(engine_bench.root)
+    await engine_bench.runtime.fill_volume(sandbox, "v", engine_bench.image.id)
+    later = await engine_bench.run(sandbox, "test -f /v/etc/passwd", name="later", mounts=mounts)
     assert later == (1, [])
     with pytest.raises(EngineNotFound):
-        await bench.runtime.fill_volume(sandbox, "own", "sha256:" + "0" * 64)
-    snapshot = await bench.runtime.list()
+        await engine_bench.runtime.fill_volume(sandbox, "own", "sha256:" + "0" * 64)
+    snapshot = await engine_bench.runtime.list()
     assert {c.name for c in snapshot.containers} == {"app", "later"}
 
 

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from podtui.api.names import CONFIG_HASH, ROOT_LABEL
+from podtui.api.names import CONFIG_HASH, LACKS, ROOT_LABEL
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.kubelet.base.annotations import LACKS
 from podtui.runtime.docker.identity import instant, root_key
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(300)]

@@ -29,7 +29,9 @@ from podtui.kubelet.base.types import (
     PodActions,
     ProbeView,
 )
-from podtui.kubelet.pods.actions import compute_pod_actions, container_hash, sandbox_changed
+from podtui.kubelet.containers.container_config import container_hash
+from podtui.kubelet.pods.actions import compute_pod_actions
+from podtui.kubelet.sandbox.sandbox import sandbox_changed
 from podtui.runtime.protocol import ContainerState, SandboxState
 
 NONE = ProbeView()

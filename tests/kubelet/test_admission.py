@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
-from podtui.kubelet.admission import admitted
-from podtui.kubelet.admission.admitted import AdmittedPods
-from podtui.kubelet.admission.node_affinity import node_matches
-from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.admission import admissions
+from podtui.kubelet.admission.admissions import AdmittedPods
+from podtui.kubelet.admission.predicates import admit, node_matches
 from podtui.kubelet.admission.preemption import preempt
 from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.base.types import Verdict
-from podtui.kubelet.sandbox.sysctls import forbidden_sysctl, normalized
+from podtui.kubelet.sandbox.sandbox import forbidden_sysctl, normalized
 
 PREFIX = (
     "Unexpected error while attempting to recover from admission failure: preemption: error"
@@ -535,7 +534,7 @@ def test_the_requests_of_a_pod_that_counts_are_reckoned_once(monkeypatch):
         reckoned.append(pod.metadata.uid)
         return pod_requests(pod)
 
-    monkeypatch.setattr(admitted, "pod_requests", spy)
+    monkeypatch.setattr(admissions, "pod_requests", spy)
     counted = AdmittedPods()
     for uid in ("a", "b"):
         counted.add(asking("100m", uid=uid))

@@ -7,8 +7,7 @@ import json
 import pytest
 from pod_builders import GI, ctr, make_pod, node
 
-from podtui.kubelet.containers.container_config import container_config
-from podtui.kubelet.pods.actions import container_hash
+from podtui.kubelet.containers.container_config import container_config, container_hash
 from podtui.runtime.protocol import ImageRecord, NamespaceMode
 
 

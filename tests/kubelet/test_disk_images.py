@@ -9,7 +9,7 @@ from kubelet_world import PRESENT, World, pod
 from virtual_time import virtual
 
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
-from podtui.kubelet.images.disk_images import disk_images
+from podtui.kubelet.images.image_work import disk_images
 from podtui.runtime.protocol import ContainerState, ImageRecord
 
 MADE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from pod_builders import make_pod
 
-from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.sandbox.dns import (
     beyond_loopback,
     no_resolver,
     parse_resolv_conf,
     pod_dns,
+    read_reachable_resolver,
+    read_resolver,
     resolver_problem,
 )
-from podtui.kubelet.sandbox.node_files import read_reachable_resolver, read_resolver
 from podtui.runtime.protocol import DnsConfig
 
 HOST = DnsConfig(servers=("1.1.1.1", "1.1.1.2"), searches=("lan",), options=("ndots:2",))

@@ -12,7 +12,7 @@ import docker
 import pytest
 from kubelet.engine_world import EngineWorld
 
-from podtui.kubelet.sandbox import node_files
+from podtui.kubelet.containers import hosts as hosts_files
 
 pytestmark = pytest.mark.engine
 
@@ -159,7 +159,7 @@ async def test_on_the_node_s_network(
 ) -> None:
     # The machine's own may change while the tests run.
     (tmp_path / "hosts").write_text(NODE_HOSTS)
-    monkeypatch.setattr(node_files, "HOSTS_PATH", str(tmp_path / "hosts"))
+    monkeypatch.setattr(hosts_files, "HOSTS_PATH", str(tmp_path / "hosts"))
     containers = (
         script("hosts", "cat /etc/hosts")
         + script("name", "hostname")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.kubelet.containers.env_file import LIMIT, EnvFileError, env_file_value
+from podtui.kubelet.containers.environment import LIMIT, EnvFileError, env_file_value
 
 
 @pytest.mark.parametrize(

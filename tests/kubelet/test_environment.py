@@ -12,15 +12,10 @@ from pod_builders import GI, ctr, make_pod, node
 
 from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.containers.environment import (
-    Surroundings,
-    env_files,
-    environment,
-    metadata_field,
-    quoted,
-    resource_field,
-)
+from podtui.kubelet.base.go_format import quoted
+from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.base.value_sources import ValueSources, metadata_field, resource_field
+from podtui.kubelet.containers.environment import env_files, environment
 
 META = {"name": "settings", "namespace": "default"}
 MAPS = {
@@ -40,7 +35,7 @@ SECRETS = {
 }
 
 
-def around(**fields) -> Surroundings:
+def around(**fields) -> ValueSources:
     known = {
         "node": node(),
         "pod_ips": ("10.0.0.7", "fd00::7"),
@@ -48,7 +43,7 @@ def around(**fields) -> Surroundings:
         "config_maps": MAPS,
         "secrets": SECRETS,
     }
-    return Surroundings(**{**known, **fields})
+    return ValueSources(**{**known, **fields})
 
 
 def env(*variables, sources=(), place=None, pod=None, **container):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import DEAF, FOREVER, World, container, ends, no_file, pod
 
 from podtui.api.v1 import (
     Container,
@@ -28,9 +28,10 @@ from podtui.api.v1 import (
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
 REF = f"web-n1_default({UID})"
-FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
 BRIEF = f"touch /tmp/ok; sleep 8; rm /tmp/ok; {FOREVER}"
 COUNTED = "n=$(cat /d/n 2>/dev/null || echo 0); echo $((n+1)) > /d/n; [ $n -ge 2 ]"
+HOOK_SCRIPT = "echo hook broke; exit 7"
+FAILING = "echo failing; exit 3"
 IMAGE = 'Container image "busybox:1" already present on machine and can be accessed by the pod'
 DEADLINE = "Pod was active on the node longer than the specified deadline"
 
@@ -83,7 +84,7 @@ class Golden:
 
 
 def poststart_fail() -> Pod:
-    hook = LifecycleHandler(exec=ExecAction(command=("sh", "-c", "echo hook broke; exit 7")))
+    hook = LifecycleHandler(exec=ExecAction(command=("sh", "-c", HOOK_SCRIPT)))
     return pod("web-n1", UID, shell(FOREVER, lifecycle=Lifecycle(postStart=hook)), grace=5)
 
 
@@ -98,7 +99,7 @@ def startup_fail() -> Pod:
 
 
 def init_fail() -> Pod:
-    init = (shell("echo failing; exit 3", "init-a"), shell("true", "init-b"))
+    init = (shell(FAILING, "init-a"), shell("true", "init-b"))
     return pod("web-n1", UID, shell(FOREVER), init=init)
 
 
@@ -119,12 +120,23 @@ def sidecar() -> Pod:
 
 
 def ignore_term() -> Pod:
-    return pod("web-n1", UID, shell('trap "" TERM; while :; do sleep 1; done'), grace=6)
+    return pod("web-n1", UID, shell(DEAF), grace=6)
 
 
 def prestop() -> Pod:
     hook = LifecycleHandler(exec=ExecAction(command=("sh", "-c", "sleep 4")))
     return pod("web-n1", UID, shell(FOREVER, lifecycle=Lifecycle(preStop=hook)), grace=20)
+
+
+def recorded_world() -> World:
+    """The scripts of the pods above, declared."""
+    world = World(start_delay=0.4)
+    world.behaviours[FAILING] = ends("failing", code=3)
+    world.behaviours[COUNTED] = lambda config: ends(code=0 if config.attempt >= 2 else 1)
+    world.commands[HOOK_SCRIPT] = ends("hook broke", code=7)
+    world.commands["cat /tmp/ok"] = lambda age: ends() if age < 8.0 else no_file("/tmp/ok")
+    world.commands["cat /tmp/up"] = no_file("/tmp/up")
+    return world
 
 
 HOOK_BROKE: list[Event] = [
@@ -213,7 +225,7 @@ class Told:
 @pytest.mark.parametrize("name", GOLDEN)
 async def test_golden_events(name: str) -> None:
     golden = GOLDEN[name]
-    world = World(start_delay=0.4)
+    world = recorded_world()
     told = Told(world)
     async with world.running():
         await world.sleep(100.0)
@@ -227,7 +239,7 @@ async def test_golden_events(name: str) -> None:
 
 
 async def last(golden: Golden, seconds: float, name: str = "main") -> ContainerStatus:
-    world = World(start_delay=0.4)
+    world = recorded_world()
     async with world.running():
         await world.sleep(100.0)
         world.add(golden.pod())

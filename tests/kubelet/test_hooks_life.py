@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import DEAF, FOREVER, World, container, ends, pod
 
 from podtui.api.v1 import (
     Container,
@@ -14,12 +14,14 @@ from podtui.api.v1 import (
     SleepAction,
     TCPSocketAction,
 )
-from podtui.runtime.memory import Behaviour
+from podtui.runtime.memory import Behaviour, Say
 from podtui.runtime.protocol import ContainerConfig
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
-FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
+HOOK_BROKE = "echo hook broke; exit 7"
+COMPLAINS = "echo said; echo broke >&2; exit 7"
+TELLS = "echo secret; exit 1"
 
 
 def run(script: str) -> LifecycleHandler:
@@ -49,8 +51,9 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 async def test_post_start_that_fails() -> None:
     """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
     world = World(start_delay=0.4)
+    world.commands[HOOK_BROKE] = ends("hook broke", code=7)
     async with world.running():
-        world.add(pod("web-n1", "", hooked(post_start=run("echo hook broke; exit 7")), grace=5))
+        world.add(pod("web-n1", "", hooked(post_start=run(HOOK_BROKE)), grace=5))
         reasons: list[str] = []
         for _ in range(100):
             await world.sleep(0.05)
@@ -84,6 +87,8 @@ async def test_post_start_that_fails() -> None:
 async def problem(hook: LifecycleHandler) -> str:
     """What a postStart handler comes to in a container that runs."""
     world = World()
+    world.commands[HOOK_BROKE] = ends("hook broke", code=7)
+    world.commands[COMPLAINS] = ends("said", Say("broke", "stderr"), code=7)
     async with world.running():
         wanted = pod("web-n1", "", hooked())
         world.add(wanted)
@@ -94,7 +99,7 @@ async def problem(hook: LifecycleHandler) -> str:
 
 async def test_post_start_failure_in_a_kubelets_words() -> None:
     """As golden case poststart-fail has it."""
-    script = "echo hook broke; exit 7"
+    script = HOOK_BROKE
     assert await problem(run(script)) == (
         f'Exec lifecycle hook ([sh -c {script}]) for Container "c" in Pod'
         f" \"web-n1_default({UID})\" failed - error: command 'sh -c {script}' exited with 7: ,"
@@ -104,7 +109,7 @@ async def test_post_start_failure_in_a_kubelets_words() -> None:
 
 async def test_post_start_failure_tells_its_complaint_twice() -> None:
     """The error carries stderr, the message stdout and stderr."""
-    found = await problem(run("echo said; echo broke >&2; exit 7"))
+    found = await problem(run(COMPLAINS))
     assert found.endswith(' exited with 7: broke\n, message: "said\\nbroke\\n"')
 
 
@@ -183,7 +188,7 @@ async def test_pre_stop_takes_no_more_than_the_grace() -> None:
     world = World()
     async with world.running():
         sleeper = container(
-            command=("sh", "-c", 'trap "" TERM; while :; do sleep 3600 & wait $!; done'),
+            command=("sh", "-c", DEAF),
             lifecycle=Lifecycle(preStop=run("sleep 60")),
         )
         world.add(pod("web-n1", "", sleeper, grace=5))
@@ -196,8 +201,9 @@ async def test_pre_stop_takes_no_more_than_the_grace() -> None:
 
 async def test_pre_stop_that_fails_is_told_of_and_no_more() -> None:
     world = World()
+    world.commands[TELLS] = ends("secret", code=1)
     async with world.running():
-        world.add(pod("web-n1", "", hooked(pre_stop=run("echo secret; exit 1"))))
+        world.add(pod("web-n1", "", hooked(pre_stop=run(TELLS))))
         await world.until(world.runs(UID))
         world.remove(UID)
         await world.until(world.gone(UID), 3.0)

@@ -6,12 +6,16 @@ import pytest
 from pod_builders import at, box, ctr, engine, make_pod, seen, up
 
 from podtui.api.v1 import LinuxContainerUser
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.types import ProbeView
+from podtui.kubelet.base.types import ConfigError, ProbeView
+from podtui.kubelet.containers.hosts import (
+    host_and_domain,
+    managed_hosts,
+    mounts_own_hosts,
+    node_hosts,
+    sandbox_hostname,
+)
 from podtui.kubelet.prober.address import Address, PodAddresses
-from podtui.kubelet.sandbox.hostname import host_and_domain, sandbox_hostname
-from podtui.kubelet.sandbox.hosts import managed_hosts, mounts_own_hosts, node_hosts
-from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
+from podtui.kubelet.sandbox.sandbox import sorted_pod_ips
 from podtui.kubelet.status.pod_status import pod_status
 
 MANAGED = """\

@@ -13,7 +13,7 @@ from kubelet_world import World, container, pod
 from podtui.errors import EngineConflict, EngineError
 from podtui.kubelet.images.image_gc import KnownImage, outdated, removable, size_text, to_free
 from podtui.kubelet.images.pulled_images import FILE, PulledImages
-from podtui.kubelet.node.signals import Disk
+from podtui.kubelet.node.host import Disk
 from podtui.runtime.protocol import ImageRecord
 
 UID = "uid-web-n1"

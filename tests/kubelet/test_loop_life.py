@@ -7,8 +7,8 @@ from kubelet_world import World, container, pod, with_env
 
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.v1 import ExecAction, Lifecycle, LifecycleHandler, Probe
-from podtui.kubelet.containers.hooks import NoHooks
-from podtui.kubelet.prober.probing import NoProbes
+from podtui.kubelet.containers.killer import NoHooks
+from podtui.kubelet.prober.state import NoProbes
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time

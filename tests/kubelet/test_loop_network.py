@@ -20,8 +20,8 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
+from podtui.kubelet.containers import hosts as hosts_files
 from podtui.kubelet.prober.address import Unreachable, hook_port, probe_port
-from podtui.kubelet.sandbox import node_files
 from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
 
 pytestmark = pytest.mark.virtual_time
@@ -255,7 +255,7 @@ async def test_on_the_node_s_network_the_node_s_own_file_is_told(
 ) -> None:
     # The machine's own may change while the tests run.
     (tmp_path / "hosts").write_text(NODE_HOSTS)
-    monkeypatch.setattr(node_files, "HOSTS_PATH", str(tmp_path / "hosts"))
+    monkeypatch.setattr(hosts_files, "HOSTS_PATH", str(tmp_path / "hosts"))
     world = here(World())
     async with world.running():
         world.add(pod(hostNetwork=True))

@@ -15,9 +15,9 @@ from virtual_time import VirtualClock, settle, virtual
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.together import together
+from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodOperation
-from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
@@ -195,7 +195,7 @@ async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
             raise error
 
     with pytest.raises(EngineUnavailable):
-        await together(
+        await gather_all(
             [
                 lambda: call(1, EngineConflict("busy")),
                 lambda: call(2, EngineUnavailable("gone")),
@@ -203,7 +203,7 @@ async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
             ]
         )
     assert done == [1, 2, 3]
-    await together([])
+    await gather_all([])
 
 
 # --- records

@@ -10,7 +10,7 @@ from kubelet_world import World, container, pod
 
 from podtui.api.v1 import EmptyDirVolumeSource, Volume, VolumeMount
 from podtui.kubelet.insight.usage_history import SPACING
-from podtui.kubelet.node.signals import Observation
+from podtui.kubelet.node.host import Observation
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kubelet_world import PRESENT, World, container, pod
+from kubelet_world import PRESENT, World, container, ends, pod
 
 from podtui.api.v1 import (
     ContainerRestartRule,
@@ -321,20 +321,22 @@ async def test_case_105_a_readiness_gate_is_never_met() -> None:
     answer="honoured",
 )
 async def test_case_83_termination_messages() -> None:
-    script = 'i=0; while [ $i -lt 100 ]; do echo "line $i"; i=$((i+1)); done; exit {}'
     long = bytes(range(32, 127)) * 120
     world = World()
     world.behaviours["file"] = Behaviour(
-        exit_after=1.0, exit_code=1, termination_message=long[: 10 * 1024]
+        exit_after=1.0, exit_code=1, files={"/tmp/last-words": long[: 10 * 1024]}
     )
     failed, succeeded = (
         container(
             f"logs-{code}",
-            command=("sh", "-c", script.format(code)),
+            command=("sh", "-c", f"seq 100; exit {code}"),
             terminationMessagePolicy="FallbackToLogsOnError",
         )
         for code in (1, 0)
     )
+    lines = [f"line {number}" for number in range(100)]
+    for code in (1, 0):
+        world.behaviours[f"logs-{code}"] = ends(*lines, code=code)
     async with world.running():
         file = container("file", terminationMessagePath="/tmp/last-words")
         world.add(pod("web-n1", "", file, failed, succeeded, policy="Never"))
@@ -345,5 +347,4 @@ async def test_case_83_termination_messages() -> None:
         message = {name: one.message for name, one in said.items() if one is not None}
         assert message["file"] == long[: 10 * 1024][-4096:].decode()
         assert message["logs-0"] == ""
-        lines = message["logs-1"].splitlines()
-        assert lines == [f"line {n}" for n in range(20, 100)]
+        assert message["logs-1"].splitlines() == lines[20:]

@@ -9,7 +9,7 @@ import pytest
 
 from podtui.api.local import ManifestState
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
-from podtui.kubelet.pods.plan import AT_ONCE, STARTS_OVER, comes, plan_of
+from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, comes, plan_of
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Stamp

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from pod_builders import GI, MI, ctr, make_pod, sidecar
 
-from podtui.kubelet.base.qos import compute_qos_class, qos_class
 from podtui.kubelet.base.resources import (
     amounts,
+    compute_qos_class,
     is_critical,
     is_static,
     pod_limits,
     pod_requests,
     pod_resources,
+    qos_class,
 )
 
 

@@ -9,9 +9,8 @@ from kubelet_world import container, pod
 
 from podtui.api.thresholds import Threshold
 from podtui.api.v1 import ResourceRequirements
-from podtui.kubelet.node.eviction_rank import PodUsage, ranked
-from podtui.kubelet.node.pressure import Pressure, advance, met, pods_memory
-from podtui.kubelet.node.signals import Observation
+from podtui.kubelet.node.eviction import PodUsage, Pressure, advance, met, pods_memory, ranked
+from podtui.kubelet.node.host import Observation
 
 GI = 1 << 30
 HARD = Threshold(signal="memory.available", value="100")

@@ -16,10 +16,9 @@ from pod_builders import box, engine, make_pod, seen
 
 from podtui.api.v1 import Container, GRPCAction, Probe
 from podtui.kubelet.prober.address import Address, PodAddresses
-from podtui.kubelet.prober.grpc_health import check
-from podtui.kubelet.prober.grpc_words import Reply, code_name, judge, request
+from podtui.kubelet.prober.grpc_health import Reply, check, code_name, judge, request
 from podtui.kubelet.prober.handlers import Handlers
-from podtui.kubelet.prober.outcome import Outcome, Verdict, failure
+from podtui.kubelet.prober.state import Outcome, Verdict, failure
 
 UNIMPLEMENTED = (
     "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,9 +31,8 @@ from podtui.errors import EngineConflict, EngineError, EngineUnavailable, ExecTi
 from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.address import Address, PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
-from podtui.kubelet.prober.http_get import HttpProblem, get
-from podtui.kubelet.prober.http_request import HttpRequest, request_for
-from podtui.kubelet.prober.outcome import Outcome, Verdict
+from podtui.kubelet.prober.http_get import HttpProblem, HttpRequest, get, request_for
+from podtui.kubelet.prober.state import Outcome, Verdict
 from podtui.kubelet.prober.tcp import connect
 from podtui.runtime.protocol import EngineInfo, ExecResult
 
@@ -453,11 +450,3 @@ async def test_nothing_is_dialled_in_a_simulation() -> None:
     assert (await run(tcp(closed_port()), simulated=True)).verdict is Verdict.SUCCESS
     failing = Commands(ExecResult(exit_code=1, output=b"no"))
     assert (await run(exec_("false"), runtime=failing, simulated=True)).verdict is Verdict.FAILURE
-
-
-def test_aiohttp_is_not_loaded_before_it_is_needed() -> None:
-    code = (
-        "import sys, podtui.kubelet.prober.prober, podtui.kubelet.prober.hooks;"
-        "sys.exit('aiohttp' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import FOREVER, World, container, ends, no_file, pod
 
 from podtui.api.v1 import (
     Container,
@@ -19,14 +19,12 @@ from podtui.api.v1 import (
     Probe,
 )
 from podtui.errors import EngineError
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, failure
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import ProbeKind, probe_of
+from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, Verdict, failure, probe_of
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
-FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
 NO_FILE = "cat: can't open '{}': No such file or directory\n"
 
 
@@ -36,6 +34,11 @@ def cat(path: str, **fields: Any) -> Probe:
 
 def shell(script: str, name: str = "c", **fields: Any) -> Container:
     return container(name, command=("sh", "-c", script), **fields)
+
+
+def for_eight_seconds(age: float) -> Behaviour:
+    """``cat /tmp/ok`` in a container that removes the file after 8 seconds."""
+    return ends() if age < 8.0 else no_file("/tmp/ok")
 
 
 class Scripted:
@@ -136,6 +139,7 @@ async def test_readiness_as_a_kubelet_did() -> None:
     """Golden case readiness-fail: ready at first, unready from the second failure on, and told at
     every run; the container is left alone."""
     world = World()
+    world.commands["cat /tmp/ok"] = for_eight_seconds
     async with world.running():
         await world.sleep(100.0)
         probe = cat("/tmp/ok", periodSeconds=2, failureThreshold=2)
@@ -250,6 +254,7 @@ async def test_liveness_restarts_at_its_threshold() -> None:
 async def test_liveness_as_a_kubelet_did() -> None:
     """Golden case liveness-fail: each restart some 10 s after a start, at the second failure."""
     world = World()
+    world.commands["cat /tmp/ok"] = for_eight_seconds
     async with world.running():
         await world.sleep(100.0)
         probe = cat("/tmp/ok", periodSeconds=2, failureThreshold=2)
@@ -401,6 +406,7 @@ async def test_the_first_probe_waits_for_its_delay() -> None:
 async def test_startup_that_never_comes() -> None:
     """Case 63, golden case startup-fail."""
     world = World()
+    world.commands["cat /tmp/up"] = no_file("/tmp/up")
     async with world.running():
         await world.sleep(100.0)
         startup = cat("/tmp/up", periodSeconds=2, failureThreshold=3)
@@ -423,6 +429,7 @@ async def test_startup_that_never_comes() -> None:
 async def test_startup_opens_the_way_for_the_others() -> None:
     """Golden case startup-ok: three failures, started, ready at once."""
     world = World(start_delay=0.5)
+    world.commands["cat /tmp/up"] = lambda age: ends() if age >= 6.0 else no_file("/tmp/up")
     async with world.running():
         await world.sleep(100.0)
         startup = cat("/tmp/up", periodSeconds=2, failureThreshold=10)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import World, container, ends, pod
 from pod_builders import at, down, up
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.v1 import ExecAction, Probe
 from podtui.kubelet.base.types import ObservedContainer, ProbeResult
-from podtui.kubelet.prober.outcome import Outcome, Verdict
-from podtui.kubelet.prober.report import probe_run, report
-from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules
+from podtui.kubelet.prober.state import Outcome, ProbeKind, ProbeState, Rules, Verdict
+from podtui.kubelet.prober.worker import probe_run, report
 
 UID = "uid-web-n1"
 RULES = Rules(period=10, initial_delay=25)
@@ -91,6 +90,7 @@ async def insight(world: World) -> PodInsight:
 @pytest.mark.virtual_time
 async def test_a_kubelet_tells_how_its_probes_stand() -> None:
     world = World()
+    world.commands["echo no; exit 1"] = ends("no", code=1)
     app = container(
         "app",
         readinessProbe=probed("echo no; exit 1", periodSeconds=5, failureThreshold=4),
@@ -117,6 +117,7 @@ async def test_a_kubelet_tells_how_its_probes_stand() -> None:
 @pytest.mark.virtual_time
 async def test_a_run_by_hand_counts_for_nothing() -> None:
     world = World()
+    world.commands["echo dead; exit 1"] = ends("dead", code=1)
     probe = probed(
         "echo dead; exit 1", periodSeconds=1000, failureThreshold=2, initialDelaySeconds=900
     )

@@ -18,8 +18,8 @@ from podtui.kubelet.prober.address import (
     pod_ip,
     probe_port,
 )
-from podtui.kubelet.prober.go_words import dial_error, dial_timeout, read_error
-from podtui.kubelet.prober.http_request import redirected, request_for
+from podtui.kubelet.prober.http_get import redirected, request_for
+from podtui.kubelet.prober.tcp import dial_error, dial_timeout, read_error
 
 WEB = Container(name="c", ports=(ContainerPort(name="web", containerPort=8080),))
 SIX = Address("fd00::7", 80)

@@ -18,9 +18,8 @@ from virtual_time import run_virtual
 
 from podtui.api.v1 import Container, ExecAction, Pod, Probe
 from podtui.kubelet.base.backoff import RESET_AFTER, Backoff
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, failure
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import ProbeKind, probe_of
+from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, Verdict, failure, probe_of
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.protocol import ContainerConfig, ContainerState

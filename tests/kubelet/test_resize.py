@@ -9,7 +9,7 @@ from pod_builders import MI, ctr, down, make_pod, seen, sidecar, up
 from podtui.api.v1 import Pod
 from podtui.kubelet.base.types import ContainerAmounts, ProbeView
 from podtui.kubelet.pods.actions import compute_pod_actions
-from podtui.kubelet.resize.allocation import (
+from podtui.kubelet.resize.allocations import (
     allocated_pod,
     allocation_of,
     asks_for_resize,

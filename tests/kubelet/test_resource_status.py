@@ -6,7 +6,7 @@ import pytest
 from pod_builders import GI, MI, ctr, down, make_pod, up
 
 from podtui.api.v1 import ContainerStatus, ResourceRequirements
-from podtui.kubelet.resize.resource_status import container_resources_status
+from podtui.kubelet.status.container_status import container_resources_status
 from podtui.runtime.protocol import Resources
 
 

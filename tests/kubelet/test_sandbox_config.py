@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pod_builders import ctr, make_pod, sidecar
 
-from podtui.kubelet.sandbox.sandbox_config import sandbox_config
-from podtui.kubelet.sandbox.sysctls import SAFE
+from podtui.kubelet.sandbox.sandbox import SAFE, sandbox_config
 from podtui.runtime.protocol import NamespaceMode, PortMapping
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.base.config_error import ConfigError
+from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.containers.security import security_context, wants_apparmor
 from podtui.runtime.protocol import SecurityContext
 

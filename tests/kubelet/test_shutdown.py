@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World, pod
 
-from podtui.kubelet.node.shutdown import shutdown_groups, shutdown_steps
+from podtui.kubelet.shutdown import shutdown_groups, shutdown_steps
 from podtui.runtime.memory import Behaviour
 
 CRITICAL = 2_000_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from podtui.kubelet.node.signals import (
+from podtui.kubelet.node.host import (
     Disk,
     Observation,
     disk_signals,

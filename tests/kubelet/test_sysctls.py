@@ -6,7 +6,7 @@ import pytest
 from pod_builders import make_pod, node
 
 from podtui.kubelet.admission.predicates import admit
-from podtui.kubelet.sandbox.sysctls import SAFE, forbidden_sysctl
+from podtui.kubelet.sandbox.sandbox import SAFE, forbidden_sysctl
 
 
 def asking(name):

@@ -7,8 +7,15 @@ from pod_builders import at, ctr, make_pod
 
 from podtui.api.insight import PodStart, StepKind
 from podtui.api.v1 import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
-from podtui.kubelet.insight import timeline
-from podtui.kubelet.insight.timeline import LAST_KEPT, STARTS_KEPT, begin, close, end, stamp
+from podtui.kubelet.events import timelines
+from podtui.kubelet.events.timelines import (
+    LAST_KEPT,
+    STARTS_KEPT,
+    begin_step,
+    close_start,
+    end_step,
+    stamp,
+)
 
 UP = ContainerState(running=ContainerStateRunning(startedAt=stamp(at(1))))
 
@@ -33,108 +40,110 @@ def test_times_sort_as_their_moments_do() -> None:
 
 
 def test_a_step_has_its_beginning_and_its_end() -> None:
-    start = end(begin(fresh(), StepKind.PULL, t(1), "busybox"), StepKind.PULL, t(3), "busybox")
+    start = end_step(
+        begin_step(fresh(), StepKind.PULL, t(1), "busybox"), StepKind.PULL, t(3), "busybox"
+    )
     assert [(s.began, s.ended, s.failed) for s in start.steps] == [(t(1), t(3), False)]
 
 
 def test_a_step_that_is_under_way_does_not_begin_again() -> None:
-    start = begin(fresh(), StepKind.SANDBOX, t(1))
-    assert begin(start, StepKind.SANDBOX, t(2)) is start
+    start = begin_step(fresh(), StepKind.SANDBOX, t(1))
+    assert begin_step(start, StepKind.SANDBOX, t(2)) is start
 
 
 def test_volumes_are_set_up_once_in_a_start_unless_that_failed() -> None:
-    done = end(begin(fresh(), StepKind.VOLUMES, t(1)), StepKind.VOLUMES, t(2))
-    assert begin(done, StepKind.VOLUMES, t(3)) is done
-    lost = end(begin(fresh(), StepKind.ADMIT, t(1)), StepKind.ADMIT, t(2), failed=True)
-    assert len(begin(lost, StepKind.ADMIT, t(3)).steps) == 2
+    done = end_step(begin_step(fresh(), StepKind.VOLUMES, t(1)), StepKind.VOLUMES, t(2))
+    assert begin_step(done, StepKind.VOLUMES, t(3)) is done
+    lost = end_step(begin_step(fresh(), StepKind.ADMIT, t(1)), StepKind.ADMIT, t(2), failed=True)
+    assert len(begin_step(lost, StepKind.ADMIT, t(3)).steps) == 2
 
 
 def test_an_end_without_a_beginning_leaves_no_trace() -> None:
-    assert end(fresh(), StepKind.CREATE, t(2), "c").steps == ()
+    assert end_step(fresh(), StepKind.CREATE, t(2), "c").steps == ()
 
 
 def test_no_step_ends_before_it_began() -> None:
     """An engine's clock may be behind ours."""
-    start = end(begin(fresh(), StepKind.RUN, t(5), "c"), StepKind.RUN, t(4), "c")
+    start = end_step(begin_step(fresh(), StepKind.RUN, t(5), "c"), StepKind.RUN, t(4), "c")
     assert start.steps[0].ended == t(5)
 
 
 def test_of_a_crash_loop_the_first_run_and_the_last_ones_are_kept() -> None:
     start = fresh()
     for number in range(50):
-        start = begin(start, StepKind.RUN, t(number), "c")
-        start = timeline.end_run(start, "c", t(number + 0.5), 1, "Error")
+        start = begin_step(start, StepKind.RUN, t(number), "c")
+        start = timelines.end_run(start, "c", t(number + 0.5), 1, "Error")
     assert [s.began for s in start.steps] == [t(0), *(t(n) for n in range(50 - LAST_KEPT, 50))]
     assert start.steps[-1].note == "Error, exit code 1"
 
 
 def test_other_containers_steps_are_not_trimmed_with_them() -> None:
-    start = begin(fresh(), StepKind.RUN, t(0), "side")
+    start = begin_step(fresh(), StepKind.RUN, t(0), "side")
     for number in range(20):
-        start = begin(start, StepKind.RUN, t(number), "c")
-        start = timeline.end_run(start, "c", t(number), 1, "")
+        start = begin_step(start, StepKind.RUN, t(number), "c")
+        start = timelines.end_run(start, "c", t(number), 1, "")
     assert start.steps[0].subject == "side"
 
 
 def test_readiness_is_waited_for_from_the_start_of_the_program_on() -> None:
     pod = make_pod(ctr(readinessProbe={"exec": {"command": ["true"]}}))
-    start = begin(fresh(), StepKind.RUN, t(1), "c")
+    start = begin_step(fresh(), StepKind.RUN, t(1), "c")
     status = structs.replace(pod.status, containerStatuses=(shown(ready=False),))
-    start = timeline.show_status(start, pod, status, t(1))
-    assert timeline.show_status(start, pod, status, t(2)) == start
+    start = timelines.show_status(start, pod, status, t(1))
+    assert timelines.show_status(start, pod, status, t(2)) == start
     ready = structs.replace(
         status,
         containerStatuses=(shown(),),
         conditions=(PodCondition(type="Ready", status="True"),),
     )
-    start = timeline.show_status(start, pod, ready, t(3))
-    step = timeline.last_step(start, StepKind.READY, "c")
+    start = timelines.show_status(start, pod, ready, t(3))
+    step = timelines.last_step(start, StepKind.READY, "c")
     assert step is not None
     assert (step.began, step.ended) == (t(1), t(3))
     assert start.ready == t(3)
     # It may be lost later: that is no part of the start.
-    assert timeline.show_status(start, pod, status, t(9)) == start
+    assert timelines.show_status(start, pod, status, t(9)) == start
 
 
 def test_readiness_is_not_waited_for_before_the_startup_probe_passed() -> None:
     probe = {"exec": {"command": ["true"]}}
     pod = make_pod(ctr(readinessProbe=probe, startupProbe=probe))
-    start = begin(fresh(), StepKind.RUN, t(1), "c")
+    start = begin_step(fresh(), StepKind.RUN, t(1), "c")
     for moment, started, ready in ((1, False, False), (4, True, False), (6, True, True)):
         found = (shown(started=started, ready=ready),)
         status = structs.replace(pod.status, containerStatuses=found)
-        start = timeline.show_status(start, pod, status, t(moment))
+        start = timelines.show_status(start, pod, status, t(moment))
     told = [(s.kind, s.began, s.ended) for s in start.steps[1:]]
     assert told == [(StepKind.STARTUP, t(1), t(4)), (StepKind.READY, t(4), t(6))]
 
 
 def test_a_container_that_ends_is_waited_for_no_more() -> None:
     pod = make_pod(ctr(readinessProbe={"exec": {"command": ["true"]}}))
-    start = begin(fresh(), StepKind.RUN, t(1), "c")
+    start = begin_step(fresh(), StepKind.RUN, t(1), "c")
     status = structs.replace(pod.status, containerStatuses=(shown(ready=False),))
-    start = timeline.show_status(start, pod, status, t(1))
-    start = timeline.end_run(start, "c", t(5), 137, "OOMKilled")
+    start = timelines.show_status(start, pod, status, t(1))
+    start = timelines.end_run(start, "c", t(5), 137, "OOMKilled")
     assert all(s.ended == t(5) and s.failed for s in start.steps)
 
 
 def test_a_pod_that_is_gone_has_nothing_under_way() -> None:
-    start = close(begin(fresh(), StepKind.RUN, t(1), "c"), t(9))
+    start = close_start(begin_step(fresh(), StepKind.RUN, t(1), "c"), t(9))
     assert (start.over, start.steps[0].ended) == (t(9), t(9))
 
 
 def test_another_start_ends_the_one_before_it_and_few_are_kept() -> None:
     starts: tuple[PodStart, ...] = ()
     for number in range(10):
-        starts = timeline.with_start(starts, fresh(f"u{number}", number))
+        starts = timelines.with_start(starts, fresh(f"u{number}", number))
     assert [s.uid for s in starts] == [f"u{n}" for n in range(9, 9 - STARTS_KEPT, -1)]
     assert [s.over for s in starts] == [None, t(9), t(8), t(7)]
 
 
 def test_what_is_gone_for_a_week_is_forgotten_and_nothing_else() -> None:
-    week = timeline.KEPT_SECONDS
+    week = timelines.KEPT_SECONDS
     books = {
         ("default", "here"): (fresh(),),
-        ("default", "gone"): (close(fresh(), t(10)),),
-        ("default", "long-gone"): (close(fresh(), t(5)),),
+        ("default", "gone"): (close_start(fresh(), t(10)),),
+        ("default", "long-gone"): (close_start(fresh(), t(5)),),
     }
-    assert timeline.outdated(books, at(week + 7)) == (("default", "long-gone"),)
+    assert timelines.outdated(books, at(week + 7)) == (("default", "long-gone"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.kubelet.base.token_bucket import TokenBucket
+from podtui.kubelet.base.backoff import TokenBucket
 
 
 def test_a_burst_and_then_a_rate():

@@ -14,15 +14,17 @@ from kubelet_world import World, pod
 
 from podtui.api.insight import InsightPart, InsightQuery, PodInsight
 from podtui.errors import PodtuiError
-from podtui.kubelet.insight.rates import LEAST_SECONDS, Reading, rate
-from podtui.kubelet.insight.usage_book import UsageBook, decode, encode
+from podtui.kubelet.insight.metrics import LEAST_SECONDS, Reading, rate
 from podtui.kubelet.insight.usage_history import (
     GONE_SECONDS,
     LEVELS,
     NOT_MEASURED,
     SPACING,
     Row,
+    UsageBook,
     UsageHistory,
+    decode,
+    encode,
 )
 from podtui.store.usage import UsageRow, UsageTable
 

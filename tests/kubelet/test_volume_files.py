@@ -9,8 +9,8 @@ import pytest
 from pod_builders import ctr, make_pod, node
 
 from podtui.api.v1 import ConfigMap, Secret
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.volumes.pod_volumes import pod_volume
 from podtui.runtime.protocol import PodVolume
 
@@ -25,7 +25,7 @@ MAP = msgspec.convert(
 SECRET = msgspec.convert(
     {"metadata": {"name": "s", "namespace": "default"}, "data": {"p": "aHVzaA=="}}, Secret
 )
-AROUND = Surroundings(
+AROUND = ValueSources(
     node=node(), config_maps={("default", "m"): MAP}, secrets={("default", "s"): SECRET}
 )
 

@@ -12,7 +12,7 @@ from msgspec import convert, structs
 from podtui.api.v1 import EnvVar, Event, Pod, Volume, VolumeMount
 from podtui.errors import EngineError, SubPathError
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import HostPathKind, LogOptions
+from podtui.runtime.protocol import HostPathKind
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -73,18 +73,16 @@ def gaps(moments: list[float]) -> list[float]:
 @pytest.mark.field("spec.volumes.emptyDir", answer="honoured")
 async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> None:
     world = World()
-    write = "[ -e /data/f ] || echo once > /data/f; sleep 20; exit 1"
+    world.behaviours["a"] = lambda config: Behaviour(
+        exit_after=20.0, exit_code=1, files={} if config.attempt else {"/data/f": b"once\n"}
+    )
     async with world.running():
-        users = (
-            mounting("data", name="a", command=("sh", "-c", write)),
-            mounting("data", name="b", command=("sh", "-c", "sleep 1; cat /data/f; sleep 9999")),
-        )
+        users = mounting("data", name="a"), mounting("data", name="b")
         world.add(pod("web-n1", "", *users, volumes=(volume("data", emptyDir={}),)))
         await world.until(world.runs(UID, 2))
         await world.sleep(2)
         (reader,) = world.containers(UID, "b")
-        lines = world.runtime.logs(reader.id, LogOptions())
-        assert [line.content async for line in lines] == [b"once"]
+        assert world.engine._containers[reader.id].files.read("/data/f") == b"once\n"
         await world.until(lambda: any(one.attempt for one in world.containers(UID, "a")))
         assert await content(world, "f", "data") == b"once\n"
         (box,) = world.sandboxes(UID)
@@ -529,15 +527,12 @@ def from_file(**more: object) -> Pod:
         "web-n1",
         "",
         container("app", env=convert((variable,), tuple[EnvVar, ...])),
-        init=(
-            mounting(
-                "shared",
-                name="write",
-                command=("sh", "-c", "echo \"TOKEN='abc'\" > /shared/vars.env"),
-            ),
-        ),
+        init=(mounting("shared", name="write"),),
         volumes=(volume("shared", emptyDir={}),),
     )
+
+
+WRITES = Behaviour(exit_after=0.0, files={"/shared/vars.env": b"TOKEN='abc'\n"})
 
 
 def env_of(world: World, name: str) -> Callable[[str], str | None]:
@@ -549,6 +544,7 @@ def env_of(world: World, name: str) -> Callable[[str], str | None]:
 @pytest.mark.field("spec.containers.env.valueFrom.fileKeyRef", answer="honoured")
 async def test_a_variable_comes_from_a_file_that_an_init_container_wrote() -> None:
     world = World()
+    world.behaviours["write"] = WRITES
     async with world.running():
         world.add(from_file())
         await world.until(lambda: bool(world.containers(UID, "app")), limit=30)
@@ -557,6 +553,7 @@ async def test_a_variable_comes_from_a_file_that_an_init_container_wrote() -> No
 
 async def test_a_variable_whose_file_is_missing() -> None:
     world = World()
+    world.behaviours["write"] = WRITES
     async with world.running():
         world.add(from_file(path="none.env", optional=True))
         await world.sleep(30)

@@ -6,17 +6,22 @@ import pytest
 from pod_builders import GI, MI, ctr, make_pod, node
 
 from podtui.api.v1 import Volume
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.types import NodeResources
-from podtui.kubelet.containers.environment import Surroundings
-from podtui.kubelet.containers.hooks import NoHooks
-from podtui.kubelet.containers.unsupported import not_done
-from podtui.kubelet.prober.probing import NoProbes
-from podtui.kubelet.volumes.host_paths import created_as, host_path_problem
-from podtui.kubelet.volumes.pod_volumes import HostPathCheck, VolumePlan, plan_volumes, pod_volume
+from podtui.kubelet.base.types import ConfigError, NodeResources
+from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.containers.killer import NoHooks
+from podtui.kubelet.pods.sync import not_done
+from podtui.kubelet.prober.state import NoProbes
+from podtui.kubelet.volumes.pod_volumes import (
+    HostPathCheck,
+    VolumePlan,
+    created_as,
+    host_path_problem,
+    plan_volumes,
+    pod_volume,
+)
 from podtui.runtime.protocol import HostPathKind, PodVolume
 
-AROUND = Surroundings(node=node(memory=4 * GI))
+AROUND = ValueSources(node=node(memory=4 * GI))
 
 
 def mounting(*names: str, **fields):
@@ -94,9 +99,9 @@ def test_a_volume_in_memory_is_as_small_as_the_least_bound(size, limits, fields,
 # --- huge pages
 
 
-def paged(*sizes: str) -> Surroundings:
+def paged(*sizes: str) -> ValueSources:
     amounts = {"memory": 4 * GI} | {f"hugepages-{size}": 64 * MI for size in sizes}
-    return Surroundings(node=node(resources=NodeResources(capacity=amounts, allocatable=amounts)))
+    return ValueSources(node=node(resources=NodeResources(capacity=amounts, allocatable=amounts)))
 
 
 def asking(*sizes: str):

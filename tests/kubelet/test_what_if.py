@@ -17,7 +17,7 @@ from podtui.api.v1 import ContainerPort, ObjectMeta, Pod, ResourceRequirements
 from podtui.api.what_if import Lack, PortHolder, WhatIf
 from podtui.kubelet.admission.what_if import SETS_TRIED, Candidate, Ground, smallest_set, what_if
 from podtui.kubelet.base.types import NodeResources, NodeView
-from podtui.kubelet.node.listeners import Listener, read_listeners
+from podtui.kubelet.node.host import Listener, read_listeners
 
 
 def asking(

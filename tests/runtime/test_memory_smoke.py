@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from virtual_time import VirtualClock
 
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout, ImagePullError
-from podtui.runtime.memory import Behaviour, MemoryRuntime
+from podtui.runtime.memory import Behaviour, MemoryRuntime, Say
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
     LogOptions,
+    Mount,
+    PodVolume,
     Runtime,
     RuntimeEvent,
     SandboxConfig,
@@ -201,3 +204,47 @@ async def test_a_thousand_pods_cost_no_timers(virtual_clock: VirtualClock) -> No
     assert len({(await runtime.sandbox_status(s.id)).ips for s in snapshot.sandboxes}) == 1000
     loop = asyncio.get_running_loop()
     assert not [t for t in loop._scheduled if not t.cancelled()]  # type: ignore[attr-defined]
+
+
+async def test_prints_what_it_would_run(virtual_clock: VirtualClock) -> None:
+    runtime = MemoryRuntime(clock=virtual_clock)
+    ident = await start(runtime, command=("sh", "-c", "while :; do\n  echo 'a b'; done"))
+    await virtual_clock.sleep(3600)
+    lines = [line.content.decode() async for line in runtime.logs(ident, LogOptions())]
+    assert lines == ["""simulated: busybox:1.36 sh -c 'while :; do echo '"'"'a b'"'"'; done'"""]
+    result = await runtime.exec(ident, ["pg_isready", "-q"], timeout=1)
+    assert (result.exit_code, result.output) == (0, b"simulated: pg_isready -q\n")
+    assert (await runtime.exec(ident, ["tar", "cf", "-"], timeout=1)).exit_code == 127
+    await runtime.stop_container(ident, 10)
+    assert (await runtime.container_status(ident)).exit_code == 0
+
+
+async def test_lines_are_numbered_streams_kept_and_files_written(
+    virtual_clock: VirtualClock,
+) -> None:
+    behaviour = Behaviour(
+        lines=("up",), loop=(Say("{n}", "stderr"),), exit_after=2.5, files={"/tmp/f": b"given"}
+    )
+    runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
+    ident = await start(runtime)
+    await virtual_clock.sleep(10)
+    lines = [(line.stream, line.content) async for line in runtime.logs(ident, LogOptions())]
+    assert lines == [("stdout", b"up"), ("stderr", b"1"), ("stderr", b"2")]
+    async with runtime.read_files(ident, "/tmp/f") as pieces:
+        assert b"given" in b"".join([piece async for piece in pieces])
+
+
+async def test_volumes_outlive_sandboxes_but_not_the_pod(virtual_clock: VirtualClock) -> None:
+    mounts = (Mount(container_path="/data", volume="data"),)
+    runtime = MemoryRuntime(
+        clock=virtual_clock, behave=lambda _: Behaviour(exit_after=0.0, files={"/data/f": b"kept"})
+    )
+    volumes = (PodVolume(name="data"),)
+    first = (await runtime.run_sandbox(replace(sandbox(), volumes=volumes))).id
+    await start(runtime, mounts=mounts)
+    await runtime.remove_sandbox(first)
+    second = (await runtime.run_sandbox(replace(sandbox(attempt=1), volumes=volumes))).id
+    assert await runtime.read_volume(second, "data", "f", 10) == b"kept"
+    await runtime.remove_sandbox(second)
+    await runtime.remove_pod_data("u1")
+    assert await runtime.pod_data() == ()

@@ -10,7 +10,7 @@ from podtui.api.engine_calls import EngineCall
 from podtui.client import UnixClient
 from podtui.clock import SystemClock
 from podtui.server import build_app, serve_unix
-from podtui.server.engine_calls import EngineCalls
+from podtui.server.insight import EngineCallRoutes
 from podtui.store import open_store
 
 CALL = EngineCall(serial=1, time="2026-01-01T00:00:00Z", line="docker pull a", verb="pull", uid="u")
@@ -24,7 +24,9 @@ async def test_the_journal_is_read_whole_or_for_one_pod(tmp_path: Path) -> None:
         return (CALL,)
 
     store = open_store(None, clock=SystemClock())
-    app = build_app(store, FakeKubelet(), version="0", extra_routes=EngineCalls(calls).routes())
+    app = build_app(
+        store, FakeKubelet(), version="0", extra_routes=EngineCallRoutes(calls).routes()
+    )
     async with serve_unix(app, tmp_path / "s"):
         client = UnixClient(tmp_path / "s")
         assert await client.engine_calls() == (CALL,)

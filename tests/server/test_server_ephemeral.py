@@ -11,7 +11,7 @@ from msgspec import structs
 from served import Served, pod
 
 from podtui.api.v1 import EphemeralContainer
-from podtui.server.patching import merged, merged_by_name
+from podtui.server.ephemeral import merged, merged_by_name
 
 PATH = "/api/v1/namespaces/default/pods/{}/ephemeralcontainers"
 STRATEGIC = "application/strategic-merge-patch+json"

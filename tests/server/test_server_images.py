@@ -21,7 +21,7 @@ from podtui.errors import (
     EngineUnavailable,
     ImagePullError,
 )
-from podtui.server.images import Images
+from podtui.server.images import ImageRoutes
 
 PATH = "/apis/podtui.dev/v1alpha1/images"
 IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
@@ -72,7 +72,7 @@ class Keeper:
 
 @asynccontextmanager
 async def client_of(tmp_path: Path, keeper: Keeper) -> AsyncGenerator[UnixClient]:
-    async with serving(tmp_path / "s.sock", extra_routes=Images(keeper).routes()):
+    async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()):
         client = UnixClient(tmp_path / "s.sock")
         try:
             yield client
@@ -85,7 +85,7 @@ async def test_images_are_told_while_there_is_an_engine(tmp_path: Path, engine: 
     keeper = Keeper(EngineUnavailable("no engine") if engine == "down" else None)
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
-        serving(tmp_path / "s.sock", extra_routes=Images(keeper).routes()),
+        serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()),
         aiohttp.ClientSession("http://podtui", connector=connector) as http,
         http.get(PATH) as response,
     ):
@@ -173,7 +173,7 @@ async def test_an_agent_that_ends_in_the_middle_is_no_pulled_image(tmp_path: Pat
     keeper = Keeper(endless=True)
     client = UnixClient(tmp_path / "s.sock")
     try:
-        async with serving(tmp_path / "s.sock", extra_routes=Images(keeper).routes()):
+        async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()):
             steps = client.pull_image("a:1")
             assert (await anext(steps)).current == 1
         with pytest.raises(AgentUnavailable):

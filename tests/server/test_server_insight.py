@@ -26,7 +26,7 @@ from podtui.client import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.server import build_app, serve_unix
-from podtui.server.insight import Insight
+from podtui.server.insight import InsightRoutes
 from podtui.store import open_store
 
 TOLD = PodInsight(
@@ -83,7 +83,7 @@ def insights() -> FakeInsights:
 async def client(tmp_path: Path, insights: FakeInsights) -> AsyncIterator[UnixClient]:
     store = open_store(None, clock=SystemClock())
     await store.put("timelines", Timeline(metadata=ObjectMeta(name="web", namespace="default")))
-    routes = Insight(insights).routes()
+    routes = InsightRoutes(insights).routes()
     app = build_app(store, FakeKubelet(), version="0", extra_routes=routes)
     async with serve_unix(app, tmp_path / "s.sock"):
         it = UnixClient(tmp_path / "s.sock")
@@ -119,7 +119,9 @@ async def test_who_leaves_is_waited_for_no_more(client: UnixClient, insights: Fa
 
 async def test_a_server_that_closes_waits_for_no_news(tmp_path: Path) -> None:
     insights, store = FakeInsights(), open_store(None, clock=SystemClock())
-    app = build_app(store, FakeKubelet(), version="0", extra_routes=Insight(insights).routes())
+    app = build_app(
+        store, FakeKubelet(), version="0", extra_routes=InsightRoutes(insights).routes()
+    )
     client = UnixClient(tmp_path / "s.sock")
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         async with serve_unix(app, tmp_path / "s.sock"):

@@ -15,7 +15,7 @@ from podtui.client import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.server import build_app, serve_unix
-from podtui.server.plans import Plans
+from podtui.server.what_if import PlanRoutes
 from podtui.store import open_store
 
 PLAN = Plan(
@@ -37,7 +37,7 @@ async def asked(tmp_path: Path) -> AsyncIterator[tuple[UnixClient, list[tuple[st
         return PLAN
 
     store = open_store(None, clock=SystemClock())
-    app = build_app(store, FakeKubelet(), version="0", extra_routes=Plans(plan).routes())
+    app = build_app(store, FakeKubelet(), version="0", extra_routes=PlanRoutes(plan).routes())
     async with serve_unix(app, tmp_path / "s"):
         client = UnixClient(tmp_path / "s")
         yield client, found

@@ -12,11 +12,13 @@ import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from session_world import SessionWorld, memory, session_world
+from contract.simulated import COMMANDS, ends, memory
+from session_world import SessionWorld, session_world
 from virtual_time import VirtualClock
 
 from podtui.api import channels
 from podtui.api.spdy import Data, Opened, Reset, Spdy
+from podtui.runtime.memory import Say
 from podtui.server import sockets
 from podtui.server.port_forward import Inflow, parse_port
 from podtui.server.remote_command import failure, outcome, parse_size, parse_wanted
@@ -25,11 +27,17 @@ from podtui.server.status import StatusError
 
 POD = "/api/v1/namespaces/default/pods/web"
 EXEC = f"{POD}/exec?container=c&stdin=true&stdout=true&stderr=true"
+DECLARED = {
+    **COMMANDS,
+    ("sh", "-c", "echo out;echo err >&2;exit 3"): ends("out", Say("err", "stderr"), code=3),
+    ("sh", "-c", "echo a;echo b >&2"): ends("a", Say("b", "stderr")),
+    ("echo", "hi"): ends("hi"),
+}
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(), tmp_path / "s.sock") as it:
+    async with session_world(memory(commands=DECLARED), tmp_path / "s.sock") as it:
         await it.put(c="sleep 300")
         yield it
 

@@ -23,8 +23,7 @@ from podtui.api.v1 import (
     PodSpec,
     PodStatus,
 )
-from podtui.server.pod_row import pod_row
-from podtui.server.table import NODES
+from podtui.server.table import NODES, pod_row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from served import serving
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
-from podtui.server.what_if import WhatIfs
+from podtui.server.what_if import WhatIfRoutes
 
 CREATE = "/api/v1/namespaces/default/pods"
 ASK = "/apis/podtui.dev/v1alpha1/whatifs"
@@ -47,7 +47,7 @@ def judge() -> Judge:
 
 @pytest.fixture
 async def http(judge: Judge, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    routes = WhatIfs(judge, partial(read_manifest, "/m/what-if.yaml", node_name="n1")).routes()
+    routes = WhatIfRoutes(judge, partial(read_manifest, "/m/what-if.yaml", node_name="n1")).routes()
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
         serving(tmp_path / "s.sock", extra_routes=routes),

@@ -42,9 +42,9 @@ from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, Po
 from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.terminal_text import one_line
-from podtui.tui.actions.forwarding import KeptForward
-from podtui.tui.actions.journal_rows import Deed
-from podtui.tui.logs.ansi import plain_text
+from podtui.tui.commands.session import RunningForward
+from podtui.tui.views.journal import JournalEntry
+from podtui.tui.views.logs.ansi import plain_text
 
 EVIL: Final = (
     "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b]8;;x:y\x1b\\link\x1b]8;;\x1b\\\x1b[2J\x1b[31mred"
@@ -235,11 +235,11 @@ class World:
         )  # fmt: skip
         return client
 
-    def deed(self) -> Deed:
-        return Deed(0.0, "edit", f"mv 'a{self.poison}' b", f"web-n1{self.poison}")
+    def deed(self) -> JournalEntry:
+        return JournalEntry(0.0, "edit", f"mv 'a{self.poison}' b", f"web-n1{self.poison}")
 
-    def forward(self, pod: Pod) -> KeptForward:
-        return KeptForward(pod, Forward(f"refused{self.poison}"))  # type: ignore[arg-type]
+    def forward(self, pod: Pod) -> RunningForward:
+        return RunningForward(pod, Forward(f"refused{self.poison}"))  # type: ignore[arg-type]
 
     def fill_trash(self, folder: Path) -> None:
         """A file with a hostile name, as far as a disk takes it."""

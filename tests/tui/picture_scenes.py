@@ -26,40 +26,33 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 
 from podtui.api.v1 import Pod
 from podtui.client.capabilities import CLUSTER, Server
-from podtui.tui.actions import (
-    editing,
-    imaging,
-    own_output,
-    own_running,
-    restarting,
-    transferring,
-    trash_screen,
-)
-from podtui.tui.actions.actions import leave_dialog
-from podtui.tui.actions.deleting import delete_dialog
-from podtui.tui.actions.deleting_pods import delete_pods_dialog
-from podtui.tui.actions.forwards_screen import ForwardsScreen, stop_dialog
-from podtui.tui.actions.journal_screen import JournalScreen
-from podtui.tui.actions.manifest_file import Rewrite
-from podtui.tui.actions.own_commands import OwnCommand
-from podtui.tui.actions.own_output import OutputScreen
-from podtui.tui.actions.own_values import Aim
-from podtui.tui.actions.trash_screen import TrashScreen
-from podtui.tui.agent import switch_dialog
-from podtui.tui.explain.explain_screen import ExplainScreen
-from podtui.tui.keys.aliases_screen import AliasesScreen
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.overview.main_screen import MainScreen
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.tree.tree_screen import TreeScreen
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
+from podtui.tui.commands import images as image_commands
+from podtui.tui.commands.agent import switch_dialog
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
+from podtui.tui.commands.delete_manifests import delete_dialog
+from podtui.tui.commands.delete_pods import delete_pods_dialog
+from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.commands.session import leave_dialog
+from podtui.tui.screens import output_screen, trash_screen
+from podtui.tui.screens.aliases_screen import AliasesScreen
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.forwards_screen import ForwardsScreen, stop_dialog
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.menu import Menu
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.screens.trash_screen import TrashScreen
+from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
-from podtui.tui.widgets.menu import Menu
 from podtui.tui.widgets.picker import Picker
-from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
 
 WEB: Final = "uid-web"
 MAIN_SIZES: Final = ((80, 24), (120, 36), (200, 60))
@@ -67,7 +60,7 @@ CONTEXTS: Final = Server(
     capabilities=CLUSTER, host="api.example:6443", context="prod-eu", cluster="eu-1", user="anne",
     contexts=("prod-eu", "prod-us", "staging"),
 )  # fmt: skip
-SCAN: Final = OwnCommand(
+SCAN: Final = CustomCommand(
     name="scan", command=("printf", "%s\\n", "2 known faults:", "  CVE-2026-0001  zlib 1.2",
                           "ERROR  CVE-2026-0002  musl 1.2"),
 )  # fmt: skip
@@ -137,12 +130,12 @@ def finds_trash(stage: Stage) -> None:
 
 
 def lists_forwards(stage: Stage) -> None:
-    stage.app.actions.forwards += forwards()
+    stage.app.session.forwards += forwards()
     stage.app.push_screen(ForwardsScreen())
 
 
 def lists_deeds(stage: Stage) -> None:
-    stage.app.actions.deeds += deeds()
+    stage.app.session.journal += deeds()
     stage.app.push_screen(JournalScreen())
 
 
@@ -156,9 +149,9 @@ def begins(name: str) -> Opens:
 
 
 def chooses_way(stage: Stage) -> None:
-    ways = [Aim(name, {"IMAGE": image}) for name, image in
+    ways = [CommandTarget(name, {"IMAGE": image}) for name, image in
             (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
-    stage.does("scan", lambda: own_running.run_on(stage.app, SCAN, [ways], []))
+    stage.does("scan", lambda: custom_runner.run_on(stage.app, SCAN, [ways], []))
 
 
 def dialog(screen: Any, asked_by: str, says: str, size: tuple[int, int] = SMALL) -> Scene:
@@ -234,7 +227,8 @@ FULL_SCREENS: Final = {
     "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
     "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=lists_forwards),
     "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
-                        opens=over(lambda: OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))),
+                        opens=over(lambda: OutputScreen(
+                            SCAN, [CommandTarget("web-n1/nginx", {})]))),
 }  # fmt: skip
 OVER_SCREENS: Final = {
     "help-ids": key(HelpScreen, "main.filter", "question_mark", "i"),
@@ -272,34 +266,34 @@ QUESTIONS: Final = {
     "delete-in-cluster": dialog(
         lambda: delete_pods_dialog(pods("web", "counter")),
         "deleting_pods.delete_pods_dialog", "no undo"),
-    "restart": dialog(lambda: restarting.restart_dialog(pods("web", "batch", "crash-loop")),
+    "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
                       "restarting.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
                              asked_by="restarting.container_dialog"),
     "rewrite": dialog(
-        lambda: editing.rewrite_dialog(
+        lambda: edit_manifest.rewrite_dialog(
             Rewrite(Path("web.yaml"), b"a: 1\nb: 2\n", b"a: 1\nb: 3\n", "set b"),
             "Set b?", "Apply", plan()),
         "editing.rewrite_dialog", "Set b?"),
-    "plan": dialog(lambda: editing.plan_dialog("web.yaml", plan()), "editing.plan_dialog",
+    "plan": dialog(lambda: edit_manifest.plan_dialog("web.yaml", plan()), "editing.plan_dialog",
                    "Apply and replace"),
-    "plan-refused": dialog(lambda: editing.plan_dialog("web.yaml", refused_plan()),
+    "plan-refused": dialog(lambda: edit_manifest.plan_dialog("web.yaml", refused_plan()),
                            "editing.plan_dialog", "imago"),
     "plan-missing": dialog(
-        lambda: editing.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
+        lambda: edit_manifest.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
         "editing.plan_dialog", "Save anyway"),
     "file-changed": dialog(
-        lambda: editing._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
+        lambda: edit_manifest._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
         "editing._changed_dialog", "Overwrite"),
-    "remove-image": dialog(lambda: imaging.removal_dialog(images()[3]),
+    "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
                            "imaging.removal_dialog", "Remove image"),
-    "prune-images": dialog(lambda: imaging.prune_dialog(imaging.prunable(images())),
+    "prune-images": dialog(lambda: image_commands.prune_dialog(image_commands.prunable(images())),
                            "imaging.prune_dialog", "in all"),
-    "overwrite": dialog(lambda: transferring.overwrite_dialog(Path("hosts")),
+    "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),
                         "transferring.overwrite_dialog", "overwritten"),
     "stop-forward": dialog(lambda: stop_dialog(forwards()[0]), "forwards_screen.stop_dialog",
                            "open connection"),
-    "end-command": dialog(lambda: own_output.end_dialog("scan web-n1/nginx"),
+    "end-command": dialog(lambda: output_screen.end_dialog("scan web-n1/nginx"),
                           "own_output.end_dialog", "still running"),
     "quit": dialog(
         lambda: leave_dialog("Quit", [(Span("✖ ", "error"), Span("unsaved edit of web.yaml"))]),
@@ -308,7 +302,9 @@ QUESTIONS: Final = {
         lambda: switch_dialog("./static_pods", "./wild", pods("web", "counter")),
         "agent.switch_dialog", "instead of"),
     "own-question": dialog(
-        lambda: own_running.question(SCAN, [Aim("web-n1/nginx", {}), Aim("counter-n1/count", {})]),
+        lambda: custom_runner.question(
+            SCAN, [CommandTarget("web-n1/nginx", {}), CommandTarget("counter-n1/count", {})]
+        ),
         "own_running.question", "Run scan"),
 }  # fmt: skip
 SCENES: Final = {**FULL_SCREENS, **OVER_SCREENS, **QUESTIONS}

@@ -42,9 +42,9 @@ from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, Po
 from podtui.api.v1 import ContainerPort, HTTPGetAction, ObjectMeta, Pod, Probe
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.actions.forwarding import KeptForward
-from podtui.tui.actions.journal_rows import Deed
-from podtui.tui.actions.trash import Trashed
+from podtui.tui.commands.manifest_file import Trashed
+from podtui.tui.commands.session import RunningForward
+from podtui.tui.views.journal import JournalEntry
 
 MIB: Final = 1 << 20
 MINUTES: Final = 55
@@ -220,10 +220,12 @@ def calls() -> tuple[EngineCall, ...]:
     )  # fmt: skip
 
 
-def deeds() -> tuple[Deed, ...]:
+def deeds() -> tuple[JournalEntry, ...]:
     return (
-        Deed(now() - 95, "edit", f"$EDITOR {FOLDER}/web.yaml", "web-n1"),
-        Deed(now() - 30, "delete", f"mv {FOLDER}/old.yaml {FOLDER}/.trash/old.yaml", "old-n1"),
+        JournalEntry(now() - 95, "edit", f"$EDITOR {FOLDER}/web.yaml", "web-n1"),
+        JournalEntry(
+            now() - 30, "delete", f"mv {FOLDER}/old.yaml {FOLDER}/.trash/old.yaml", "old-n1"
+        ),
     )
 
 
@@ -239,10 +241,10 @@ class Forwarded:
         pass
 
 
-def forwards() -> tuple[KeptForward, ...]:
+def forwards() -> tuple[RunningForward, ...]:
     refused = "connect to port 9113: connection refused"
     made = (Forwarded(8081, 80), Forwarded(9113, 9113, refused))
-    return tuple(KeptForward(web(), one) for one in made)  # type: ignore[arg-type]
+    return tuple(RunningForward(web(), one) for one in made)  # type: ignore[arg-type]
 
 
 def trashed(folder: Path = Path(FOLDER)) -> list[Trashed]:

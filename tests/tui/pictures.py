@@ -17,17 +17,15 @@ from typing import Any, Final
 
 import pytest
 from picture_world import world
-from textual._context import visible_screen_stack
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.strip import Strip
 from textual.widgets import Input
-from tui_app import main, make_app, table_text, wait_for
+from tui_app import main, make_app, screen_text, strips_of, table_text, wait_for
 from tui_scene import LOG, FakeClient
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Link
+from podtui.tui.model.model import Link
 
 SHOWN_IN: Final = ("podtui-dark", "podtui-light")
 BIG: Final = (100, 34)
@@ -51,7 +49,7 @@ class Stage:
         async def run() -> None:
             await deed()
 
-        self.app.actions.start(name, run)
+        self.app.session.start(name, run)
 
 
 Opens = Callable[[Stage], object]
@@ -177,14 +175,3 @@ async def stands_still(pilot: Pilot[Any]) -> None:
         if same >= STILL:
             return
     pytest.fail("the picture goes on changing")
-
-
-def strips_of(app: App[Any]) -> list[Strip]:
-    """What the terminal is given, line by line."""
-    # With the screens below: one that is drawn without them keeps a blank in their stead.
-    visible_screen_stack.set(app._background_screens)
-    return app.screen._compositor.render_strips()
-
-
-def screen_text(app: App[Any]) -> str:
-    return "\n".join(strip.text for strip in strips_of(app))

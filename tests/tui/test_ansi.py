@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.logs.ansi import colours_only, parse, plain_text
+from podtui.tui.views.logs.ansi import colours_only, parse, plain_text
 
 
 @given(st.binary(max_size=200))

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.logs import line_buffer
-from podtui.tui.logs.line_buffer import CHUNK_BYTES, CHUNK_LINES, LineBuffer
-from podtui.tui.logs.log_store import Place, RunStore
+from podtui.tui.views.logs import line_buffer
+from podtui.tui.views.logs.line_buffer import CHUNK_BYTES, CHUNK_LINES, LineBuffer, Place, RunStore
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
 

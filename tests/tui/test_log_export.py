@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podtui.tui.logs.log_export import (
+from podtui.tui.views.logs.export import (
     MOST_COPIED,
     Export,
     clipboard_text,
@@ -15,10 +15,10 @@ from podtui.tui.logs.log_export import (
     file_name,
     pager_command,
 )
-from podtui.tui.logs.log_filter import parse_log_filter
-from podtui.tui.logs.log_lines import LogLines, Query
-from podtui.tui.logs.log_tags import EVENT, GAP
-from podtui.tui.logs.log_time import SECOND
+from podtui.tui.views.logs.filters import parse_log_filter
+from podtui.tui.views.logs.line_buffer import EVENT, GAP
+from podtui.tui.views.logs.lines import LogLines, Query
+from podtui.tui.views.logs.times import SECOND
 
 NOON = 1795262400 * SECOND
 

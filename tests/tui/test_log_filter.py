@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.errors import UsageError
-from podtui.tui.logs.line_buffer import Block
-from podtui.tui.logs.log_filter import compile_search, fuzzy, matching_lines, parse_log_filter
+from podtui.tui.views.logs.filters import fuzzy, matching_lines, parse_log_filter
+from podtui.tui.views.logs.line_buffer import Block
+from podtui.tui.widgets.search import compile_search
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
 PATTERNS = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.logs.log_json import MOST_ROWS, parse_json, pretty, row_count
+from podtui.tui.views.logs.json_rows import MOST_ROWS, parse_json, pretty, row_count
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.logs.log_filter import parse_log_filter
-from podtui.tui.logs.log_levels import Level, level_of
-from podtui.tui.logs.log_lines import LogLines, Query
+from podtui.tui.views.logs.filters import parse_log_filter
+from podtui.tui.views.logs.levels import Level, level_of
+from podtui.tui.views.logs.lines import LogLines, Query
 
 T, D, I, W, E, F, U = (  # noqa: E741
     Level.TRACE, Level.DEBUG, Level.INFO, Level.WARN, Level.ERROR, Level.FATAL, Level.UNKNOWN,

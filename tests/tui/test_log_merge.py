@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.logs.log_merge import MOST_WAITING, OPENING, WINDOW, Merger
-from podtui.tui.logs.log_tags import EVENT, RULE
+from podtui.tui.views.logs.line_buffer import EVENT, RULE
+from podtui.tui.views.logs.merge import MOST_WAITING, OPENING, WINDOW, Merger
 
 
 def texts(runs) -> list[bytes]:

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from podtui.tui.logs.ansi import plain_text
-from podtui.tui.logs.log_levels import Level
-from podtui.tui.logs.log_paint import (
+from podtui.tui.screens.logs.log_paint import (
     GUTTER,
     PARTS,
     LogRow,
@@ -20,8 +18,10 @@ from podtui.tui.logs.log_paint import (
     rule_text,
     shown_spans,
 )
-from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING, GAP, RULE, is_log
-from podtui.tui.logs.log_time import Times
+from podtui.tui.views.logs.ansi import plain_text
+from podtui.tui.views.logs.levels import Level
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, GAP, RULE, is_log
+from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.cells import width_of
 
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -12,10 +12,10 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import ContainerState, ContainerStateWaiting
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.logs import log_stream
-from podtui.tui.logs.log_stream import LogStream
-from podtui.tui.logs.log_tags import GAP, RULE
-from podtui.tui.logs.log_target import RANGES, LogTarget
+from podtui.tui.screens.logs import log_stream
+from podtui.tui.screens.logs.log_stream import LogStream
+from podtui.tui.views.logs.line_buffer import GAP, RULE
+from podtui.tui.views.logs.target import RANGES, LogTarget
 
 
 class Script:

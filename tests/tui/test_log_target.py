@@ -3,10 +3,9 @@ from __future__ import annotations
 from msgspec import structs
 from tui_scene import ended, event, pod, status
 
-from podtui.tui.logs.line_buffer import LineBuffer
-from podtui.tui.logs.log_events import EventLines
-from podtui.tui.logs.log_tags import EVENT, EVENT_WARNING, SOURCES
-from podtui.tui.logs.log_target import (
+from podtui.tui.views.logs.events import EventLines
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, SOURCES, LineBuffer
+from podtui.tui.views.logs.target import (
     GLANCE,
     LogTarget,
     Resumption,

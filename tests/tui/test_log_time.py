@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from podtui.tui.logs.line_buffer import LineBuffer
-from podtui.tui.logs.log_time import (
+from podtui.tui.views.logs.line_buffer import LineBuffer
+from podtui.tui.views.logs.times import (
     SECOND,
     Times,
     between,

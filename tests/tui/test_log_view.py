@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from textual.app import App, ComposeResult
 
-from podtui.tui.logs.log_filter import parse_log_filter
-from podtui.tui.logs.log_tags import GAP
-from podtui.tui.logs.log_time import Times
-from podtui.tui.logs.log_view import LogView
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.views.logs.filters import parse_log_filter
+from podtui.tui.views.logs.line_buffer import GAP
+from podtui.tui.views.logs.times import Times
 
 pytestmark = pytest.mark.screen
 

@@ -9,12 +9,12 @@ from textual.widgets import Input
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
-from podtui.tui.logs import log_commands
-from podtui.tui.logs.log_export import Export
-from podtui.tui.logs.log_tags import RULE
-from podtui.tui.logs.log_view import LogView
-from podtui.tui.logs.logs_pane import LogsPane
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.logs import log_commands
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.logs.logs_pane import LogsPane
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.logs.export import Export
+from podtui.tui.views.logs.line_buffer import RULE
 
 pytestmark = pytest.mark.screen
 
@@ -147,7 +147,7 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         await pilot.press("escape")
         await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
         await pilot.press("slash", *"-C x a", "enter")
-        assert any("-C wants a number" in n.message for n in app._notifications)
+        assert any("-C wants a number" in n.message for n in app.notices)
         await pilot.press("slash", "enter", "L", "L", "L")
         await wait_for(pilot, lambda: "retrying" not in log_text(logs.view), "the level")
         assert "slow upstream" in log_text(logs.view)
@@ -231,14 +231,14 @@ async def test_what_is_shown_or_all_of_it_is_saved(
         await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
         await pilot.press("slash", *"orders", "enter", "ctrl+s")
         await wait_for(pilot, lambda: len(list(tmp_path.glob("*.log"))) == 1, "a file")
-        await wait_for(pilot, lambda: app._notifications, "a word")
+        await wait_for(pilot, lambda: app.notices, "a word")
         (path,) = tmp_path.glob("*.log")  # noqa: ASYNC240
         assert path.name.startswith("web-n1-nginx-filtered-")
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.read_bytes().count(b"\n") == 2
         await pilot.press("S")
         await wait_for(pilot, lambda: len(list(tmp_path.glob("*.log"))) == 2, "another")
-        await wait_for(pilot, lambda: len(app._notifications) == 2, "a word")
+        await wait_for(pilot, lambda: len(app.notices) == 2, "a word")
         (other,) = set(tmp_path.glob("*.log")) - {path}  # noqa: ASYNC240
         first = other.read_bytes().splitlines()[0]
         assert first == b"2026-11-21T11:59:00.123456789Z listening on :8080"

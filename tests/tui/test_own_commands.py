@@ -22,15 +22,14 @@ from tui_scene import pod, status
 
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
-from podtui.tui.actions import own_process
-from podtui.tui.actions.own_commands import OwnCommand, references
-from podtui.tui.actions.own_map import Chosen, choose, typed_command
-from podtui.tui.actions.own_process import Outcome, run_program
-from podtui.tui.actions.own_values import Here, NotOffered, aims
-from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.keys.key_registry import Scope
-from podtui.tui.looks.preferences import preferences_of
-from podtui.tui.overview.rows import pod_key
+from podtui.tui.commands import process
+from podtui.tui.commands.custom_commands import CustomCommand, Here, NotOffered, aims, references
+from podtui.tui.commands.key_registry import Scope
+from podtui.tui.commands.process import Outcome, run_program
+from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.model.model import pod_key
+from podtui.tui.preferences.preferences import preferences_of
+from podtui.tui.preferences.user_keys import Chosen, choose, typed_command
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.find": ("slash",)}),
@@ -62,7 +61,7 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
     )
     assert found.problems == ()
     scan, top = found.commands
-    assert scan == OwnCommand(
+    assert scan == CustomCommand(
         name="scan",
         keys=("ctrl+g",),
         description="look for holes",
@@ -162,7 +161,7 @@ def test_a_hotkey_is_for_a_command_that_there_is(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_a_command_is_clean() -> None:
-    own = OwnCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
+    own = CustomCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
     assert "\x1b" not in typed_command(own).words
     assert typed_command(own).words.startswith("a")
 
@@ -175,8 +174,8 @@ def test_only_large_names_are_values_of_ours() -> None:
 # --- what it is run on
 
 
-def command(*words: str, subject: str = "pod") -> OwnCommand:
-    return OwnCommand(name="x", command=words, subject=subject)
+def command(*words: str, subject: str = "pod") -> CustomCommand:
+    return CustomCommand(name="x", command=words, subject=subject)
 
 
 def here(*pods: Any, **more: Any) -> Here:
@@ -242,7 +241,7 @@ def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
         (command("x", subject="image"), here(), "no image is chosen here"),
     ],
 )
-def test_what_is_absent_is_told(own: OwnCommand, where: Here, why: str) -> None:
+def test_what_is_absent_is_told(own: CustomCommand, where: Here, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
         aims(own, where)
 
@@ -300,7 +299,7 @@ async def all_gone(pids: bytes) -> None:
 async def test_the_whole_group_is_ended_when_it_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     printed = bytearray()
     deaf = ["sh", "-c", "trap '' TERM; sleep 300 & echo $!; wait"]
     async with time_passes(60.0, once=lambda: b"\n" in printed):
@@ -360,7 +359,7 @@ async def test_what_ignores_the_request_does_not_outlive_podtui(
 async def test_one_that_leaves_others_behind_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(process, "LINGER_SECONDS", 0.2)
     outcome, printed = await run("sh", "-c", "sleep 300 & echo $!", seconds=0.0)
     assert outcome == Outcome(0)
     await all_gone(printed)
@@ -369,7 +368,7 @@ async def test_one_that_leaves_others_behind_is_not_waited_for(
 def test_nothing_stays_open_of_one_whose_pipe_another_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_process, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(process, "LINGER_SECONDS", 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()  # what other tests left behind

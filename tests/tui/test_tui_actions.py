@@ -23,15 +23,15 @@ from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
 from podtui.cli import build_parser
 from podtui.client.talking import ExecQuery
 from podtui.errors import AgentUnavailable
-from podtui.tui.actions import editing, list_screen, shells
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.journal_screen import JournalScreen
-from podtui.tui.actions.manifest_file import write_manifest_file
-from podtui.tui.actions.raw_terminal import Talked
-from podtui.tui.actions.terminal import ProgramFailed
-from podtui.tui.actions.trash import TRASH, throw_away
-from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
+from podtui.tui.commands import edit_manifest, shell
+from podtui.tui.commands.manifest_file import TRASH, throw_away, write_manifest_file
+from podtui.tui.commands.raw_terminal import Talked
+from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.screens import list_screen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
@@ -97,7 +97,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     async def run(app: object, words: Sequence[str]) -> None:
         edit(Path(words[-1]))
 
-    monkeypatch.setattr(editing, "run_in_terminal", run)
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
 @pytest.mark.compares("edit")
@@ -150,7 +150,7 @@ async def test_a_draft_is_discarded_by_a_choice(
         assert "Discard draft" in [option.words for option in dialog.buttons.options]
         await pilot.press(*keys)
         await notified(app, pilot, "Draft discarded")
-        assert not app.actions.drafts
+        assert not app.session.drafts
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
@@ -197,7 +197,7 @@ async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
         path.mkdir()
         await pilot.press("o")
         await notified(app, pilot, "web.yaml cannot be read")
-        assert [draft.text for draft in app.actions.drafts.values()] == [b"mine"]
+        assert [draft.text for draft in app.session.drafts.values()] == [b"mine"]
 
 
 async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
@@ -327,7 +327,7 @@ async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         assert "stopped (up to 30 s) and start again" in says(await asked(app, pilot))
         await pilot.press("enter")
-        await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+        await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
         assert client.restarted == []
         await pilot.press("r")
         await asked(app, pilot)
@@ -469,7 +469,7 @@ async def test_one_deed_at_a_time_asks_its_questions(
     async def run(app: object, words: Sequence[str]) -> None:
         await closed.wait()
 
-    monkeypatch.setattr(editing, "run_in_terminal", run)
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
     async with acting(tmp_path) as (app, pilot, client):
         await pilot.press("e", "ctrl+d")
         await notified(app, pilot, "Edit is not done yet")
@@ -550,8 +550,8 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
     async def talk(session: object) -> Talked:
         return talked
 
-    monkeypatch.setattr(shells, "talk", talk)
-    monkeypatch.setattr(shells, "say", lambda text: None)
+    monkeypatch.setattr(shell, "talk", talk)
+    monkeypatch.setattr(shell, "say", lambda text: None)
     async with acting(tmp_path) as (app, pilot, client):
         client.exec = run  # type: ignore[attr-defined]
         await pilot.press("s")
@@ -561,13 +561,13 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         app.clear_notifications()
         talked.typed = True
         await pilot.press("s")
-        await wait_for(pilot, lambda: len(app.actions.deeds) == 2, "the shell has ended")
+        await wait_for(pilot, lambda: len(app.session.journal) == 2, "the shell has ended")
         await pilot.pause()
-        assert not app._notifications, "what its last command said is nobody's fault"
+        assert not app.notices, "what its last command said is nobody's fault"
         root = "/run"
         where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
-        words = shlex.split(app.actions.deeds[-1].line)
-        assert words == ["podtui", "exec", *where, *shells.SHELL]
+        words = shlex.split(app.session.journal[-1].line)
+        assert words == ["podtui", "exec", *where, *shell.SHELL]
         arguments = build_parser().parse_args(words[1 : words.index("--")])
         assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
 
@@ -582,7 +582,7 @@ async def test_the_lines_of_deeds_can_be_run_as_they_are(
         await asked(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "web.yaml applied")
-        assert app.actions.deeds[-1].line == f"emacs -nw {tmp_path}/web.yaml"
+        assert app.session.journal[-1].line == f"emacs -nw {tmp_path}/web.yaml"
 
 
 async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from tui_scene import FakeClient, full_client, gallery, node, now
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.v1 import Node
 from podtui.errors import PodtuiError
-from podtui.settings import WEB_TERMINAL, Resolved, resolve
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.resources import WEB_TERMINAL
+from podtui.settings import Resolved, resolve
 from podtui.tui.run import asks_to_switch, compares_folder
+from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog
 
@@ -79,7 +80,7 @@ async def test_a_key_restarts_a_lost_agent() -> None:
         await pilot.press("ctrl+t")
         await wait_for(pilot, lambda: agent.restarted == [""], "the restart")
         await wait_for(
-            pilot, lambda: any("no room" in n.message for n in app._notifications), "the failure"
+            pilot, lambda: any("no room" in n.message for n in app.notices), "the failure"
         )
 
 
@@ -129,7 +130,7 @@ async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: P
             text = "".join(span.text for line in app.screen._text for span in line)
             assert "web-n1  ends (up to 30 s)" in text
             await pilot.press(answer)
-            await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+            await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
             await wait_for(pilot, lambda r=restarts: agent.restarted == r, "what follows")
 
 

@@ -10,8 +10,17 @@ from msgspec import structs
 from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Pod
-from podtui.tui.looks.alerts import FORGET, STEADY, Alert, AlertBook, Trouble, pod_condition
-from podtui.tui.looks.notifier import osc9, run_command, terminal_text
+from podtui.tui.preferences.alerts import (
+    FORGET,
+    STEADY,
+    Alert,
+    AlertBook,
+    Trouble,
+    osc9,
+    pod_condition,
+    run_command,
+    terminal_text,
+)
 
 LOOPING = status("app", waiting("CrashLoopBackOff", "back-off"), restarts=3)
 CRASHED = status("app", ended(1), ready=False, restarts=3)

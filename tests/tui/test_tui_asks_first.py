@@ -18,17 +18,17 @@ from tui_scene import FakeClient
 
 from podtui.client.talking import Copied
 from podtui.errors import ApiError
-from podtui.tui.actions import deleting, editing, own_output, shells
-from podtui.tui.actions.actions import Draft
-from podtui.tui.actions.forwarding import KeptForward
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.manifest_file import ManifestFileError
-from podtui.tui.actions.own_output import OutputScreen
-from podtui.tui.actions.own_values import Aim
-from podtui.tui.actions.transferring import Transfer, replaced_by
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.commands import delete_manifests, edit_manifest, shell
+from podtui.tui.commands.copy_files import Transfer, replaced_by
+from podtui.tui.commands.custom_commands import CommandTarget
+from podtui.tui.commands.manifest_file import ManifestFileError
+from podtui.tui.commands.session import Draft, RunningForward
+from podtui.tui.screens import output_screen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
 
 pytestmark = pytest.mark.screen
@@ -67,19 +67,19 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("throw away")
         raise ManifestFileError("not here")
 
-    monkeypatch.setattr(deleting, "throw_away", throw)
-    monkeypatch.setattr(editing, "write_manifest_file", lambda *a, **m: found.append("write"))
+    monkeypatch.setattr(delete_manifests, "throw_away", throw)
+    monkeypatch.setattr(edit_manifest, "write_manifest_file", lambda *a, **m: found.append("write"))
     monkeypatch.setattr(
-        KeptForward, "stop", lambda self: found.append("stop") if not self.failed else None
+        RunningForward, "stop", lambda self: found.append("stop") if not self.failed else None
     )
 
     async def refuse(*arguments: Any, **more: Any) -> None:
         raise ApiError(500, "InternalError", "not here")
 
     for module, name in (
-        (editing, "run_in_terminal"),
-        (shells, "open_shell"),
-        (shells, "attach_to"),
+        (edit_manifest, "run_in_terminal"),
+        (shell, "open_shell"),
+        (shell, "attach_to"),
     ):
         monkeypatch.setattr(module, name, refuse)
     for name in ("debug", "exec", "attach", "port_forward", "pull_image", "copy_from", "copy_to"):
@@ -121,10 +121,10 @@ async def test_no_key_ends_or_loses_anything_by_itself(
             await pilot.press(key)
             await pilot.pause()
             await wait_for(
-                pilot, lambda: not app.actions._asking or app.screen is not screen, f"{id_} goes on"
+                pilot, lambda: not app.session._asking or app.screen is not screen, f"{id_} goes on"
             )
             await back_to(app, pilot, screen)
-            await wait_for(pilot, lambda: not app.actions._asking, f"the end of {id_}")
+            await wait_for(pilot, lambda: not app.session._asking, f"the end of {id_}")
             assert done == [], f"{key} ({id_}) did not ask"
 
 
@@ -158,7 +158,7 @@ async def test_what_ends_or_loses_something_asks_and_then_does_it(
         if isinstance(screen, NodeScreen):
             assert screen.images.select(images()[3].id)
         if isinstance(screen, ForwardsScreen):
-            kept = next(one for one in app.actions.forwards if not one.failed)
+            kept = next(one for one in app.session.forwards if not one.failed)
             assert screen.table.select(f"forward:{id(kept)}")
         for answer in ("enter", "y"):
             await pilot.press(key)
@@ -166,7 +166,7 @@ async def test_what_ends_or_loses_something_asks_and_then_does_it(
             assert done == []
             await pilot.press(answer)
             await wait_for(pilot, lambda: app.screen is screen, "the answer is taken")
-            await wait_for(pilot, lambda: not app.actions._asking, "the end")
+            await wait_for(pilot, lambda: not app.session._asking, "the end")
         assert done == [what]
 
 
@@ -182,8 +182,8 @@ async def test_quitting_asks_where_something_ends_with_the_screen(
 ) -> None:
     async with running() as (app, pilot):
         left = exits(app, monkeypatch)
-        app.actions.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
-        app.actions.forwards.append(next(one for one in forwards() if not one.failed))
+        app.session.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
+        app.session.forwards.append(next(one for one in forwards() if not one.failed))
         await pilot.press(key)
         text = "".join(span.text for line in (await asked(app, pilot))._text for span in line)
         assert "unsaved edit of web.yaml" in text
@@ -195,7 +195,7 @@ async def test_quitting_asks_where_something_ends_with_the_screen(
         await asked(app, pilot)
         await pilot.press("ctrl+c")
         await wait_for(pilot, lambda: left, "asked twice, it ends")
-        app.actions.forwards.clear()
+        app.session.forwards.clear()
     async with running() as (app, pilot):
         left = exits(app, monkeypatch)
         await pilot.press(key)
@@ -205,7 +205,7 @@ async def test_quitting_asks_where_something_ends_with_the_screen(
 async def test_another_context_asks_where_something_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(cluster(), server=CONTEXTS) as (app, pilot):
         left = exits(app, monkeypatch)
-        app.actions.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
+        app.session.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
         app.run_command("context staging")
         await asked(app, pilot)
         assert not left
@@ -223,10 +223,10 @@ async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch)
         finally:
             ended.append("ended")
 
-    monkeypatch.setattr(own_output, "run_program", run)
+    monkeypatch.setattr(output_screen, "run_program", run)
     async with running() as (app, pilot):
-        app.push_screen(OutputScreen(SCAN, [Aim("web-n1/nginx", {})]))
-        await wait_for(pilot, lambda: app.own.running == ["scan web-n1/nginx"], "it runs")
+        app.push_screen(OutputScreen(SCAN, [CommandTarget("web-n1/nginx", {})]))
+        await wait_for(pilot, lambda: app.session.running == ["scan web-n1/nginx"], "it runs")
         await pilot.press("escape")
         await asked(app, pilot)
         await pilot.press("enter")
@@ -236,7 +236,7 @@ async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch)
         await asked(app, pilot)
         await pilot.press("y")
         await wait_for(pilot, lambda: ended, "its end")
-        await wait_for(pilot, lambda: not app.own.running, "nothing runs")
+        await wait_for(pilot, lambda: not app.session.running, "nothing runs")
         assert not isinstance(app.screen, OutputScreen)
 
 
@@ -272,5 +272,5 @@ async def test_a_copy_asks_before_it_writes_over_a_file(
             await pilot.press("enter")
             await asked(app, pilot)
             await pilot.press(answer)
-            await wait_for(pilot, lambda: not app.actions._asking, "the answer is taken")
+            await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
             await wait_for(pilot, lambda count=count: len(copied) == count, "the copy")

@@ -6,9 +6,9 @@ import pytest
 from tui_app import main, running, wait_for
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
 
 pytestmark = pytest.mark.screen
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.overview.rows import EVENT_COLUMNS
-from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.views.events import EVENT_COLUMNS
+from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Span, fit, line_width, sized, width_of, wrap
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.format import cores, mebibytes, size

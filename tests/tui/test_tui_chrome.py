@@ -8,14 +8,13 @@ from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
-from podtui.tui.model import Model
-from podtui.tui.node.node_gauges import gauges
-from podtui.tui.node.node_lines import node_lines
-from podtui.tui.overview.chrome import Amounts, Detail, header, meters
-from podtui.tui.overview.totals import Totals
-from podtui.tui.pods.pod_rows import asked, pod_row
-from podtui.tui.pods.pod_status import Family
-from podtui.tui.pods.usage import Usage
+from podtui.tui.model.model import Model
+from podtui.tui.model.usage import Usage
+from podtui.tui.views.header import Amounts, Detail, header, meters
+from podtui.tui.views.node.gauges import gauges
+from podtui.tui.views.node.lines import node_lines
+from podtui.tui.views.pod_status import Family
+from podtui.tui.views.pods.rows import Totals, asked, pod_row
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.format import percent
 

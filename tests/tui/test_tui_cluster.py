@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
-from tui_app import bar_text, main, make_app, notified, table_text, wait_for
+from tui_app import bar_text, main, make_app, notified, screen_text, table_text, wait_for
 from tui_scene import FakeClient, gallery, node
 from tui_scene import events as some_events
 
@@ -19,17 +19,17 @@ from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
 from podtui.client.protocol import Lost, Synced
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.tui.actions.deleting_pods import fate
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.commands import COMMANDS, offered_commands
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.keys.key_lines import key_lines
-from podtui.tui.keys.key_registry import known_bindings
-from podtui.tui.model import Link, Model
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.node.nodes import books_of, whole_node, whole_use
-from podtui.tui.overview.offers import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
+from podtui.tui.commands.delete_pods import fate
+from podtui.tui.commands.key_registry import known_bindings
+from podtui.tui.commands.registry import COMMANDS, offered_commands
+from podtui.tui.model.model import Link, Model
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.node.nodes import books_of, whole_node, whole_use
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 
@@ -175,7 +175,7 @@ def test_all_nodes_together() -> None:
 
 
 def test_the_books_are_of_the_pod_s_node() -> None:
-    from podtui.tui.node.node_gauges import ask_of
+    from podtui.tui.views.node.gauges import ask_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
@@ -282,7 +282,7 @@ async def test_keys_that_do_not_apply_do_nothing() -> None:
         await pilot.pause()
         assert app.screen is main(app)
         assert app.client.restarted == []  # type: ignore[attr-defined]
-        assert not app._notifications
+        assert not app.notices
 
 
 @pytest.mark.screen
@@ -369,7 +369,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         assert pod is not None
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        asked = "".join(" ".join(strip.text for strip in app.screen._compositor.render_strips()))
+        asked = screen_text(app)
         assert "A cluster has no undo." in asked
         assert fate(pod) in asked
         await pilot.press("enter")
@@ -379,7 +379,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
         await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
-        await wait_for(pilot, lambda: not app.actions._asking, "the end of it")
+        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
         made.kept = {pod.metadata.name}
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
@@ -429,5 +429,5 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
 async def test_an_unknown_context_lists_those_there_are() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")
-        await wait_for(pilot, lambda: len(app._notifications) > 0, "the words")
-        assert any("there are prod-eu, staging" in n.message for n in app._notifications)
+        await wait_for(pilot, lambda: len(app.notices) > 0, "the words")
+        assert any("there are prod-eu, staging" in n.message for n in app.notices)

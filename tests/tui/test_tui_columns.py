@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from textual.geometry import Size
 
-from podtui.tui.overview.rows import EVENT_COLUMNS
-from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.views.events import EVENT_COLUMNS
+from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.table import Table

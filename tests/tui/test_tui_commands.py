@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from podtui.errors import UsageError
-from podtui.tui.keys.commands import COMMANDS, completions, parse_command
-from podtui.tui.keys.completion import complete_command, complete_filter
-from podtui.tui.overview.view_history import KEPT, Place, Typed, ViewHistory
-from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.commands.registry import COMMANDS, completions, parse_command
+from podtui.tui.screens.main.view_history import KEPT, Place, ViewHistory
+from podtui.tui.views.pods.rows import POD_COLUMNS
+from podtui.tui.widgets.filters import complete_filter
+from podtui.tui.widgets.prompt import Typed, complete_command
 
 
 @pytest.mark.compares("commands")

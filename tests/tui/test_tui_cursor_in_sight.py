@@ -6,7 +6,7 @@ import pytest
 from tui_app import main, running, table_text
 from tui_scene import FakeClient, node, pod, status
 
-from podtui.tui.pods.pod_rows import pod_row
+from podtui.tui.views.pods.rows import pod_row
 
 pytestmark = pytest.mark.screen
 

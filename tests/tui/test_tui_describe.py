@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from tui_scene import NOW, gallery
 
 from podtui.api.v1 import EnvVar, Pod
-from podtui.tui.pods.describe import describe_pod
-from podtui.tui.pods.describe_container import env_text, security_text, short_id
+from podtui.tui.views.pods.describe import describe_pod, env_text, security_text, short_id
 from podtui.tui.widgets.cells import Line, line_width
 
 AT = NOW.timestamp()

@@ -7,18 +7,15 @@ import math
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pictures import stands_still
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient, node, pod, status
 
-from podtui.api.times import short_duration, short_duration_until
-from podtui.tui.model import Changes
-from podtui.tui.pods.pod_rows import asked, measured_row, pod_row
-from podtui.tui.pods.usage import Usage
+from podtui.api.times import epoch, short_duration, short_duration_until
+from podtui.tui.model.model import Changes
+from podtui.tui.model.usage import Usage
+from podtui.tui.views.pods.rows import asked, measured_row, pod_row
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
-from podtui.tui.widgets.compositing import CellsCompositor, CellsUpdate
 from podtui.tui.widgets.drawn_rows import DrawnRows
-from podtui.tui.widgets.format import epoch
 from podtui.tui.widgets.table_lines import holds_until
 
 COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
@@ -117,40 +114,3 @@ async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> N
         after = await at(born + 31)
         high = table.size.height - 1
         assert after == (composed + high, drawn + high), "each row in sight once"
-
-
-@pytest.mark.screen
-async def test_a_second_prints_the_ages_in_sight_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Counted in pieces of lines and in cells."""
-    updates: list[CellsUpdate] = []
-    make = CellsCompositor.render_partial_update
-
-    def keep(self: CellsCompositor) -> CellsUpdate | None:
-        update = make(self)
-        if update is not None:
-            updates.append(update)
-        return update
-
-    client = FakeClient()
-    born = epoch(pod("x", status()).metadata.creationTimestamp)
-    assert born is not None
-    client.fill([pod(f"p{n:02}", status(), uid=f"u{n}") for n in range(50)], (), (), (node(),))
-    async with running(client) as (app, pilot):
-        screen = main(app)
-        table = screen.pods.table
-        await wait_for(pilot, lambda: table.repaints and len(table.set) == 50, "the pods")
-        moment = born + 30
-        app.now = lambda: moment
-        screen.publish(Changes(), moment)
-        await stands_still(pilot)
-        monkeypatch.setattr(CellsCompositor, "render_partial_update", keep)
-        moment = born + 31
-        screen.publish(Changes(), moment)
-        await wait_for(pilot, lambda: updates, "the ages")
-        await stands_still(pilot)
-        pieces = [p for update in updates for p in update.pieces if table.region.contains(p.x, p.y)]
-        assert len(pieces) == table.size.height - 1, "one for each row in sight, once"
-        assert {strip.text.strip() for _, _, strip in pieces} == {"31s"}
-        assert {strip.cell_length for _, _, strip in pieces} == {len("9m59s")}

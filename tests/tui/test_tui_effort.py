@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from msgspec import structs
 from test_log_view import LogApp, fill, numbered
 from textual.geometry import Region
-from tui_app import main, running, wait_for
+from textual.widget import Widget
+from tui_app import main, running, screen_text, wait_for
 from tui_scene import full_client, node, pod, status
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
 from podtui.tui.app import LONGEST
-from podtui.tui.logs import log_lines
-from podtui.tui.logs.log_lines import LogLines
-from podtui.tui.node import node_screen
-from podtui.tui.node.node_gauges import ask_of, gauges
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.node.node_shares import Shares
-from podtui.tui.overview import pods_pane
-from podtui.tui.pods.usage import Usage
-from podtui.tui.widgets.compositing import CellsCompositor
+from podtui.tui.model.usage import Usage
+from podtui.tui.screens.main import pods_pane
+from podtui.tui.screens.node import node_screen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.views.logs import lines as log_lines
+from podtui.tui.views.logs.lines import LogLines
+from podtui.tui.views.node.gauges import Shares, ask_of, gauges
+from podtui.tui.widgets.tones import LinesView
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -137,15 +137,24 @@ def test_a_line_at_the_end_of_a_long_trace_has_its_level() -> None:
 
 
 @pytest.mark.screen
-async def test_a_note_draws_its_row_and_not_the_pane() -> None:
+async def test_a_note_draws_its_row_and_not_the_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
         pane = main(app).logs
         await wait_for(pilot, lambda: pane.view.lines.log_lines, "the log")
-        pane._exchange_repaint_regions()
+        drawn: list[Region] = []
+        refresh = Widget.refresh
+
+        def refreshed(widget: Widget, *regions: Region, **settings: Any) -> Widget:
+            if widget is pane:
+                drawn.extend(regions or [pane.region])
+            return refresh(widget, *regions, **settings)
+
+        monkeypatch.setattr(Widget, "refresh", refreshed)
         pane.set_note("seven matches")
         width, height = pane.outer_size
-        assert pane._exchange_repaint_regions() == {Region(0, height - 1, width, 1)}
+        left, top = pane.content_offset
+        assert drawn == [Region(-left, height - 1 - top, width, 1)]
         # At once: the log that comes has a word to say there, too.
         (row,) = pane.render_lines(Region(0, height - 1, width, 1))
         assert "seven matches" in row.text
@@ -252,7 +261,7 @@ async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
         await pilot.press("4", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
         await pilot.pause(0.2)
-        drawn = counting(monkeypatch, CellsCompositor, "render_full_update")
+        drawn = counting(monkeypatch, LinesView, "render_line")
         table = main(app).pods.table
         client.change(pod("counter", status(restarts=77)))
         key = next(k for k, one in app.model.pods.items() if one.metadata.name == "counter-n1")
@@ -261,7 +270,7 @@ async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
         assert not drawn
         await pilot.press("escape")
         await pilot.pause(0.1)
-        lines = ["".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()]
+        lines = screen_text(app).splitlines()
         assert any("counter-n1" in line and "77" in line for line in lines)
 
 
@@ -276,13 +285,12 @@ async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
         await pilot.pause(0.5)
         told = counting(monkeypatch, app, "_show")
         app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
-        app._published_at = time.monotonic()
-        app._tidying.touched()
+        app._published_at = app._last_input = time.monotonic()
         app._publish()
         assert not told
         await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
         app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
-        app._tidying.touched()
+        app._last_input = time.monotonic()
         app._published_at = time.monotonic() - LONGEST
         told.clear()
         app._publish()

@@ -13,11 +13,11 @@ from podtui.api.local import Manifest
 from podtui.api.places import FieldPlace, write_places
 from podtui.explain.explanation import explain
 from podtui.tui.app import PodtuiApp
-from podtui.tui.explain.explain_lines import explanation_lines, field_at, field_row
-from podtui.tui.explain.explain_screen import ExplainScreen
-from podtui.tui.pods.manifest_text import ManifestText
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.explain import explanation_lines, field_at, field_row
 from podtui.tui.widgets.cells import line_width
+from podtui.tui.widgets.text_view import ManifestText
 
 TEXT = """\
 kind: ConfigMap
@@ -187,4 +187,4 @@ async def test_the_command_completes_fields() -> None:
 
 
 def told(app: PodtuiApp) -> int:
-    return len(app._notifications)  # pyright: ignore[reportPrivateUsage]
+    return len(app.notices)

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from podtui.tui.actions.manifest_file import (
+from podtui.tui.commands.manifest_file import (
+    TRASH,
     ManifestChanged,
     ManifestFileError,
+    bring_back,
     read_manifest_file,
+    throw_away,
+    trashed_files,
     write_manifest_file,
 )
-from podtui.tui.actions.trash import TRASH, bring_back, throw_away, trashed_files
 
 MOMENT = datetime(2026, 11, 21, 14, 5, 1, 123456, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.tui.pods.pod_rows import POD_COLUMNS
+from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Cell, Row
 from podtui.tui.widgets.filters import ALL, FilterError, parse_filter, split_words
 

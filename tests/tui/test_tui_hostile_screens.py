@@ -16,32 +16,29 @@ from rich.cells import cell_len
 from screen_classes import screen_classes
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.strip import Strip
-from tui_app import main, running, wait_for
+from tui_app import main, running, strips_of, wait_for
 from tui_scene import FakeClient, event, manifest, pod, status
 
 from podtui.api.v1 import Event
 from podtui.explain.places import find_place
-from podtui.tui.actions import deleting, editing, restarting
-from podtui.tui.actions.creating import template_picker
-from podtui.tui.actions.forwards_screen import ForwardsScreen
-from podtui.tui.actions.journal_screen import JournalScreen
-from podtui.tui.actions.own_commands import OwnCommand
-from podtui.tui.actions.own_output import OutputScreen
-from podtui.tui.actions.own_values import Aim
-from podtui.tui.actions.templates import Template
-from podtui.tui.actions.trash_screen import TrashScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.explain.explain_screen import ExplainScreen
-from podtui.tui.model import Link
-from podtui.tui.node.node_screen import NODE_TABS, NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.pods.pod_tabs import TABS
-from podtui.tui.tree.tree_screen import TreeScreen
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.commands import delete_manifests, edit_manifest, restart
+from podtui.tui.commands.create_pod import Template, template_picker
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
+from podtui.tui.model.model import Link
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TABS
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.screens.trash_screen import TrashScreen
+from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.sanitize import clean
-from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
 
 pytestmark = pytest.mark.screen
 
@@ -115,8 +112,8 @@ class Visit:
         about: Event = next(one for one in model.events.values() if one.reason.startswith("Odd"))
         loop = model.pods["uid-loop"]
         broken = next(name for name in model.manifests if name.startswith("hello"))
-        self.app.actions.deeds.append(self.world.deed())
-        self.app.actions.forwards.append(self.world.forward(self.rich))
+        self.app.session.journal.append(self.world.deed())
+        self.app.session.forwards.append(self.world.forward(self.rich))
         for screen in (
             EventScreen(about), ManifestScreen(broken), WhyScreen(loop), WhyScreen(None, broken),
             TrashScreen(self.folder), JournalScreen(self.rich), ForwardsScreen(),
@@ -129,8 +126,8 @@ class Visit:
         async for _ in self.over(ExplainScreen(find_place("spec.containers.image"))):
             yield "explained"
         poison = self.world.poison.replace("\0", "")
-        echo = OwnCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
-        async for _ in self.over(OutputScreen(echo, [Aim(clean(f"web{poison}"), {})])):
+        echo = CustomCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
+        async for _ in self.over(OutputScreen(echo, [CommandTarget(clean(f"web{poison}"), {})])):
             yield "output of an own command"
 
     async def over(self, screen: Screen[Any]) -> AsyncIterator[None]:
@@ -148,14 +145,14 @@ class Visit:
         assert plan is not None
         name = f"web{world.poison}"
         dialogs: dict[str, Screen[Any]] = {
-            "delete": deleting.delete_dialog(files[:2], [plan, words]),
-            "delete one": deleting.delete_dialog(files[:1], [words]),
-            "restart": restarting.restart_dialog(pods),
-            "restart one": restarting.restart_dialog(pods[:1]),
-            "restart container": restarting.container_dialog(self.rich, name, "Restart"),
-            "plan": editing.plan_dialog(name, plan),
-            "no plan": editing.plan_dialog(name, None, words),
-            "changed": editing._changed_dialog(name, words),  # pyright: ignore[reportPrivateUsage]
+            "delete": delete_manifests.delete_dialog(files[:2], [plan, words]),
+            "delete one": delete_manifests.delete_dialog(files[:1], [words]),
+            "restart": restart.restart_dialog(pods),
+            "restart one": restart.restart_dialog(pods[:1]),
+            "restart container": restart.container_dialog(self.rich, name, "Restart"),
+            "plan": edit_manifest.plan_dialog(name, plan),
+            "no plan": edit_manifest.plan_dialog(name, None, words),
+            "changed": edit_manifest._changed_dialog(name, words),  # pyright: ignore[reportPrivateUsage]
             "template": template_picker([Template(name, words, ""), Template("b", "", "")]),
             "ask": Ask(f"Title {name}", text=HARMLESS, check=lambda text: words),
         }
@@ -168,11 +165,6 @@ class Visit:
             yield label
             await self.pilot.press("escape")
             await self.pilot.pause()
-
-
-def strips_of(app: PodtuiApp) -> list[Strip]:
-    """What the terminal is given, line by line."""
-    return app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
 
 
 async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:

@@ -15,11 +15,11 @@ from hypothesis.strategies import DrawFn
 from rich.cells import cell_len
 
 from podtui.terminal_text import LONGEST, MOST_MARKS, lines, one_line, settled
-from podtui.tui.actions.journal_rows import Deed, deed_row
-from podtui.tui.logs.ansi import parse, plain_text
-from podtui.tui.logs.log_export import file_name
-from podtui.tui.looks.notifier import osc9
-from podtui.tui.overview.chrome import from_end
+from podtui.tui.preferences.alerts import osc9
+from podtui.tui.views.header import from_end
+from podtui.tui.views.journal import JournalEntry, deed_row
+from podtui.tui.views.logs.ansi import parse, plain_text
+from podtui.tui.views.logs.export import file_name
 from podtui.tui.widgets.cells import Span, line_width, prefix, sized, suffix, width_of, wrap
 from podtui.tui.widgets.notices import MOST_LINES, WIDEST, short
 from podtui.tui.widgets.sanitize import clean, clean_lines, literal, shell_line
@@ -224,7 +224,7 @@ def test_remarks_are_harmless_and_fit(text: str, remark: str, column: int, width
 @given(TEXT, TEXT)
 def test_a_copied_line_runs_nothing_that_was_quoted(name: str, other: str) -> None:
     words = ["kubectl", "exec", name, "--", other]
-    line = deed_row(0, Deed(0.0, "shell", shlex.join(words))).cells[5].text
+    line = deed_row(0, JournalEntry(0.0, "shell", shlex.join(words))).cells[5].text
     assert obeyed(line) == []
     # As many words as there were: no quote was lost, so nothing became a command of its own.
     assert len(shlex.split(line)) == len(words)

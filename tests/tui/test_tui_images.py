@@ -14,7 +14,7 @@ from tui_scene import FakeClient, full_client, now
 
 from podtui.api.images import NodeImage, PullStep
 from podtui.tui.app import PodtuiApp
-from podtui.tui.node.node_screen import NodeScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.widgets.dialogs import Dialog
 
 MIB = 1024 * 1024
@@ -56,7 +56,7 @@ def asked(app: PodtuiApp) -> tuple[str, str]:
 
 
 def notices(app: PodtuiApp) -> list[tuple[str, str]]:
-    return [(one.title, one.message) for one in app._notifications]  # pyright: ignore[reportPrivateUsage]
+    return [(one.title, one.message) for one in app.notices]
 
 
 async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button() -> None:
@@ -82,7 +82,7 @@ async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button
         await wait_for(pilot, lambda: "sha256:o" not in screen.images.set.rows, "it is gone")
         assert client.images_removed == ["sha256:o"]
         assert notices(app)[-1] == ("Removed", "old:1, 3Mi")
-        (deed,) = app.actions.deeds
+        (deed,) = app.session.journal
         assert deed.line.endswith("-X DELETE http://podtui/apis/podtui.dev/v1alpha1/images/"
                                   "sha256%3Ao")  # fmt: skip
 
@@ -154,7 +154,7 @@ async def test_a_pull_by_command_shows_how_far_it_is_and_then_its_image() -> Non
         )
         await wait_for(pilot, lambda: ("Pulled", "fresh:1, 29Mi") in notices(app), "it is there")
         assert client.images_pulled == ["fresh:1"]
-        assert app.actions.pulls == {}
+        assert app.session.pulls == {}
 
 
 async def test_a_pull_by_key_asks_for_the_name() -> None:
@@ -171,13 +171,13 @@ async def test_a_pull_by_key_asks_for_the_name() -> None:
 async def test_a_pull_that_fails_says_why_and_another_may_begin() -> None:
     client = full_client()
     async with tab(client) as (app, pilot, _):
-        app.actions.pulls.clear()
+        app.session.pulls.clear()
         await pilot.press("colon", *"pull nosuch:1", "enter")
         client.pull_steps.put_nowait(PullStep(error="manifest unknown"))
         await wait_for(
             pilot, lambda: ("Pull", "manifest unknown") in notices(app), "why there is none"
         )
-        assert app.actions.pulls == {}
+        assert app.session.pulls == {}
 
 
 async def test_a_name_that_is_none_is_not_pulled() -> None:

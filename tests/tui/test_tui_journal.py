@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from podtui.api.engine_calls import EngineCall
-from podtui.tui.actions.journal_rows import COLUMNS, LINE, Deed, journal_rows
+from podtui.tui.views.journal import COLUMNS, LINE, JournalEntry, journal_rows
 
 CALL = EngineCall(
     serial=7, time="2026-11-21T12:00:00.000000Z", line="docker stop --time 30 abc", verb="stop",
@@ -32,7 +32,7 @@ def test_a_failed_call_is_a_fault_and_its_line_is_copied_without_the_error() -> 
 
 
 def test_every_row_has_a_value_for_every_column() -> None:
-    rows = journal_rows([Deed(1.0, "edit", "$EDITOR a.yaml", "web-n1")], [CALL])
+    rows = journal_rows([JournalEntry(1.0, "edit", "$EDITOR a.yaml", "web-n1")], [CALL])
     for row in rows:
         assert len(row.cells) == len(row.sort) == len(row.values) == len(COLUMNS)
     assert len({row.key for row in rows}) == 2
@@ -45,6 +45,9 @@ def test_a_call_that_is_counted_stays_the_same_row() -> None:
 
 
 def test_for_one_pod_only_its_deeds_are_listed() -> None:
-    deeds = [Deed(1.0, "delete", "mv a b", "web-n1, api-n1"), Deed(2.0, "edit", "e", "api-n1")]
+    deeds = [
+        JournalEntry(1.0, "delete", "mv a b", "web-n1, api-n1"),
+        JournalEntry(2.0, "edit", "e", "api-n1"),
+    ]
     rows = journal_rows(deeds, [], pod="web-n1")
     assert [row.values[3] for row in rows] == ["delete"]

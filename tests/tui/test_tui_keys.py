@@ -8,11 +8,11 @@ import pytest
 from textual.binding import Binding, BindingsMap
 from tui_app import running, wait_for
 
-from podtui.tui.keys.key_lines import KeyLine, help_lines, matching
-from podtui.tui.keys.key_map import read_key_map
-from podtui.tui.keys.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
-from podtui.tui.keys.key_registry import Scope, known_bindings, scopes
+from podtui.tui.commands.key_registry import Scope, known_bindings, scopes
+from podtui.tui.preferences.user_keys import read_key_map
+from podtui.tui.screens.key_lines import KeyLine, help_lines, matching
 from podtui.tui.widgets.cells import width_of
+from podtui.tui.widgets.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
 from podtui.tui.widgets.tones import LinesView
 
 SCOPES = (

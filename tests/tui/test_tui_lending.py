@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 from tui_app import running, wait_for
@@ -11,29 +12,21 @@ from tui_scene import FakeClient, node, pod, status, waiting
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
-from podtui.tui.actions.terminal import ProgramFailed, lent_terminal, run_in_terminal
 from podtui.tui.app import PodtuiApp
-from podtui.tui.looks.preferences import Preferences
+from podtui.tui.commands.terminal import ProgramFailed, lent_terminal, run_in_terminal
+from podtui.tui.preferences.preferences import Preferences
 
 pytestmark = pytest.mark.screen
 
 
 class Terminal:
-    """What the app's driver does to the terminal."""
+    """Who has the terminal, and what podtui writes to it."""
 
     def __init__(self) -> None:
         self.ours = True
         self.turns: list[str] = []
         self.written = ""
         self.barred = ""
-
-    def suspend(self) -> None:
-        self.ours = False
-        self.turns.append("lent")
-
-    def resume(self) -> None:
-        self.ours = True
-        self.turns.append("back")
 
     def write(self, text: str) -> None:
         if self.ours:
@@ -46,12 +39,22 @@ class Terminal:
 def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """The app as on a terminal that can be lent."""
     terminal = Terminal()
+    signals = cast("Any", app)
+
+    @contextmanager
+    def suspend() -> Iterator[None]:
+        signals.app_suspend_signal.publish(app)
+        terminal.ours = False
+        terminal.turns.append("lent")
+        yield
+        terminal.ours = True
+        terminal.turns.append("back")
+        signals.app_resume_signal.publish(app)
+
     with monkeypatch.context() as patch:
         patch.setattr(type(app), "is_headless", False)
-        patch.setattr(type(app._driver), "can_suspend", True)
-        patch.setattr(app._driver, "suspend_application_mode", terminal.suspend)
-        patch.setattr(app._driver, "resume_application_mode", terminal.resume)
-        patch.setattr(app._driver, "write", terminal.write)
+        patch.setattr(app, "suspend", suspend)
+        patch.setattr("podtui.tui.looks.preferred.write_to_terminal", terminal.write)
         yield terminal
 
 

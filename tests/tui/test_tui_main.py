@@ -19,12 +19,12 @@ from tui_scene import (
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Synced
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.logs.log_view import LogView
-from podtui.tui.overview.pods_pane import MOST_ON_TOP
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.main.pods_pane import MOST_ON_TOP
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.widgets.table import Table
-from podtui.tui.widgets.text_screens import EventScreen, ManifestScreen
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
@@ -414,8 +414,8 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
         main(app).pods.table.select("uid-too-big")
         await pilot.press("r")
         await wait_for(pilot, lambda: client.retried == ["too-big-n1"], "the retry")
-        await wait_for(pilot, lambda: app.actions.deeds, "it is in the journal")
-        assert app.actions.deeds[-1].line.endswith("/pods/too-big-n1/retry")
+        await wait_for(pilot, lambda: app.session.journal, "it is in the journal")
+        assert app.session.journal[-1].line.endswith("/pods/too-big-n1/retry")
 
 
 @pytest.mark.compares("help")
@@ -433,9 +433,9 @@ async def test_help_is_made_of_the_bindings() -> None:
 
 def test_every_binding_can_be_given_another_key() -> None:
     from podtui.tui.app import PodtuiApp
-    from podtui.tui.logs.logs_pane import LogsPane
-    from podtui.tui.overview.main_screen import MainScreen
-    from podtui.tui.overview.pods_pane import PodsPane
+    from podtui.tui.screens.logs.logs_pane import LogsPane
+    from podtui.tui.screens.main.main_screen import MainScreen
+    from podtui.tui.screens.main.pods_pane import PodsPane
 
     ids = []
     for owner in (PodtuiApp, MainScreen, PodsPane, LogsPane, Table, PodScreen, ManifestScreen):
@@ -463,17 +463,15 @@ async def test_commands_filter_theme_and_quit() -> None:
         await pilot.press("T")
         assert app.theme != "podtui-light"
         await pilot.press("colon", *"nonsense", "enter")
-        await wait_for(
-            pilot, lambda: any("nonsense" in n.message for n in app._notifications), "a word"
-        )
+        await wait_for(pilot, lambda: any("nonsense" in n.message for n in app.notices), "a word")
         await pilot.press("colon", "q", "enter")
-        await wait_for(pilot, lambda: not app.is_running or app._exit, "the end")
+        await wait_for(pilot, lambda: app.is_leaving, "the end")
 
 
 async def test_q_quits_at_once() -> None:
     async with running() as (app, pilot):
         await pilot.press("q")
-        await wait_for(pilot, lambda: app._exit, "the end")
+        await wait_for(pilot, lambda: app.is_leaving, "the end")
 
 
 async def test_a_thousand_pods_cost_what_is_in_sight() -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from tui_app import running
 
-from podtui.tui.looks.preferences import Preferences
-from podtui.tui.overview.arrangement import View
-from podtui.tui.overview.screen_memory import (
+from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.run import remembered, theme_of
+from podtui.tui.screens.main.arrangement import View
+from podtui.tui.screens.main.screen_memory import (
     MAX_BYTES,
     MemoryFile,
     ScreenMemory,
-    TableMemory,
     memory_of,
     recalled_view,
 )
-from podtui.tui.run import remembered, theme_of
+from podtui.tui.widgets.table_pane import TableMemory
 
 MEMORY = ScreenMemory(
     {"wide": 0.4},
@@ -79,7 +79,7 @@ def test_a_write_that_fails_leaves_the_old_one(
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("podtui.tui.overview.screen_memory.os.replace", full)
+    monkeypatch.setattr("podtui.tui.screens.main.screen_memory.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         MemoryFile(path).write(ScreenMemory())
     again = MemoryFile(path)

@@ -13,14 +13,14 @@ from tui_app import bar_text, main, notified, running, wait_for
 from tui_scene import FakeClient, gallery, node
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.key_registry import known_bindings
-from podtui.tui.logs.log_view import LogView
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.why.why import Explanations
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.commands.key_registry import known_bindings
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.menu import MOVES, MOVING, Choice, Menu, choices, menu_lines
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.why import Explanations
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.cells import Line, Span, line_width
-from podtui.tui.widgets.menu import MOVES, MOVING, Choice, Menu, choices, menu_lines
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
@@ -196,8 +196,9 @@ async def test_a_long_table_follows_its_cursor_and_the_wheel() -> None:
         await pilot.press("end")
         await wait_for(pilot, lambda: table.scroll_y > 0, "the end of the table")
         await wait_for(pilot, lambda: last.search.split()[0] in shown_of(table), "its last row")
-        await pilot._post_mouse_events(  # pyright: ignore[reportPrivateUsage]
-            [events.MouseScrollUp], table, offset=(5, 3)
+        x, y = table.region.x + 5, table.region.y + 3
+        app.post_message(
+            events.MouseScrollUp(None, x, y, 0, -1, 0, shift=False, meta=False, ctrl=False)
         )
         await wait_for(pilot, lambda: last.search.split()[0] not in shown_of(table), "rows above")
 
@@ -269,5 +270,5 @@ async def test_a_new_user_is_told_where_pods_come_from(tmp_path: Path, readonly:
         assert "does not exist yet" in said()
         assert ("from a template" in said()) is not readonly
         folder.mkdir()
-        main(app).publish(app.model.everything(), app.now())
+        main(app).publish(app.model.everything(), app.session.now())
         assert "does not exist yet" not in said()

@@ -8,8 +8,8 @@ from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStat
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, ObjectMeta, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
-from podtui.tui.logs.log_target import Resumption, default_container
-from podtui.tui.model import AT_ONCE, Link, Model
+from podtui.tui.model.model import AT_ONCE, Link, Model
+from podtui.tui.views.logs.target import Resumption, default_container
 
 
 def test_folds_lists_and_changes() -> None:

@@ -11,8 +11,8 @@ from tui_scene import ago, full_client
 from podtui.api.images import NodeImage
 from podtui.api.v1 import ObjectMeta
 from podtui.api.what_if import PortHolder, WhatIf
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView
 
 pytestmark = pytest.mark.screen

@@ -16,16 +16,14 @@ from podtui.api.names import WOULD_EVICT, WOULD_FIT
 from podtui.api.quantity import milli_value
 from podtui.api.v1 import NodeCondition, ObjectMeta
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
-from podtui.tui.model import Model
-from podtui.tui.node.node_gauges import ask_of, gauges, rejections
-from podtui.tui.node.node_history import KEPT, NodeHistory, Sample
-from podtui.tui.node.node_overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.node.node_plot import Past, history_lines, seen_past, told_past
-from podtui.tui.node.node_tables import image_row, image_summary, rejected_row, share_row
-from podtui.tui.node.what_if_lines import verdict_lines
-from podtui.tui.node.what_if_view import manifest_files, question
-from podtui.tui.node.what_if_wish import WishError, is_wish, parse_wish
-from podtui.tui.pods.usage import Usage
+from podtui.tui.model.model import Model
+from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
+from podtui.tui.screens.node.what_if_view import manifest_files, question
+from podtui.tui.views.node.gauges import ask_of, gauges, rejections
+from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
+from podtui.tui.views.node.plot import Past, history_lines, seen_past, told_past
+from podtui.tui.views.node.tables import image_row, image_summary, rejected_row, share_row
+from podtui.tui.views.node.what_if import WishError, is_wish, parse_wish, verdict_lines
 from podtui.tui.widgets.cells import Line, Row, line_width
 
 GAUGES = gauges(node(), [ask_of(p) for p in gallery()], {}, Usage(410, 2300 << 20))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from textual.events import MouseMove
-from tui_app import bar_text, main, make_app, running, table_text, wait_for
+from tui_app import bar_text, main, make_app, running, screen_text, table_text, wait_for
 from tui_scene import full_client
 
-from podtui.tui.keys.aliases_screen import AliasesScreen
-from podtui.tui.overview.screen_memory import MemoryFile
-from podtui.tui.pods.pod_screen import PodScreen
+from podtui.tui.screens.aliases_screen import AliasesScreen
+from podtui.tui.screens.main.screen_memory import MemoryFile
+from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.prompt import Prompt
 
@@ -33,7 +33,7 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
         assert "hidden: 4 Node" in bar_text(app, "status")
         await pilot.press("R", "ctrl+w")
         await pilot.press("q")
-        await wait_for(pilot, lambda: app._exit, "the end")
+        await wait_for(pilot, lambda: app.is_leaving, "the end")
     again = MemoryFile(path)
     again.read()
     async with running(size=(200, 60), memory=again) as (app, pilot):
@@ -54,7 +54,7 @@ async def test_a_broken_memory_is_told_of(tmp_path: Path) -> None:
     memory = MemoryFile(path)
     memory.read()
     async with running(memory=memory) as (app, _):
-        assert any("is not used" in n.message for n in app._notifications)
+        assert any("is not used" in n.message for n in app.notices)
 
 
 def dragged(x: int, y: int) -> MouseMove:
@@ -85,7 +85,7 @@ async def test_the_prompt_tells_faults_completes_and_remembers() -> None:
         await pilot.press("backspace", "3", "enter")
         assert main(app).pods.table.set.order == ["uid-crash-loop"]
         await pilot.press("escape", "slash", *"status=Ter")
-        await wait_for(pilot, lambda: prompt.input._suggestion, "a completion")
+        await wait_for(pilot, lambda: "status=Terminating" in screen_text(app), "a completion")
         await pilot.press("tab", "enter")
         assert main(app).pods.table.set.order == ["uid-leaving"]
         await pilot.press("escape", "slash", "up", "up")

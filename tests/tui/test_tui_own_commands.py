@@ -15,15 +15,15 @@ from tui_scene import full_client, pod, status
 
 from podtui.api.images import NodeImage
 from podtui.settings import resolve
-from podtui.tui.actions.own_output import OutputScreen
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.looks.preferences import Preferences, preferences_of
-from podtui.tui.looks.preferred import PreferencesFile, problems_of
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.overview.rows import pod_key
+from podtui.tui.model.model import pod_key
+from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferred import PreferencesFile, problems_of
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.menu import Menu
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Dialog
-from podtui.tui.widgets.menu import Menu
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.tones import LinesView
 
@@ -61,7 +61,7 @@ def told(folder: Path) -> list[Any]:
 
 
 def notices(app: PodtuiApp) -> list[str]:
-    return [f"{each.title}: {each.message}" for each in app._notifications]
+    return [f"{each.title}: {each.message}" for each in app.notices]
 
 
 async def typed(pilot: Pilot[None], line: str) -> None:
@@ -81,7 +81,7 @@ async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) 
         assert words == [under.metadata.name, "of default"]
         assert values["PODTUI_UID"] == under.metadata.uid
         await pilot.press("J")
-        assert any(deed.what == "tell" for deed in app.actions.deeds)
+        assert any(deed.what == "tell" for deed in app.session.journal)
 
 
 @pytest.mark.compares("plugins")
@@ -261,7 +261,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.compares("plugins", "hotkeys", "reload")
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):
@@ -302,7 +302,7 @@ async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_pat
         await pilot.press("ctrl+g")
         written = tmp_path / "id"
         await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
-        assert app.own.farewell() == "podtui: ended what still ran: wait"
+        assert app.custom.farewell() == "podtui: ended what still ran: wait"
         process = Path(f"/proc/{int(written.read_text())}")
     async with asyncio.timeout(30):
         while process.exists():  # noqa: ASYNC110, ASYNC240

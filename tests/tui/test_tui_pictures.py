@@ -11,9 +11,9 @@ from picture_scenes import MAIN_SIZES, OVERVIEW, SCENES
 from pictures import SHOWN_IN, Taken, take
 from screen_classes import asking_functions, screen_classes
 
-from podtui.tui.node.node_screen import NODE_TABS, NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.pods.pod_tabs import TABS
+from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TABS
 
 Picture = Callable[..., bool]
 

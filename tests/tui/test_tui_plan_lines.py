@@ -7,13 +7,7 @@ import pytest
 from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta
-from podtui.tui.actions.plan_lines import (
-    MOST,
-    does_nothing,
-    is_disruptive,
-    outcome_words,
-    plan_lines,
-)
+from podtui.tui.views.plan import MOST, does_nothing, is_disruptive, outcome_words, plan_lines
 
 IMAGE = FieldChange(
     field="spec.containers[0].image", old="busybox:1.35", new="busybox:1.36", line=14, column=7

@@ -13,11 +13,11 @@ from tui_scene import FakeClient, full_client
 
 from podtui.api.insight import InsightPart, PodInsight, ProbeReport
 from podtui.tui.app import PodtuiApp
-from podtui.tui.pods.pod_events import PodEvents
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.pods.pod_yaml import YamlView
+from podtui.tui.screens.pods.pod_events import PodEvents
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.pods.pod_yaml import YamlView
+from podtui.tui.screens.text_screens import EventScreen
 from podtui.tui.widgets.bars import key_hints
-from podtui.tui.widgets.text_screens import EventScreen
 from podtui.tui.widgets.tones import LinesView
 
 pytestmark = pytest.mark.screen
@@ -83,7 +83,7 @@ async def test_run_now_is_offered_where_there_is_a_probe() -> None:
             if not offered:
                 assert not client.probed
                 assert isinstance(app.screen, PodScreen), "r does not restart the pod here"
-                assert any("no probe to run" in note.message for note in app._notifications)
+                assert any("no probe to run" in note.message for note in app.notices)
             await pilot.press("escape")
 
 

@@ -12,10 +12,10 @@ from tui_scene import full_client, now, pod, status, waiting
 from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
-from podtui.tui.keys.help_screen import HelpScreen
-from podtui.tui.looks.file_changes import stamp_of
-from podtui.tui.looks.preferences import Preferences, preferences_of
-from podtui.tui.looks.preferred import PreferencesFile, key_map_of
+from podtui.tui.preferences.file_changes import stamp_of
+from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferred import PreferencesFile, key_map_of
+from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.widgets.tones import LinesView
 
 
@@ -82,7 +82,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
     path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
     async with running(preferences=read(path)) as (app, pilot):
         assert "H Help" in bar_text(app, "hints")
-        assert any("main.yaml" in n.message for n in app._notifications)
+        assert any("main.yaml" in n.message for n in app.notices)
         await pilot.press("question_mark", "d")
         assert len(app.screen_stack) == 1
         await pilot.press("H")
@@ -103,7 +103,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
 
     def reread() -> Preferences:
@@ -116,7 +116,7 @@ async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
         assert app.preferred.keymap == {"app.help": "H"}
         write(tmp_path, "theme: podtui-light\nkeys: [broken\n")
         await wait_for(
-            pilot, lambda: any("config.yaml:" in n.message for n in app._notifications), "the word"
+            pilot, lambda: any("config.yaml:" in n.message for n in app.notices), "the word"
         )
         assert app.preferred.keymap == {"app.help": "H"}
         write(tmp_path, "theme: podtui-light\n# nothing else\n")
@@ -129,8 +129,8 @@ async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.Monkey
     preferences = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))
     async with running(client, preferences=preferences) as (app, pilot):
         written: list[str] = []
-        assert app._driver is not None
-        monkeypatch.setattr(app._driver, "write", written.append)
+        monkeypatch.setattr(type(app), "is_headless", False)
+        monkeypatch.setattr("podtui.tui.looks.preferred.write_to_terminal", written.append)
         client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"))))
         await wait_for(pilot, lambda: "\x07" in written, "the bell")
         await pilot.pause(0.3)

@@ -8,7 +8,7 @@ from tui_scene import NOW, ago, pod, status
 
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.v1 import ExecAction, Pod, Probe
-from podtui.tui.pods.probe_lines import next_text, probe_lines, streak_text
+from podtui.tui.views.pods.probes import next_text, probe_lines, streak_text
 from podtui.tui.widgets.cells import Line, line_width
 
 AT = NOW.timestamp()

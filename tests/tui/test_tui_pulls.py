@@ -13,7 +13,8 @@ from tui_scene import FakeClient, ago, node, now, pod, status
 from podtui.api.images import PullStep
 from podtui.api.insight import PodStart, Step, StepKind
 from podtui.api.v1 import Pod
-from podtui.tui.overview.pulls import (
+from podtui.tui.views.pods.timeline import waterfall, with_pull
+from podtui.tui.views.pulls import (
     Pull,
     Stage,
     own_pull,
@@ -23,7 +24,6 @@ from podtui.tui.overview.pulls import (
     pull_of,
     pulls_of,
 )
-from podtui.tui.pods.timeline import waterfall, with_pull
 from podtui.tui.widgets.tones import LinesView
 
 MIB = 1024 * 1024

@@ -14,9 +14,9 @@ from tui_app import main, notified, running, wait_for
 from podtui.api.plan import Outcome
 from podtui.client.copying import Copied
 from podtui.client.talking import AttachQuery
-from podtui.tui.actions import shells
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.pods.pod_tabs import TabBar
+from podtui.tui.commands import shell
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TabBar
 from podtui.tui.widgets.dialogs import Ask, Buttons
 
 pytestmark = pytest.mark.screen
@@ -39,8 +39,8 @@ async def test_a_key_attaches_to_the_containers_own_process(
         talked.append(session)
         return False
 
-    monkeypatch.setattr(shells, "talk", talk)
-    monkeypatch.setattr(shells, "say", lambda text: None)
+    monkeypatch.setattr(shell, "talk", talk)
+    monkeypatch.setattr(shell, "say", lambda text: None)
     async with acting(tmp_path) as (_, pilot, client):
         client.attach = attach  # type: ignore[attr-defined]
         await pilot.press("a")
@@ -92,9 +92,7 @@ async def test_a_key_saves_a_picture_of_the_screen(
         await pilot.press("ctrl+x")
         await wait_for(pilot, lambda: list(tmp_path.glob("*.svg")), "the file")
         (path,) = tmp_path.glob("*.svg")  # noqa: ASYNC240
-        await wait_for(
-            pilot, lambda: any(path.name in n.message for n in app._notifications), "its name"
-        )
+        await wait_for(pilot, lambda: any(path.name in n.message for n in app.notices), "its name")
         drawn = "".join(ElementTree.fromstring(path.read_text("utf-8")).itertext())
         assert "crash-loop-n1" in drawn
 

@@ -11,7 +11,7 @@ from tui_scene import NOW, pod, status
 
 from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.v1 import Pod
-from podtui.tui.pods.resource_lines import Used, resource_lines
+from podtui.tui.views.pods.resources import Used, resource_lines
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.chart import Chart, Frame, chart_lines, rate
 from podtui.tui.widgets.format import size

@@ -28,10 +28,10 @@ from podtui.api.v1 import (
     ContainerStateTerminated,
     Pod,
 )
-from podtui.tui.overview.rows import EVENT_COLUMNS, event_row
-from podtui.tui.pods.pod_rows import POD_COLUMNS, manifest_row, pod_row
-from podtui.tui.pods.pod_status import Family, pod_status_line
-from podtui.tui.pods.usage import Usage
+from podtui.tui.model.usage import Usage
+from podtui.tui.views.events import EVENT_COLUMNS, event_row
+from podtui.tui.views.pod_status import Family, pod_status_line
+from podtui.tui.views.pods.rows import POD_COLUMNS, manifest_row, pod_row
 from podtui.tui.widgets.cells import Row
 from podtui.tui.widgets.natural import address_key, natural_key
 

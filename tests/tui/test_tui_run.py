@@ -10,15 +10,14 @@ import pytest
 from podtui.agent.control import AgentProcess
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.settings import Settings, resolve
-from podtui.tui.agent import shortened
-from podtui.tui.late_client import LateClient
+from podtui.tui.commands.agent import shortened
 from podtui.tui.run import theme_folders, theme_for_terminal
 
 
-def test_the_screen_starts_without_the_network_library_and_without_other_rooms() -> None:
+def test_the_screen_starts_without_the_agents_rooms() -> None:
     code = (
         "import sys, podtui.tui.run, podtui.tui.app\n"
-        "bad = {'aiohttp', 'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
+        "bad = {'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
         " 'podtui.manifest', 'podtui.runtime'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {bad}' if bad else 0)"
     )
@@ -84,19 +83,6 @@ def test_a_lost_agent_is_restarted_with_its_own_settings(
         [*own, *theirs] if killed else own,
         [*own, "--node-name=n1"] if killed else own,
     ]
-
-
-async def test_the_late_client_is_a_client(tmp_path: Path) -> None:
-    from podtui.api.v1 import Pod
-    from podtui.client.protocol import Lost
-
-    client = LateClient(tmp_path / "podtui.sock")
-    deltas = client.follow(Pod)
-    try:
-        assert isinstance(await anext(deltas), Lost)
-    finally:
-        await deltas.aclose()  # type: ignore[attr-defined]
-        await client.close()
 
 
 def test_no_color_is_settled_before_textual_is_imported() -> None:

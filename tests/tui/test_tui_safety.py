@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
-from tui_app import main, running, wait_for
+from tui_app import main, running, strips_of, wait_for
 from tui_scene import (
     REJECTED,
     FakeClient,
@@ -131,7 +131,7 @@ def hostile() -> FakeClient:
 
 def drawn(app: PodtuiApp) -> Iterator[tuple[int, str, int]]:
     """(line, text, cells) of all that the terminal is given."""
-    for number, strip in enumerate(app.screen._compositor.render_strips()):
+    for number, strip in enumerate(strips_of(app)):
         yield number, "".join(s.text for s in strip if not s.control), strip.cell_length
 
 

@@ -20,12 +20,12 @@ from podtui.api.pods import container_names, container_statuses
 from podtui.api.v1 import Container, ContainerPort, EphemeralContainer, Pod
 from podtui.client.talking import Output
 from podtui.errors import AgentUnavailable, UsageError
-from podtui.tui.actions.ports import Ports, offered, parse_ports, ports_problem
-from podtui.tui.actions.raw_terminal import DETACH, KeysToLeave, Talked, talk
-from podtui.tui.actions.restarting import restartable_names
-from podtui.tui.actions.shells import running_names
-from podtui.tui.actions.transferring import Transfer, parse_transfer, transfer_problem
-from podtui.tui.overview.rows import pod_key
+from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
+from podtui.tui.commands.port_forward import Ports, offered, parse_ports, ports_problem
+from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, Talked, talk
+from podtui.tui.commands.restart import restartable_names
+from podtui.tui.commands.shell import running_names
+from podtui.tui.model.model import pod_key
 from podtui.tui.widgets.picker import Picker
 
 

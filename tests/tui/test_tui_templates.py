@@ -7,7 +7,7 @@ import pytest
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.objects import object_key
 from podtui.manifest.result import settle
-from podtui.tui.actions.templates import (
+from podtui.tui.commands.create_pod import (
     free_name,
     name_problem,
     named,

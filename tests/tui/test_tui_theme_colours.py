@@ -10,8 +10,8 @@ from textual.color import Color
 from textual.theme import Theme
 from tui_scene import THEMES
 
-from podtui.tui.looks.themes import GROUPS, defaults, load_themes, log_colors, variable
-from podtui.tui.pods.pod_status import GLYPHS, Family
+from podtui.tui.preferences.themes import GROUPS, defaults, load_themes, log_colors, variable
+from podtui.tui.views.pod_status import GLYPHS, Family
 
 SHIPPED = {file.theme.name: file.theme for file in load_themes([THEMES]) if file.theme}
 FULL = sorted(name for name, theme in SHIPPED.items() if not theme.ansi)

@@ -10,8 +10,8 @@ from textual.theme import BUILTIN_THEMES
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
-from podtui.tui.looks import theme_text
-from podtui.tui.looks.themes import (
+from podtui.tui.preferences import themes
+from podtui.tui.preferences.themes import (
     GROUPS,
     defaults,
     load_theme,
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem:
 
 @pytest.mark.parametrize("path", sorted(THEMES.iterdir()), ids=lambda path: path.stem)
 def test_themes_that_ship_are_read_without_yaml(path: Path) -> None:
-    assert theme_text.plain(path.read_text()) is not None
+    assert themes.plain(path.read_text()) is not None
 
 
 LINES = st.sampled_from(
@@ -83,9 +83,9 @@ LINES = st.sampled_from(
 @examples(500)
 @given(st.lists(LINES, max_size=5))
 def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> None:
-    found = theme_text.plain("\n".join(lines))
+    found = themes.plain("\n".join(lines))
     if found is not None:
-        assert theme_text.by_library("\n".join(lines)) == found
+        assert themes.by_library("\n".join(lines)) == found
 
 
 def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Path) -> None:
@@ -138,14 +138,14 @@ async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Pa
         await pilot.pause()
         assert app.theme == "podtui-dark"
         assert table.tone("running").color.name == "#123456"
-        assert any("nonsense" in n.message for n in app._notifications)
+        assert any("nonsense" in n.message for n in app.notices)
 
 
 @pytest.mark.screen
 async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
     async with running(theme="no-such") as (app, pilot):
         await pilot.pause()
-        assert any("no-such" in n.message for n in app._notifications)
+        assert any("no-such" in n.message for n in app.notices)
 
 
 @pytest.mark.screen
@@ -155,7 +155,7 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     from podtui.tui.app import PodtuiApp
 
-    monkeypatch.setattr("podtui.tui.looks.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
     path = write(tmp_path, base)
     app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)

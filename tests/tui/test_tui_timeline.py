@@ -10,9 +10,16 @@ from msgspec import structs
 from tui_scene import NOW
 
 from podtui.api.insight import PodStart, Step, StepKind
-from podtui.tui.pods.pod_tabs import TABS, tab_spans
-from podtui.tui.pods.timeline import Bar, Waterfall, waterfall, with_critical_path
-from podtui.tui.pods.timeline_lines import change, length, waterfall_lines
+from podtui.tui.screens.tab_bar import TABS, tab_spans
+from podtui.tui.views.pods.timeline import (
+    Bar,
+    Waterfall,
+    change,
+    length,
+    waterfall,
+    waterfall_lines,
+    with_critical_path,
+)
 from podtui.tui.widgets.cells import Line, line_width
 
 BASE = NOW.timestamp()

@@ -2,76 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
-from textual.notifications import Notification
-from textual.widgets._toast import Toast  # pyright: ignore[reportPrivateUsage]
-from tui_app import make_app, wait_for
+from textual.pilot import Pilot
+from tui_app import screen_text, wait_for
 
-from podtui.tui.widgets.toasts import MOST, Toasts
+from podtui.tui.widgets.notices import MOST, Notices
 
-
-def told(toasts: Iterable[Notification]) -> list[tuple[str, str]]:
-    return [(one.title, one.message) for one in toasts]
+pytestmark = pytest.mark.screen
 
 
-def test_an_equal_notice_stands_once_with_its_count() -> None:
-    toasts = Toasts()
-    for _ in range(3):
-        toasts.add(Notification("nothing is changed", title="Read-only", severity="warning"))
-    assert told(toasts) == [("Read-only ×3", "nothing is changed")]
-
-
-def test_without_a_title_the_count_is_behind_the_message() -> None:
-    toasts = Toasts()
-    toasts.add(Notification("The last pane stays."))
-    toasts.add(Notification("The last pane stays."))
-    assert told(toasts) == [("", "The last pane stays. ×2")]
-
-
-def test_others_between_do_not_make_it_another() -> None:
-    toasts = Toasts()
-    for message in ("a", "b", "a"):
-        toasts.add(Notification(message))
-    assert told(toasts) == [("", "b"), ("", "a ×2")]
-
-
-def test_other_severity_or_title_is_another_notice() -> None:
-    toasts = Toasts()
-    toasts.add(Notification("a"))
-    toasts.add(Notification("a", severity="error"))
-    toasts.add(Notification("a", title="t"))
-    assert told(toasts) == [("", "a"), ("", "a"), ("t", "a")]
-
-
-def test_no_more_than_a_few_the_newest() -> None:
-    toasts = Toasts()
-    for number in range(10):
-        toasts.add(Notification(str(number)))
-    assert told(toasts) == [("", str(number)) for number in range(10 - MOST, 10)]
-
-
-def test_one_that_has_gone_counts_from_one_again() -> None:
-    toasts = Toasts()
-    gone = Notification("a")
-    toasts.add(gone)
-    del toasts[gone]
-    toasts.add(Notification("a"))
-    assert told(toasts) == [("", "a")]
-
-
-@pytest.mark.screen
-async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
-    app = make_app()
+@asynccontextmanager
+async def app_with_notices() -> AsyncIterator[tuple[Notices, Pilot[None]]]:
+    app = Notices()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        yield app, pilot
+
+
+async def shown(app: Notices, pilot: Pilot[None]) -> list[tuple[str, str]]:
+    await pilot.pause()
+    return [(one.title, one.message) for one in app.notices]
+
+
+async def test_an_equal_notice_stands_once_with_its_count() -> None:
+    async with app_with_notices() as (app, pilot):
+        for _ in range(3):
+            app.notify("nothing is changed", title="Read-only", severity="warning")
+        assert await shown(app, pilot) == [("Read-only ×3", "nothing is changed")]
+
+
+async def test_without_a_title_the_count_is_behind_the_message() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("The last pane stays.")
+        app.notify("The last pane stays.")
+        assert await shown(app, pilot) == [("", "The last pane stays. ×2")]
+
+
+async def test_others_between_do_not_make_it_another() -> None:
+    async with app_with_notices() as (app, pilot):
+        for message in ("a", "b", "a"):
+            app.notify(message)
+        assert await shown(app, pilot) == [("", "b"), ("", "a ×2")]
+
+
+async def test_other_severity_or_title_is_another_notice() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("a")
+        app.notify("a", severity="error")
+        app.notify("a", title="t")
+        assert await shown(app, pilot) == [("", "a"), ("", "a"), ("t", "a")]
+
+
+async def test_no_more_than_a_few_the_newest() -> None:
+    async with app_with_notices() as (app, pilot):
+        for number in range(10):
+            app.notify(str(number))
+        assert await shown(app, pilot) == [("", str(number)) for number in range(10 - MOST, 10)]
+
+
+async def test_one_that_has_gone_counts_from_one_again() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("a", timeout=0.5)
+        await wait_for(pilot, lambda: app.notices, "the first")
+        await wait_for(pilot, lambda: not app.notices, "its end")
+        app.notify("a")
+        assert await shown(app, pilot) == [("", "a")]
+
+
+async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
+    async with app_with_notices() as (app, pilot):
         for _ in range(10):
             app.notify("podtui runs read-only", title="Read-only", severity="warning")
-        app.notify("a")
-        app.notify("b")
+        app.notify("alpha")
+        app.notify("beta")
 
-        def shown() -> list[str]:
-            return [toast.render().plain for toast in app.screen.query(Toast)]
+        def places() -> list[str]:
+            return sorted(word for word in screen_text(app).split() if word in WORDS)
 
-        wanted = ["Read-only ×10\npodtui runs read-only", "a", "b"]
-        await wait_for(pilot, lambda: shown() == wanted, "three toasts")
+        await wait_for(pilot, lambda: places() == WORDS, "three toasts")
+
+
+WORDS = ["alpha", "beta", "×10"]

@@ -15,17 +15,17 @@ from tui_scene import FakeClient, full_client, gallery, node, now, pod, status
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Removed, Synced
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Changes, Model
-from podtui.tui.node.node_screen import NodeScreen
-from podtui.tui.pods.pod_screen import PodScreen
-from podtui.tui.tree.tree import pod_items
-from podtui.tui.tree.tree_rows import TREE_COLUMNS, rows_in_sight, tree_row
-from podtui.tui.tree.tree_screen import TreeScreen
-from podtui.tui.tree.tree_view import TreeView
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.model.model import Changes, Model
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import ManifestScreen
+from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.tree.rows import TREE_COLUMNS, rows_in_sight, tree_row
+from podtui.tui.views.tree.tree import pod_items
+from podtui.tui.views.tree.view import TreeView
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.filters import ALL, parse_filter
-from podtui.tui.widgets.text_screens import ManifestScreen
 
 # --- what is in it
 

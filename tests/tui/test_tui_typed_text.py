@@ -12,7 +12,7 @@ from tui_app import main, running, wait_for
 from tui_scene import full_client
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.widgets.bars import key_hints
 
 pytestmark = pytest.mark.screen
@@ -69,7 +69,7 @@ async def test_text_is_typed_into_a_line_or_runs_nothing(
                 await pilot.pause()
             assert app.screen is screen
             assert actions == []
-            assert any("ignored" in note.message for note in app._notifications)
+            assert any("ignored" in note.message for note in app.notices)
 
 
 async def test_keys_are_keys_again_after_the_end_of_the_text() -> None:

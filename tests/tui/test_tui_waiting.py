@@ -10,9 +10,9 @@ from tui_scene import FakeClient, manifest, node, pod
 from podtui.api.local import Manifest
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Synced
-from podtui.tui.model import Model
-from podtui.tui.overview.waiting import Waiting
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.model.model import Model
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.waiting import Waiting
 
 DOWN = "container runtime is down: Cannot connect to the Docker daemon"
 

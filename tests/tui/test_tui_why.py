@@ -27,14 +27,21 @@ from podtui.api.v1 import (
 )
 from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.actions.editing import rewrite_file
-from podtui.tui.actions.manifest_file import Rewrite
-from podtui.tui.model import Model
-from podtui.tui.why import why_screen
-from podtui.tui.why.why import Explanations, explain_pod, facts_of
-from podtui.tui.why.why_follow import Applied, outcome, outcome_line
-from podtui.tui.why.why_lines import WhyView, diff_rows, excerpt, why_lines
-from podtui.tui.why.why_screen import WhyScreen
+from podtui.tui.commands.edit_manifest import rewrite_file
+from podtui.tui.commands.fix import Applied, outcome, outcome_line
+from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.model.model import Model
+from podtui.tui.screens import why_screen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.why import (
+    Explanations,
+    WhyView,
+    diff_rows,
+    excerpt,
+    explain_pod,
+    facts_of,
+    why_lines,
+)
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
@@ -252,21 +259,21 @@ async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo:
         change = structs.replace(CHANGE, path=path)
         if undo:
             path.write_text(AFTER)
-            app.actions.undoable.append(change)
+            app.session.undoable.append(change)
         path.write_text(path.read_text() + "# mine\n")
         mine = path.read_text()
 
         async def apply() -> None:
-            await rewrite_file(app.actions, change)
+            await rewrite_file(app.session, change)
 
         if undo:
             await pilot.press("u")
         else:
-            app.actions.start("Fix", apply)
+            app.session.start("Fix", apply)
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
         await wait_for(pilot, lambda: any("changed by somebody" in n.message for n in
-                       app._notifications), "it is said")  # fmt: skip
+                       app.notices), "it is said")  # fmt: skip
         assert path.read_text() == mine
 
 

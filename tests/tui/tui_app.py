@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import App
+from textual.errors import NoWidget
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model import Link
-from podtui.tui.overview.main_screen import MainScreen
+from podtui.tui.model.model import Link
+from podtui.tui.screens.main.main_screen import MainScreen
 
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
@@ -31,7 +37,7 @@ async def notified(app: PodtuiApp, pilot: Pilot[Any], text: str) -> None:
     """Wait for a notification with ``text`` in its title or message."""
 
     def found() -> bool:
-        return any(text in f"{note.title}: {note.message}" for note in app._notifications)
+        return any(text in f"{note.title}: {note.message}" for note in app.notices)
 
     await wait_for(pilot, found, text)
 
@@ -63,6 +69,39 @@ async def running(
             "the pods are shown",
         )
         yield app, pilot
+
+
+def strips_of(app: App[Any]) -> list[Strip]:
+    """The lines of the screen, with the screens that one sees behind it."""
+    width, height = app.size
+    lines = [Strip.blank(width) for _ in range(height)]
+    for screen in app.screen_stack:
+        for widget, region, clip in _places(screen):
+            shown = region.intersection(clip).intersection(app.size.region)
+            crop = shown.translate((-region.x, -region.y))
+            for y, strip in zip(shown.line_range, widget.render_lines(crop), strict=True):
+                line = lines[y]
+                lines[y] = Strip.join([line.crop(0, shown.x), strip, line.crop(shown.right, width)])
+    return [line.simplify() for line in lines]
+
+
+def _places(screen: Screen[Any]) -> list[tuple[Widget, Region, Region]]:
+    """The widgets that are visible, from back to front: each with its region and what it is clipped
+    to."""
+    found = [(screen.find_widget(screen), screen)] if screen.styles.background.a == 1 else []
+    for widget in screen.walk_children(Widget):
+        vertical, horizontal = widget.scrollbars_enabled
+        bars = [widget.vertical_scrollbar] * vertical + [widget.horizontal_scrollbar] * horizontal
+        for each in (widget, *bars):
+            with suppress(NoWidget):
+                if each.visible:
+                    found.append((screen.find_widget(each), each))
+    found.sort(key=lambda place: place[0].order)
+    return [(widget, place.region, place.clip) for place, widget in found if place.visible_region]
+
+
+def screen_text(app: App[Any]) -> str:
+    return "\n".join(strip.text for strip in strips_of(app))
 
 
 def main(app: PodtuiApp) -> MainScreen:

@@ -104,7 +104,7 @@ def test_each_tab_gets_the_options_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[WebOptions] = []
-    monkeypatch.setattr(module, "run_web", lambda options, say: asked.append(options))
+    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: asked.append(options))
     root, folder = tmp_path / "root", tmp_path / "pods"
     folder.mkdir()
     words = ["--root-dir", str(root), "web", "--engine", "memory", "--theme", "podtui-light"]
@@ -119,7 +119,7 @@ def test_each_tab_gets_the_options_of_the_command(
     } <= set(found.arguments)  # fmt: skip
     # They are words that podtui takes, and they say the same again.
     again = cli.build_parser().parse_args(list(found.arguments))
-    assert (again.theme, again.readonly, again.engine) == ("podtui-light", "true", "memory")
+    assert (again.theme, again.readOnly, again.engine) == ("podtui-light", "true", "memory")
 
 
 KUBECONFIG = """\
@@ -140,7 +140,7 @@ def test_each_tab_looks_at_the_cluster_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[WebOptions] = []
-    monkeypatch.setattr(module, "run_web", lambda options, say: asked.append(options))
+    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: asked.append(options))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").write_text(KUBECONFIG)
     words = ["--root-dir", str(tmp_path / "root"), "web", "--kubeconfig", "config"]

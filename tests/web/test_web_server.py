@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from socket import SHUT_RDWR
 from typing import Any
 
 import aiohttp
@@ -298,9 +299,9 @@ async def test_a_tab_that_is_cut_off_ends_the_program_too(served: Served) -> Non
     async with served.terminal() as socket:
         await socket.send_json(SIZE)
         pid = int((await shown(socket, b".")).split(b"up=")[1].split(b".")[0])
-        transport = socket.get_extra_info("socket")
-        assert transport is not None
-        socket._response.connection.transport.abort()
+        connection = socket.get_extra_info("socket")
+        assert connection is not None
+        connection.shutdown(SHUT_RDWR)
         await until_no_tabs(served)
     assert not psutil.pid_exists(pid)
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubelet_world import World, container
+from kubelet_world import World, container, no_file
 from kubelet_world import pod as plain_pod
 from why_world import one, spec
 
 from podtui.api.v1 import ContainerPort, ResourceRequirements
 from podtui.errors import ContainerCreateError, EngineConflict, EngineError, ImagePullError
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
-from podtui.kubelet.prober.state import ProbeKind, probe_of
+from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, failure, probe_of
 from podtui.runtime.memory import Behaviour
 
 Setting = Callable[[World], object]
@@ -91,6 +90,10 @@ def beside(name: str = "other-n1", port: int = 0, **asks: str) -> Setting:
 
 def lost(world: World) -> None:
     world.engine.faults.make_unavailable("Cannot connect to the engine")
+
+
+def no_ready_file(world: World) -> None:
+    world.commands["cat /ready"] = no_file("/ready")
 
 
 def one_word(config: Any) -> Behaviour | None:
@@ -233,7 +236,9 @@ CAUSES: tuple[Cause, ...] = (
           "volumes:\n- {name: v, emptyDir: {}}\n"),
           field="spec.containers[0].volumeMounts[0].subPathExpr"),
     # --- starting
-    Cause("CommandNotFound", one("command: [nosuch]\n"), field="spec.containers[0].command"),
+    Cause("CommandNotFound", one("command: [nosuch]\n"),
+          starts('exec: "nosuch": executable file not found in $PATH: unknown'),
+          "spec.containers[0].command"),
     Cause("CommandNotFound", one('command: ["sleep 3600"]\n'),
           field="spec.containers[0].command", fix="Run the line with a shell",
           world={"behave": one_word}, note="line"),
@@ -293,8 +298,8 @@ CAUSES: tuple[Cause, ...] = (
           probes(ProbeKind.READINESS, 'Get "http://10.0.0.2:8081/": context deadline exceeded'
                  " (Client.Timeout exceeded while awaiting headers)"),
           "spec.containers[0].readinessProbe.timeoutSeconds", "Raise timeoutSeconds to 5"),
-    Cause("ReadinessExec", probed("readiness", EXEC),
-          field="spec.containers[0].readinessProbe.exec.command"),
+    Cause("ReadinessExec", probed("readiness", EXEC), no_ready_file,
+          "spec.containers[0].readinessProbe.exec.command"),
     Cause("ReadinessFailing", probed("readiness", "grpc: {port: 80}\n"),
           probes(ProbeKind.READINESS, 'service unhealthy (responded with "NOT_SERVING")'),
           "spec.containers[0].readinessProbe.grpc.port"),

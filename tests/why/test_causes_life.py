@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kubelet_world import PRESENT, World
+from kubelet_world import PRESENT, World, no_file
 from kubelet_world import pod as plain_pod
 from msgspec import structs
 from why_world import Asked, asked, fixed, manifest_of, one, spec, the_fix
@@ -240,7 +240,9 @@ async def test_a_sidecar_that_is_not_up_is_named() -> None:
           image: busybox:1
         """
     )
-    async with asked(text) as it:
+    world = World()
+    world.commands["cat /none"] = no_file("/none")
+    async with asked(text, world) as it:
         assert (await it.until("StartupWaiting")).container == "proxy"
 
 

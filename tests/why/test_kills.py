@@ -15,8 +15,7 @@ from why_world import Asked, asked, fix_titles, fixed, one, the_fix
 from podtui.api.kills import KillReason, kills_of
 from podtui.api.names import KILLS
 from podtui.api.v1 import Event, ObjectMeta, ObjectReference, Pod
-from podtui.kubelet.prober.outcome import SUCCESS, failure
-from podtui.kubelet.prober.state import ProbeKind
+from podtui.kubelet.prober.state import SUCCESS, ProbeKind, failure
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import invent
 from podtui.why import Diagnosis, Facts, Health, diagnose

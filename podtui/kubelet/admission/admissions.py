@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from podtui.api.names import WOULD_FIT
+from podtui.api.names import LACKS, WOULD_FIT
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
-from podtui.kubelet.admission.admitted import AdmittedPods
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import Ground, what_if
-from podtui.kubelet.base.annotations import LACKS
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import Verdict
+from podtui.kubelet.base.resources import pod_requests
+from podtui.kubelet.base.types import Decorate, Verdict
+from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.node.listeners import Listener
+from podtui.kubelet.node.host import Listener
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.pods.pod_manager import PodManager
-from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.status.pod_status import ended_status, rejected_status
 from podtui.kubelet.status.status_manager import StatusManager
@@ -32,16 +30,25 @@ _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"
 DISRUPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 KILL_PATIENCE: Final = 10.0
+KillPod = Callable[[str, Decorate], asyncio.Event | None]
+"""Stops a pod by UID and decorates its last statuses.
+
+Returns an event that is set once nothing of the pod runs, or None if there is nothing to stop.
+"""
 
 
 class Admissions:
     """Remembers the rejected pods. A pod stays rejected until its UID changes, the kubelet
-    restarts, or the user asks for a retry."""
+    restarts, or the user asks for a retry.
+
+    ``find`` returns a pod by UID. ``kill`` stops a preempted pod.
+    """
 
     def __init__(
         self,
         *,
-        manager: PodManager,
+        find: Callable[[str], Pod | None],
+        kill: KillPod,
         statuses: StatusManager,
         events: EventRecorder,
         node: NodeManager,
@@ -49,7 +56,8 @@ class Admissions:
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._manager = manager
+        self._find = find
+        self._kill = kill
         self._statuses = statuses
         self._events = events
         self._node = node
@@ -58,7 +66,6 @@ class Admissions:
         self._config = config
         self._rejected: dict[str, Verdict] = {}
         self._let_in = AdmittedPods()
-        self.workers: PodWorkers | None = None
 
     def is_rejected(self, uid: str) -> bool:
         return uid in self._rejected
@@ -126,7 +133,7 @@ class Admissions:
         if self._config.strict:
             return
         for uid in self._rejected:
-            pod = self._manager.get(uid)
+            pod = self._find(uid)
             if pod is not None:
                 verdict = self._judge(pod)
                 fits = verdict.admitted and not verdict.preempt
@@ -143,14 +150,14 @@ class Admissions:
         )
 
     async def _preempt(self, uid: str) -> None:
-        victim = self._manager.get(uid)
-        if victim is None or self.workers is None:
+        victim = self._find(uid)
+        if victim is None:
             return
         self._events.pod(victim, WARNING, "Preempting", PREEMPTED)
-        grace = self.workers.effective_grace(victim)
-        stopped = self.workers.kill(
+        grace = effective_grace(victim)
+        stopped = self._kill(
             uid,
-            decorate=partial(
+            partial(
                 ended_status,
                 victim,
                 reason="Preempting",
@@ -167,3 +174,37 @@ class Admissions:
         except TimeoutError:
             text = "Container runtime did not kill the pod within specified grace period."
             self._events.pod(victim, WARNING, "ExceededGracePeriod", text)
+
+
+class AdmittedPods:
+    """Caches the requests of each admitted pod, so that admission of a new pod does not parse the
+    quantities of all others again."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._requests: dict[str, Mapping[str, int]] = {}
+
+    def add(self, pod: Pod) -> None:
+        """Add the pod; it replaces a pod with the same UID."""
+        uid = pod.metadata.uid
+        if self._pods.get(uid) is not pod:
+            self._requests.pop(uid, None)
+        self._pods[uid] = pod
+
+    def drop(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._requests.pop(uid, None)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the admitted pods in the order of their admission."""
+        return tuple(self._pods.values())
+
+    def requests(self, pod: Pod) -> Mapping[str, int]:
+        """Return `pod_requests` of any pod; the result is cached for admitted pods."""
+        uid = pod.metadata.uid
+        if self._pods.get(uid) is not pod:
+            return pod_requests(pod)
+        found = self._requests.get(uid)
+        if found is None:
+            found = self._requests[uid] = pod_requests(pod)
+        return found

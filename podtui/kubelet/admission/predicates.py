@@ -6,24 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from podtui.api.pods import is_sidecar
-from podtui.api.v1 import Pod
+from podtui.api.v1 import NodeSelectorRequirement, NodeSelectorTerm, Pod
 from podtui.api.what_if import Lack
-from podtui.kubelet.admission.node_affinity import node_matches
 from podtui.kubelet.admission.preemption import PODS, preempt
-from podtui.kubelet.base.qos import BEST_EFFORT, qos_class
-from podtui.kubelet.base.resources import RequestsOf, is_critical, is_pod_level, pod_requests
+from podtui.kubelet.base.resources import (
+    BEST_EFFORT,
+    RequestsOf,
+    is_critical,
+    is_pod_level,
+    pod_requests,
+    qos_class,
+)
 from podtui.kubelet.base.types import NodeView, Verdict
 from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
-from podtui.kubelet.sandbox.sysctls import forbidden_sysctl
+from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"
 _EVERY_IP: Final = ("", "0.0.0.0")
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
-
-
 HostPort = tuple[str, str, int]
 """(protocol, IP, port); an empty IP means all addresses."""
 
@@ -221,3 +224,57 @@ def admit(
     if node.shutting_down:
         return _refused("NodeShutdown", "Pod was rejected as the node is shutting down.")
     return fit
+
+
+# --- node affinity
+
+
+def node_matches(pod: Pod, node: NodeView) -> bool:
+    """Check ``nodeSelector`` and the required node affinity."""
+    if any(node.labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):
+        return False
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.nodeAffinity is None:
+        return True
+    required = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+    if required is None:
+        return True
+    return any(_term_matches(term, node) for term in required.nodeSelectorTerms)
+
+
+def _term_matches(term: NodeSelectorTerm, node: NodeView) -> bool:
+    """Return whether the node meets all requirements of the term. A term without requirements
+    matches no node."""
+    if not term.matchExpressions and not term.matchFields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(_matches(one, node.labels) for one in term.matchExpressions) and all(
+        _matches(one, fields) for one in term.matchFields
+    )
+
+
+def _matches(requirement: NodeSelectorRequirement, found: Mapping[str, str]) -> bool:
+    value = found.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            mine, bound = _integer(value), _integer(next(iter(requirement.values), None))
+            if mine is None or bound is None:
+                return False
+            return mine > bound if requirement.operator == "Gt" else mine < bound
+        case _:
+            return False
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.base.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from podtui.kubelet.base.resources import freed_requests, is_critical
+from podtui.kubelet.base.resources import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    freed_requests,
+    is_critical,
+    qos_class,
+)
 
 PODS = "pods"
 Needs = Mapping[str, int]

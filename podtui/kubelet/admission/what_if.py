@@ -19,7 +19,7 @@ from podtui.kubelet.admission.predicates import admit, host_ports, lacks_of, por
 from podtui.kubelet.admission.preemption import PODS
 from podtui.kubelet.base.resources import RequestsOf, pod_requests
 from podtui.kubelet.base.types import NodeView, Verdict
-from podtui.kubelet.node.listeners import Listener
+from podtui.kubelet.node.host import Listener
 
 SETS_TRIED: Final = 5000
 """Maximum number of sets of one size to try."""

@@ -1,4 +1,4 @@
-"""Exponential back-off between retries (reference §6.6, 6.7).
+"""Exponential back-off between retries, and rate limits (reference §6.6, 6.7).
 
 There is no clock here: every call passes the current time in monotonic seconds. To convert the
 wall-clock time of an exit to this scale, use its age: ``monotonic - (now - exit)``.
@@ -13,7 +13,7 @@ from typing import Final
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.go_duration import go_duration
+from podtui.kubelet.base.go_format import go_duration
 
 INITIAL: Final = 10.0
 MAXIMUM: Final = 300.0
@@ -21,6 +21,7 @@ REDUCED_INITIAL: Final = 1.0
 REDUCED_MAXIMUM: Final = 60.0
 RESET_AFTER: Final = 600.0
 ROUNDING: Final = 0.001
+CrashKey = tuple[str, str, str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -110,9 +111,6 @@ def crash_limits(config: KubeletConfig) -> tuple[float, float]:
     return min(initial, maximum), maximum
 
 
-CrashKey = tuple[str, str, str, str, str, str]
-
-
 def crash_key(pod: Pod, container: Container) -> CrashKey:
     """Return the key of a crash-loop back-off: a new image or new resources change the key."""
     resources = container.resources
@@ -137,3 +135,32 @@ def crash_message(pod: Pod, container: Container, delay: float) -> str:
 def crash_event(pod: Pod, container: Container) -> str:
     """Return the text of the ``BackOff`` event for such a container."""
     return f"Back-off restarting failed container {container.name} in pod {pod_ref(pod)}"
+
+
+# --- rate limits
+
+
+class TokenBucket:
+    """A token bucket; a rate of 0 means no limit.
+
+    There is no clock here: every call passes the current time in monotonic seconds.
+    """
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._filled: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Take a token; return False if none is left."""
+        if self._rate == 0:
+            return True
+        elapsed = 0.0 if self._filled is None else max(now - self._filled, 0.0)
+        self._filled = now
+        self._tokens = min(self._tokens + elapsed * self._rate, self._burst)
+        # Allow for rounding: a whole period must yield one token.
+        if self._tokens < 1.0 - 1e-9:
+            return False
+        self._tokens = max(self._tokens - 1.0, 0.0)
+        return True

@@ -1,22 +1,24 @@
-"""Resource requests and limits of pods (reference §5.1, 13.5)."""
+"""Resource requests and limits of pods, and their QoS classes (reference §5.1, 7.4, 13.5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.pods import is_sidecar
-from podtui.api.quantity import Quantity, bounded, parse_quantity
+from podtui.api.quantity import Quantity, bounded, canonical, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 _POD_LEVEL: Final = ("cpu", "memory")
-
 Amounts = dict[str, Quantity]
-
 RequestsOf = Callable[[Pod], Mapping[str, int]]
 """A function like `pod_requests`."""
+GUARANTEED: Final = "Guaranteed"
+BURSTABLE: Final = "Burstable"
+BEST_EFFORT: Final = "BestEffort"
+_COUNTED: Final = ("cpu", "memory")
 
 
 def is_static(pod: Pod) -> bool:
@@ -154,3 +156,52 @@ def effective_limit(pod: Pod, container: Container, name: str) -> int | None:
         found.append(pod.spec.resources.limits.get(name))
     amounts_found = (in_unit(name, parse_quantity(text)) for text in found if text is not None)
     return next((amount for amount in amounts_found if amount), None)
+
+
+def canonical_resources(resources: ResourceRequirements) -> ResourceRequirements:
+    """Return the same amounts in the API's canonical form."""
+
+    def texts(amounts: Mapping[str, str]) -> dict[str, str]:
+        return {name: canonical(text) for name, text in sorted(amounts.items())}
+
+    return ResourceRequirements(limits=texts(resources.limits), requests=texts(resources.requests))
+
+
+# --- QoS classes
+
+
+def _positive(amounts: dict[str, str]) -> dict[str, Quantity]:
+    counted = ((name, parse_quantity(amounts[name])) for name in _COUNTED if name in amounts)
+    return {name: amount for name, amount in counted if amount.nano > 0}
+
+
+def _sum(into: dict[str, Quantity], amounts: dict[str, Quantity]) -> None:
+    for name, amount in amounts.items():
+        into[name] = into[name] + amount if name in into else amount
+
+
+def _class(resources: Iterable[ResourceRequirements]) -> str:
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+    guaranteed = True
+    for each in resources:
+        own_limits = _positive(each.limits)
+        _sum(requests, _positive(each.requests))
+        _sum(limits, own_limits)
+        guaranteed = guaranteed and len(own_limits) == len(_COUNTED)
+    if not requests and not limits:
+        return BEST_EFFORT
+    return GUARANTEED if guaranteed and requests == limits else BURSTABLE
+
+
+def compute_qos_class(pod: Pod) -> str:
+    """Compute the QoS class from the spec, ignoring the status."""
+    spec = pod.spec
+    if spec.resources is not None and (spec.resources.limits or spec.resources.requests):
+        return _class((spec.resources,))
+    return _class(container.resources for container in (*spec.initContainers, *spec.containers))
+
+
+def qos_class(pod: Pod) -> str:
+    """Return the QoS class from the status or, if not set there, from the spec."""
+    return pod.status.qosClass or compute_qos_class(pod)

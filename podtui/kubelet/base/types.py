@@ -6,14 +6,15 @@ immutable, so a decision can be tested by building its inputs and comparing its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
 from podtui.api.kills import KillReason
-from podtui.api.v1 import Pod
+from podtui.api.v1 import Pod, PodStatus
+from podtui.errors import PodtuiError
 from podtui.runtime.protocol import ContainerState, Resources, SandboxState
 
 # --- observed
@@ -240,3 +241,15 @@ class WorkerState(StrEnum):
     TERMINATING = "terminating"
     TERMINATED = "terminated"
     FINISHED = "finished"
+
+
+Decorate = Callable[[PodStatus], PodStatus]
+"""Changes the last statuses of a pod that is stopped, for example to name the reason."""
+
+
+class ConfigError(PodtuiError):
+    """Raised when a pod's spec cannot be turned into a runtime configuration.
+
+    The text is the message of the container's ``CreateContainerConfigError``, or of the pod's
+    ``FailedCreatePodSandBox`` event.
+    """

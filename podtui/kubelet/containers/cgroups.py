@@ -14,8 +14,15 @@ from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.qos import BEST_EFFORT, GUARANTEED, qos_class
-from podtui.kubelet.base.resources import container_requests, effective_limit, in_unit, is_critical
+from podtui.kubelet.base.resources import (
+    BEST_EFFORT,
+    GUARANTEED,
+    container_requests,
+    effective_limit,
+    in_unit,
+    is_critical,
+    qos_class,
+)
 from podtui.kubelet.base.types import NodeResources
 from podtui.runtime.protocol import Resources
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,14 +11,33 @@ import msgspec
 from podtui.api import names
 from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
-from podtui.kubelet.base.types import NodeView
+from podtui.kubelet.base.types import (
+    NodeView,
+)
+from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
-from podtui.kubelet.containers.environment import Surroundings, environment
+from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
 from podtui.kubelet.images.image_name import by_digest
-from podtui.kubelet.pods.actions import container_hash
-from podtui.runtime.protocol import ContainerConfig, ImageRecord, NamespaceMode
+from podtui.runtime.protocol import (
+    ContainerConfig,
+    ImageRecord,
+    NamespaceMode,
+)
+
+
+def container_hash(container: Container) -> str:
+    """Return the 32-bit FNV-1a hash, in hex, of the name and image alone (reference §6.9).
+
+    So under a fixed UID only a new image replaces a running container.
+    """
+    text = json.dumps({"name": container.name, "image": container.image}, separators=(",", ":"))
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return f"{value:x}"
+
 
 PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
 PORTS: Final = "io.kubernetes.container.ports"
@@ -86,7 +106,7 @@ def container_config(
 
     Raises `ConfigError`; its text is the message of the container's ``CreateContainerConfigError``.
     """
-    around = Surroundings(
+    around = ValueSources(
         node=node,
         pod_ips=pod_ips,
         host_ips=host_ips,

@@ -6,12 +6,56 @@ the mirror pods of static pods; see the list of departures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
 from podtui.api.v1 import EphemeralContainer, Pod
-from podtui.kubelet.base.config_error import ConfigError
+from podtui.errors import InvalidUpdate
+from podtui.kubelet.base.types import ConfigError
+from podtui.manifest.validation.ephemeral import (
+    refused_for_static_pods,
+    validate_ephemeral_update,
+)
+from podtui.manifest.validation.errors import FieldError
+
+
+class Ephemerals:
+    """Added ephemeral containers by pod UID. ``strict`` allows none.
+
+    ``recorded`` returns a pod's record from before this kubelet started, so that its ephemeral
+    containers survive a restart of the kubelet.
+    """
+
+    def __init__(self, recorded: Callable[[str], Pod | None], *, strict: bool) -> None:
+        self._recorded = recorded
+        self._strict = strict
+        self._known: dict[str, tuple[EphemeralContainer, ...]] = {}
+
+    def onto(self, pod: Pod) -> Pod:
+        """Return the manifest's pod with the ephemeral containers added since."""
+        uid = pod.metadata.uid
+        if uid not in self._known:
+            seed = None if self._strict else self._recorded(uid)
+            self._known[uid] = () if seed is None else seed.spec.ephemeralContainers
+        return with_ephemeral(pod, self._known[uid])
+
+    def change(self, pod: Pod, wanted: tuple[EphemeralContainer, ...]) -> Pod:
+        """Replace the pod's ephemeral containers by ``wanted`` and return the changed pod.
+
+        Raises `InvalidUpdate`.
+        """
+        if self._strict:
+            raise _refusal([refused_for_static_pods()])
+        changed = with_ephemeral(pod, wanted)
+        errors = validate_ephemeral_update(pod, changed)
+        if errors:
+            raise _refusal(errors)
+        self._known[pod.metadata.uid] = wanted
+        return changed
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
 
 
 def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
@@ -34,3 +78,7 @@ def with_ephemeral(pod: Pod, containers: tuple[EphemeralContainer, ...]) -> Pod:
     if pod.spec.ephemeralContainers == containers:
         return pod
     return structs.replace(pod, spec=structs.replace(pod.spec, ephemeralContainers=containers))
+
+
+def _refusal(errors: list[FieldError]) -> InvalidUpdate:
+    return InvalidUpdate([(error.type, error.path, error.body()) for error in errors])

@@ -5,32 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from podtui.api.kills import Kill, KillReason
 from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.together import together
+from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ContainerToKill, ObservedContainer, ObservedPod
-from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.events.recorder import NORMAL, EventRecorder
+from podtui.kubelet.events.recorder import NORMAL, EventRecorder, field_path
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 MINIMUM_STOP: Final = 2.0
 """Seconds that a process always gets after its stop signal, even with its grace used up."""
+MINIMUM_GRACE: Final = 1
 ROUNDING: Final = 0.001
 ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
 """States of containers that may still have to be stopped."""
 
 
-def field_path(pod: Pod, name: str) -> str:
-    """Return ``spec.containers{NAME}``, empty for a container that is not in the spec."""
-    return next((path for path, one in all_containers(pod) if one.name == name), "")
-
-
 def container_spec(pod: Pod, name: str) -> Container | None:
     return next((one for _, one in all_containers(pod) if one.name == name), None)
+
+
+def effective_grace(pod: Pod, override: int | None = None) -> int:
+    """Return the grace period in seconds, at least 1."""
+    grace = pod.metadata.deletionGracePeriodSeconds
+    if grace is None:
+        grace = override
+    if grace is None:
+        grace = pod.spec.terminationGracePeriodSeconds
+    return max(MINIMUM_GRACE, 30 if grace is None else grace)
 
 
 def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
@@ -129,7 +134,7 @@ class Killer:
         ``outputs`` holds the output of failed probes by container id. Raises the first
         `EngineError`.
         """
-        await together(
+        await gather_all(
             partial(
                 self.kill_container,
                 pod,
@@ -162,12 +167,12 @@ class Killer:
             finally:
                 exits[container.id].set()
 
-        await together(partial(stop, container) for container in running)
+        await gather_all(partial(stop, container) for container in running)
 
     async def stop_sandboxes(self, observed: ObservedPod | None) -> None:
         """Stop the sandboxes that are ready. Raises the first `EngineError`."""
         boxes = () if observed is None else observed.sandboxes
-        await together(
+        await gather_all(
             partial(self._runtime.stop_sandbox, sandbox.id)
             for sandbox in boxes
             if sandbox.state is SandboxState.READY
@@ -178,12 +183,12 @@ class Killer:
         if observed is None:
             return
         boxes = {sandbox.id for sandbox in observed.sandboxes}
-        await together(
+        await gather_all(
             partial(self._runtime.remove_container, container.id)
             for container in observed.containers
             if container.sandbox_id not in boxes
         )
-        await together(partial(self._runtime.remove_sandbox, sandbox) for sandbox in boxes)
+        await gather_all(partial(self._runtime.remove_sandbox, sandbox) for sandbox in boxes)
 
 
 def _probe_grace(pod: Pod, unwanted: ContainerToKill) -> float | None:
@@ -198,3 +203,29 @@ def _probe_grace(pod: Pod, unwanted: ContainerToKill) -> float | None:
     if probe is None or probe.terminationGracePeriodSeconds is None:
         return None
     return float(probe.terminationGracePeriodSeconds)
+
+
+class Hooks(Protocol):
+    """Runs postStart and preStop handlers. Both emit their own failure events."""
+
+    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
+        """Run the handler to its end; return an error message, empty on success."""
+        ...
+
+    async def pre_stop(
+        self, pod: Pod, container: Container, container_id: str, grace: float
+    ) -> None:
+        """Run the handler for at most ``grace`` seconds."""
+        ...
+
+
+class NoHooks:
+    """Runs no hooks; `podtui.kubelet.pods.sync` reports this."""
+
+    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
+        return ""
+
+    async def pre_stop(
+        self, pod: Pod, container: Container, container_id: str, grace: float
+    ) -> None:
+        return None

@@ -8,9 +8,8 @@ from typing import Final, Literal
 
 from podtui.api.expansion import expand_by
 from podtui.api.v1 import Container, Pod, Volume, VolumeMount
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.volumes.host_paths import created_as
-from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, volume_type
+from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, created_as, volume_type
 from podtui.runtime.protocol import Mount
 
 Propagation = Literal["private", "rslave", "rshared"]

@@ -1,12 +1,20 @@
-"""Decide whether a container runs again (reference §6.2, 6.3, 6.8)."""
+"""Restarts of containers: by policy, on request, and their counts (reference §6.2, 6.3, 6.8)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from podtui.api.v1 import Container, ContainerRestartRule, Pod
+from msgspec import structs
+
+from podtui.api.pods import is_sidecar
+from podtui.api.v1 import Container, ContainerRestartRule, ContainerStatus, Pod, PodStatus
+from podtui.errors import RestartRefused
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState
+
+ALWAYS = "Always"
 
 
 class ExitDecision(StrEnum):
@@ -104,3 +112,144 @@ def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
         if exit_decision(pod, container, newest.exit_code) is ExitDecision.RESTART_ALL:
             found.append(container.name)
     return tuple(found)
+
+
+# --- restarts on request
+
+
+class Restarts:
+    """Engine ids of the containers to restart on request, by pod UID.
+
+    An id is forgotten once its container is no longer the newest of its name, so that two requests
+    cause only one restart.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[str, frozenset[str]] = {}
+
+    def ask(self, uid: str, ids: Iterable[str]) -> None:
+        self._asked[uid] = self._asked.get(uid, frozenset()) | frozenset(ids)
+
+    def of(self, observed: ObservedPod) -> frozenset[str]:
+        """Return the ids of the restart requests that are still pending."""
+        asked = self._asked.get(observed.uid)
+        if asked is None:
+            return frozenset()
+        newest = {one.name: one.id for one in reversed(observed.containers)}
+        left = asked & frozenset(newest.values())
+        if left:
+            self._asked[observed.uid] = left
+        else:
+            del self._asked[observed.uid]
+        return left
+
+    def forget(self, uid: str) -> None:
+        """Drop the requests for a pod that is gone or starts over."""
+        self._asked.pop(uid, None)
+
+
+def comes_back(pod: Pod, container: Container) -> bool:
+    """Return True if a container always runs again, however it ends."""
+    if is_sidecar(container):
+        return True
+    own = container.restartPolicy or pod.spec.restartPolicy
+    return own == ALWAYS and container in pod.spec.containers
+
+
+def restarts_in_place(pod: Pod) -> bool:
+    """Return True if stopping its containers restarts the pod; otherwise, it has to start over."""
+    return all(comes_back(pod, container) for container in pod.spec.containers)
+
+
+def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[str, ...]:
+    """Return the ids of the containers to stop, to restart the pod or its container ``name``.
+
+    Containers that do not run are omitted: they only have to start. Raises `LookupError` for an
+    unknown container and `RestartRefused` for one that would not run again.
+    """
+    every = (*pod.spec.initContainers, *pod.spec.containers)
+    wanted = [one for one in every if one.name == name] if name else list(every)
+    if not wanted:
+        raise LookupError(f'container "{name}" not found in pod "{pod.metadata.name}"')
+    if name and not comes_back(pod, wanted[0]):
+        raise RestartRefused(
+            f'container "{name}" would not come back once it has ended: restart the pod instead'
+        )
+    newest = [observed.newest(one.name) if observed else None for one in wanted]
+    return tuple(
+        one.id
+        for one, spec in zip(newest, wanted, strict=True)
+        if one is not None and one.state is ContainerState.RUNNING and comes_back(pod, spec)
+    )
+
+
+# --- restart counts (reference §6.5)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """By container name: the newest instance's count, and the highest count ever shown.
+
+    The latter is one ahead if a status counts an instance that vanished.
+    """
+
+    instances: dict[str, int] = field(default_factory=dict[str, int])
+    shown: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class RestartCounts:
+    """Restart counts by pod UID.
+
+    They are remembered here, and learnt from the records of an earlier run; a kubelet reads them
+    from the names of log files.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Counts] = {}
+
+    def observe(self, observed: ObservedPod) -> None:
+        counts = self._pods.setdefault(observed.uid, _Counts())
+        for container in observed.containers:
+            known = counts.instances.get(container.name, -1)
+            counts.instances[container.name] = max(known, container.restart_count)
+
+    def show(self, uid: str, status: PodStatus, *, seed: PodStatus | None) -> PodStatus:
+        """Return the status with no count lower than one shown before.
+
+        ``seed`` is the last status of an earlier run.
+        """
+        counts = self._pods.setdefault(uid, _Counts())
+        if seed is not None and not counts.shown:
+            self._learn(counts, seed)
+
+        def raised(every: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+            found: list[ContainerStatus] = []
+            for one in every:
+                known = (counts.instances.get(one.name, 0), counts.shown.get(one.name, 0))
+                highest = max(one.restartCount, *known)
+                counts.shown[one.name] = highest
+                same = highest == one.restartCount
+                found.append(one if same else structs.replace(one, restartCount=highest))
+            return tuple(found)
+
+        return structs.replace(
+            status,
+            initContainerStatuses=raised(status.initContainerStatuses),
+            containerStatuses=raised(status.containerStatuses),
+        )
+
+    def _learn(self, counts: _Counts, seed: PodStatus) -> None:
+        for one in (*seed.initContainerStatuses, *seed.containerStatuses):
+            counts.shown[one.name] = one.restartCount
+            if one.containerID:
+                known = counts.instances.get(one.name, -1)
+                counts.instances[one.name] = max(known, one.restartCount)
+
+    def next(self, uid: str, container: str) -> int:
+        """Return the restart count of the container's next instance."""
+        counts = self._pods.get(uid, _Counts())
+        instance = counts.instances.get(container, -1)
+        return max(instance + 1, counts.shown.get(container, 0))
+
+    def forget(self, uid: str) -> None:
+        self._pods.pop(uid, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -23,21 +24,19 @@ from podtui.kubelet.base.backoff import (
     crash_message,
 )
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.types import NodeView, ObservedContainer
-from podtui.kubelet.containers import env_file
+from podtui.kubelet.base.types import ConfigError, NodeView, ObservedContainer
+from podtui.kubelet.containers import environment
 from podtui.kubelet.containers.cgroups import cgroup_rules
 from podtui.kubelet.containers.container_config import container_config
 from podtui.kubelet.containers.environment import env_files
 from podtui.kubelet.containers.ephemeral import target_id
-from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.containers.killer import Killer, field_path
+from podtui.kubelet.containers.hosts import hosts_file
+from podtui.kubelet.containers.killer import Hooks, Killer
 from podtui.kubelet.containers.mounts import sub_path_failure
-from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
-from podtui.kubelet.insight.timelines import Timelines
-from podtui.kubelet.sandbox.node_files import hosts_file
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -219,7 +218,7 @@ class ContainerStarter:
                 continue
             try:
                 content = await self._runtime.read_volume(
-                    sandbox_id, volume, path, env_file.LIMIT + 1
+                    sandbox_id, volume, path, environment.LIMIT + 1
                 )
             except EngineUnavailable:
                 raise
@@ -276,3 +275,23 @@ def _ends_first(pod: Pod, container: Container) -> bool:
     return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
         container
     )
+
+
+class ReasonCache:
+    """(reason, message) by pod UID and container name; a successful start clears it."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+
+    def fail(self, uid: str, container: str, reason: str, message: str) -> None:
+        self._reasons[uid][container] = (reason, message)
+
+    def clear(self, uid: str, container: str) -> None:
+        if uid in self._reasons:
+            self._reasons[uid].pop(container, None)
+
+    def of(self, uid: str) -> Mapping[str, tuple[str, str]]:
+        return self._reasons.get(uid, {})
+
+    def forget(self, uid: str) -> None:
+        self._reasons.pop(uid, None)

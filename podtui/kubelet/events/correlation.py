@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 from msgspec import structs
 
 from podtui.api.v1 import Event
-from podtui.kubelet.base.token_bucket import TokenBucket
+from podtui.kubelet.base.backoff import TokenBucket
 
 CACHE_LIMIT: Final = 4096
 BURST: Final = 25

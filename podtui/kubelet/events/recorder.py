@@ -8,11 +8,18 @@ from datetime import UTC, datetime
 from typing import Final
 
 from podtui.api.names import COMPONENT
+from podtui.api.pods import all_containers
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.events.correlation import Correlator
 from podtui.store.protocol import Records
+
+
+def field_path(pod: Pod, name: str) -> str:
+    """Return ``spec.containers{NAME}``, empty for a container that is not in the spec."""
+    return next((path for path, one in all_containers(pod) if one.name == name), "")
+
 
 _LOG = logging.getLogger(__name__)
 NORMAL: Final = "Normal"

@@ -12,12 +12,11 @@ from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
-from podtui.kubelet.base.backoff import Backoff, image_key
+from podtui.kubelet.base.backoff import Backoff, TokenBucket, image_key
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.go_duration import go_duration
-from podtui.kubelet.base.token_bucket import TokenBucket
-from podtui.kubelet.containers.killer import field_path
-from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.base.go_format import go_duration
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_name import InvalidImageName, with_default_tag
 from podtui.kubelet.images.pull_secrets import (
     BadPullSecret,
@@ -26,7 +25,6 @@ from podtui.kubelet.images.pull_secrets import (
     missing_text,
 )
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.insight.timelines import Timelines
 from podtui.kubelet.node.node_status import aggregated
 from podtui.kubelet.volumes.documents import Documents
 from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime

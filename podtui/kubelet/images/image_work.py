@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.times import optional_rfc3339
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.images.disk_images import disk_images
 from podtui.kubelet.images.image_name import with_default_tag
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
@@ -141,3 +141,27 @@ def prunable(images: Iterable[NodeImage]) -> tuple[NodeImage, ...]:
 def name_of(image: NodeImage) -> str:
     """Return the image's first name, or its id if it has no name."""
     return next(iter(image.names), image.id)
+
+
+def disk_images(
+    images: Iterable[ImageRecord],
+    pods: Iterable[ObservedPod],
+    collectable: Callable[[ImageRecord], bool],
+) -> NodeImageList:
+    """Return the images with their users, largest first."""
+    users: dict[str, set[str]] = {}
+    for pod in pods:
+        for container in pod.containers:
+            users.setdefault(container.image_id, set()).add(f"{pod.namespace}/{pod.name}")
+    found = [
+        NodeImage(
+            id=image.id,
+            names=image.tags or image.digests,
+            sizeBytes=image.size,
+            created=optional_rfc3339(image.created_at),
+            usedBy=tuple(sorted(users.get(image.id, ()))),
+            collectable=collectable(image),
+        )
+        for image in images
+    ]
+    return NodeImageList(items=tuple(sorted(found, key=lambda one: (-one.sizeBytes, one.names))))

@@ -24,10 +24,10 @@ from podtui.api.insight import (
 )
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.insight.timelines import Timelines
 from podtui.kubelet.insight.usage_history import UsageHistory
-from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.prober.state import Probes
 
 PROBES_LOOKED_AT: Final = 0.5
 """Seconds between two checks of the probes for a waiting client."""

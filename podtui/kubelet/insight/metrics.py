@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, TypeVar
+
+import psutil
 
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
 from podtui.api.summary import CPUStats, MemoryStats, NodeSummary, PodSummary, Summary
@@ -13,21 +17,27 @@ from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.insight.layer_sizes import LayerSizes
-from podtui.kubelet.insight.node_usage import NodeReader, ReadDisk
-from podtui.kubelet.insight.rates import Reading, rate
 from podtui.kubelet.insight.summary import Look, pod_summary
-from podtui.kubelet.insight.usage_book import UsageBook, UsageRecords
-from podtui.kubelet.insight.usage_history import NOT_MEASURED, SPACING, UsageHistory
+from podtui.kubelet.insight.usage_history import (
+    NOT_MEASURED,
+    SPACING,
+    UsageBook,
+    UsageHistory,
+    UsageRecords,
+)
+from podtui.kubelet.node.host import Disk, read_disk
 from podtui.kubelet.node.link import EngineLink
-from podtui.kubelet.node.signals import read_disk
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.protocol import ContainerStats, Runtime, SandboxStats
 
+_NANO: Final = 1_000_000_000
+ReadDisk = Callable[[str], Disk | None]
+LEAST_SECONDS: Final = 0.1
+"""Minimum distance of two readings: with less, jitter would cause giant rates."""
 CACHED_FOR: Final = 2.0
 """Seconds for which a sample is reused."""
 SLICE: Final = 25
 """Number of pods or containers to process before yielding to the event loop."""
-_NANO: Final = 1_000_000_000
 _SLACK: Final = 1.0
 T = TypeVar("T")
 
@@ -303,3 +313,82 @@ def _nano(cores: float) -> str:
 
 def _from_nano(text: str) -> float:
     return int(text.removesuffix("n")) / _NANO
+
+
+# --- the engine's machine, if that is this one
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """``cpu`` in nanoseconds since boot; ``memory`` is the working set in bytes."""
+
+    cpu: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """``cores`` in use over the last ``window`` seconds, None at the first reading. ``memory`` and
+    ``storage`` in bytes; ``storage`` is that of the file system with the engine's images, volumes
+    and logs, None if unknown."""
+
+    cores: float | None
+    memory: int
+    storage: int | None
+    window: float
+
+
+def read_node_usage() -> NodeUsage:
+    """Read the usage of this machine. Blocks for some milliseconds."""
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    memory = psutil.virtual_memory()
+    return NodeUsage(int((sum(times[:8]) - idle) * _NANO), memory.total - memory.available)
+
+
+class NodeReader:
+    """Reads the usage at most every ``least`` seconds."""
+
+    def __init__(self, clock: Clock, least: float, disk: ReadDisk = read_disk) -> None:
+        self._clock = clock
+        self._least = least
+        self._disk = disk
+        self._last: tuple[NodeUsage, float] | None = None
+        self._figures: NodeFigures | None = None
+
+    async def figures(self, engine_root: str) -> NodeFigures:
+        """Return the current usage. ``engine_root`` is the engine's root directory."""
+        now = self._clock.monotonic()
+        before = self._last
+        if self._figures is not None and before is not None and now - before[1] < self._least:
+            return self._figures
+        usage, disk = await asyncio.to_thread(self._look, engine_root)
+        window, cores = self._least, None
+        if before is not None:
+            window = max(1e-3, now - before[1])
+            cores = max(0.0, (usage.cpu - before[0].cpu) / _NANO / window)
+        storage = None if disk is None else disk.capacity - disk.available
+        self._last = (usage, now)
+        self._figures = NodeFigures(cores, usage.memory, storage, window)
+        return self._figures
+
+    def _look(self, engine_root: str) -> tuple[NodeUsage, Disk | None]:
+        return read_node_usage(), self._disk(engine_root or "/")
+
+
+# --- rates
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    value: int
+    at: datetime
+
+
+def rate(before: Reading | None, now: Reading) -> float | None:
+    """Return units per second. Return None before the second reading, if the readings are too
+    close, or if the counter decreased because it was reset."""
+    if before is None or now.value < before.value:
+        return None
+    elapsed = (now.at - before.at).total_seconds()
+    return (now.value - before.value) / elapsed if elapsed >= LEAST_SECONDS else None

@@ -10,33 +10,55 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from podtui.api.pods import pod_ref
 from podtui.api.quantity import parse_quantity
-from podtui.api.thresholds import ALLOCATABLE_MEMORY, MEMORY, NODEFS, NODEFS_INODES, Threshold
+from podtui.api.thresholds import (
+    ALLOCATABLE_MEMORY,
+    IMAGEFS,
+    IMAGEFS_INODES,
+    MEMORY,
+    NODEFS,
+    NODEFS_INODES,
+    PIDS,
+    Threshold,
+    threshold_amount,
+)
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.node.eviction_rank import PodUsage, ranked
-from podtui.kubelet.node.host import Host
+from podtui.kubelet.node.host import Host, Observation, Observations
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.node.pressure import (
-    CONDITIONS,
-    DISK_PRESSURE,
-    RESOURCES,
-    Pressure,
-    advance,
-    met,
-    pods_memory,
-)
-from podtui.kubelet.node.signals import Observations
 from podtui.runtime.protocol import Runtime
 
+MEMORY_PRESSURE: Final = "MemoryPressure"
+DISK_PRESSURE: Final = "DiskPressure"
+PID_PRESSURE: Final = "PIDPressure"
+CONDITIONS: Final = {
+    MEMORY: MEMORY_PRESSURE,
+    ALLOCATABLE_MEMORY: MEMORY_PRESSURE,
+    NODEFS: DISK_PRESSURE,
+    NODEFS_INODES: DISK_PRESSURE,
+    IMAGEFS: DISK_PRESSURE,
+    IMAGEFS_INODES: DISK_PRESSURE,
+    PIDS: PID_PRESSURE,
+}
+RESOURCES: Final = {
+    MEMORY: "memory",
+    ALLOCATABLE_MEMORY: "memory",
+    NODEFS: "ephemeral-storage",
+    NODEFS_INODES: "inodes",
+    IMAGEFS: "ephemeral-storage",
+    IMAGEFS_INODES: "inodes",
+    PIDS: "pids",
+}
 _LOG = logging.getLogger(__name__)
 MONITORING_PERIOD: Final = 10.0
 
@@ -154,3 +176,131 @@ class EvictionManager:
             used[stats.pod_uid] = used.get(stats.pod_uid, 0) + stats.memory
         mine = {pod.metadata.uid for pod in pods}
         return {uid: PodUsage(memory=amount) for uid, amount in used.items() if uid in mine}
+
+
+# --- pressure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """The state kept between two observations; times are monotonic seconds."""
+
+    conditions: tuple[str, ...] = ()
+    """The conditions that hold, in the node's order."""
+    due: tuple[Threshold, ...] = ()
+    """Thresholds that were met for their grace period and require action, memory first."""
+    first_met: Mapping[Threshold, float] = field(default_factory=dict[Threshold, float])
+    last_seen: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Time at which a threshold of the condition was last met."""
+
+
+def needed(threshold: Threshold, observation: Observation, *, reclaimed: bool = False) -> int:
+    """Return the amount that must be available; with ``reclaimed``, including the minimum
+    reclaim."""
+    amount = threshold_amount(threshold.value, observation.capacity)
+    if reclaimed and threshold.reclaim:
+        amount += threshold_amount(threshold.reclaim, observation.capacity)
+    return amount
+
+
+def met(
+    thresholds: Iterable[Threshold], observed: Observations, *, reclaimed: bool = False
+) -> tuple[Threshold, ...]:
+    """Return the thresholds that are met, that is, less than needed is available. A threshold
+    without an observation is not met."""
+    return tuple(
+        one
+        for one in thresholds
+        if (seen := observed.get(one.signal)) is not None
+        and needed(one, seen, reclaimed=reclaimed) > seen.available
+    )
+
+
+def advance(
+    before: Pressure,
+    thresholds: Sequence[Threshold],
+    observed: Observations,
+    *,
+    now: float,
+    transition: float,
+) -> Pressure:
+    """Return the pressure after one more observation.
+
+    A threshold that was due stays met until its minimum reclaim is available too. A condition holds
+    for ``transition`` seconds after it was last observed.
+    """
+    unresolved = met(before.due, observed, reclaimed=True)
+    current = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved)))
+    first = {one: before.first_met.get(one, now) for one in current}
+    seen = {CONDITIONS[one.signal] for one in current}
+    last = {**before.last_seen, **dict.fromkeys(seen, now)}
+    due = [one for one in current if now - first[one] >= one.grace]
+    due.sort(key=lambda one: CONDITIONS[one.signal] != MEMORY_PRESSURE)
+    order = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
+    return Pressure(
+        conditions=tuple(
+            one for one in order if one in seen or (one in last and now - last[one] < transition)
+        ),
+        due=tuple(due),
+        first_met=first,
+        last_seen=last,
+    )
+
+
+def pods_memory(
+    node: Observation, reserved: int, used: int | None, thresholds: Iterable[Threshold]
+) -> Observation | None:
+    """Compute ``allocatableMemory.available``: the machine's capacity less ``reserved``, less the
+    pods' working sets (``used``).
+
+    Asking the engine for the usage of all pods is expensive. With ``used`` None, the machine's
+    total usage serves as an upper bound. Return None if a threshold would be met with this bound:
+    then the exact usage is needed.
+    """
+    capacity = max(node.capacity - reserved, 0)
+    if used is not None:
+        return Observation(max(capacity - used, 0), capacity)
+    bound = Observation(max(capacity - (node.capacity - node.available), 0), capacity)
+    mine = [one for one in thresholds if one.signal == ALLOCATABLE_MEMORY]
+    return None if met(mine, {ALLOCATABLE_MEMORY: bound}, reclaimed=True) else bound
+
+
+# --- ranking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodUsage:
+    """The resource usage of a pod in the units of its requests; ``storage`` and ``inodes`` are of
+    the disk."""
+
+    memory: int = 0
+    storage: int = 0
+    inodes: int = 0
+    processes: int = 0
+
+
+def ranked(resource: str, pods: Iterable[Pod], usage: Mapping[str, PodUsage]) -> tuple[Pod, ...]:
+    """Return the pods in the order in which they would be evicted for ``memory``,
+    ``ephemeral-storage``, ``inodes`` or ``pids``. ``usage`` is by UID; a pod with unknown usage
+    comes before its peers."""
+
+    def key(pod: Pod) -> tuple[object, ...]:
+        priority = pod.spec.priority or 0
+        used = usage.get(pod.metadata.uid)
+        if resource == "pids":
+            return (priority, used is not None, -(used.processes if used else 0))
+        if used is None:
+            return (False, False, priority, 0)
+        over = _above_request(resource, pod, used)
+        return (True, over <= 0, priority, -over)
+
+    return tuple(sorted(pods, key=key))
+
+
+def _above_request(resource: str, pod: Pod, used: PodUsage) -> int:
+    amounts = {
+        "memory": used.memory,
+        "ephemeral-storage": used.storage,
+        "inodes": used.inodes,
+    }
+    return amounts[resource] - pod_requests(pod).get(resource, 0)

@@ -1,18 +1,32 @@
-"""Information about the engine's machine, if that is this one. Every call here blocks for
-milliseconds."""
+"""The engine's machine, if that is this one: facts, eviction signals, listening sockets.
+
+Every call here blocks for milliseconds.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from podtui.kubelet.node.listeners import Listener, read_listeners
-from podtui.kubelet.node.signals import Disk, Observations, read_disk, read_signals, read_text
+import psutil
 
+from podtui.api.thresholds import (
+    IMAGEFS,
+    IMAGEFS_INODES,
+    MEMORY,
+    NODEFS,
+    NODEFS_INODES,
+    PIDS,
+)
+
+_LOG = logging.getLogger(__name__)
+_EVERY: Final = ("::", "0.0.0.0", "*")
 _HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
 
 
@@ -115,3 +129,165 @@ def _os_image() -> str:
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip("\"'")
     return ""
+
+
+# --- signals (reference §14.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Amounts in bytes, inodes or processes."""
+
+    available: int
+    capacity: int
+
+
+Observations = Mapping[str, Observation]
+"""Observations by signal; a signal that cannot be observed is absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A file system. ``inodes`` is 0 if it has no inode limit; ``device`` identifies the file
+    system."""
+
+    capacity: int = 0
+    available: int = 0
+    inodes: int = 0
+    inodes_free: int = 0
+    device: int = 0
+
+
+def memory_left(meminfo: str) -> Observation | None:
+    """Parse ``/proc/meminfo``: available memory is the capacity less the working set. The working
+    set is the used memory less the inactive file cache."""
+    kilobytes: dict[str, int] = {}
+    for line in meminfo.splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            kilobytes[name] = int(words[0])
+    total, free = kilobytes.get("MemTotal"), kilobytes.get("MemFree")
+    if total is None or free is None:
+        return None
+    working_set = max(total - free - kilobytes.get("Inactive(file)", 0), 0)
+    return Observation((total - working_set) * 1024, total * 1024)
+
+
+def processes_left(loadavg: str, pid_max: str, threads_max: str) -> Observation | None:
+    """Parse ``/proc/loadavg`` and the kernel's two process limits; the lower limit counts."""
+    words = loadavg.split()
+    limits = [int(text) for text in (pid_max.strip(), threads_max.strip()) if text.isdigit()]
+    running = words[3].rpartition("/")[2] if len(words) > 3 else ""
+    if not limits or not running.isdigit():
+        return None
+    return Observation(max(min(limits) - int(running), 0), min(limits))
+
+
+def read_disk(path: str) -> Disk | None:
+    """Return the file system that holds ``path``; None if it cannot be read. May block."""
+    try:
+        found, device = os.statvfs(path), os.stat(path).st_dev
+    except OSError:
+        return None
+    return Disk(
+        capacity=found.f_blocks * found.f_frsize,
+        available=found.f_bavail * found.f_frsize,
+        inodes=found.f_files,
+        inodes_free=found.f_ffree,
+        device=device,
+    )
+
+
+def disk_signals(available: str, inodes: str, disk: Disk | None) -> dict[str, Observation]:
+    """Return the two signals of one file system under the given names."""
+    found: dict[str, Observation] = {}
+    if disk is not None and disk.capacity:
+        found[available] = Observation(disk.available, disk.capacity)
+        if disk.inodes:
+            found[inodes] = Observation(disk.inodes_free, disk.inodes)
+    return found
+
+
+def read_signals(engine_root: str, root_dir: str) -> Observations:
+    """Read the signals of this machine. ``imagefs`` is the file system of the engine's root
+    directory, which holds images, volumes and logs; ``nodefs`` that of podtui's root directory with
+    its records. May block."""
+    found = {
+        **disk_signals(NODEFS, NODEFS_INODES, read_disk(root_dir)),
+        **disk_signals(IMAGEFS, IMAGEFS_INODES, read_disk(engine_root)),
+    }
+    memory = memory_left(read_text("/proc/meminfo"))
+    if memory is not None:
+        found[MEMORY] = memory
+    processes = processes_left(
+        read_text("/proc/loadavg"),
+        read_text("/proc/sys/kernel/pid_max"),
+        read_text("/proc/sys/kernel/threads-max"),
+    )
+    if processes is not None:
+        found[PIDS] = processes
+    return found
+
+
+def read_text(path: str) -> str:
+    """Read a small text file of the machine; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+# --- listening sockets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A listening socket. ``protocol`` is ``TCP`` or ``UDP``; ``ip`` is empty for all addresses.
+    ``process`` is empty and ``pid`` is None if unknown, as for other users' programs."""
+
+    protocol: str
+    ip: str
+    port: int
+    process: str = ""
+    pid: int | None = None
+
+
+def read_listeners() -> tuple[Listener, ...]:
+    """List the listening sockets; empty if they cannot be read. Blocks for some tens of
+    milliseconds."""
+    try:
+        found: list[Any] = psutil.net_connections(kind="inet")
+    except (psutil.Error, OSError) as error:
+        _LOG.info("the machine does not tell who listens on its ports: %s", error)
+        return ()
+    listeners: list[Listener] = []
+    names: dict[int | None, str] = {}
+    for one in found:
+        udp = one.type == socket.SOCK_DGRAM
+        if not one.laddr or (one.raddr if udp else one.status != psutil.CONN_LISTEN):
+            continue
+        if one.pid not in names:
+            names[one.pid] = _name_of(one.pid)
+        ip = "" if one.laddr.ip in _EVERY else str(one.laddr.ip)
+        listeners.append(
+            Listener(
+                protocol="UDP" if udp else "TCP",
+                ip=ip,
+                port=int(one.laddr.port),
+                process=names[one.pid],
+                pid=one.pid,
+            )
+        )
+    return tuple(listeners)
+
+
+def _name_of(pid: int | None) -> str:
+    if pid is None:
+        return ""
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        # The process has ended, or is not visible to this user.
+        return ""

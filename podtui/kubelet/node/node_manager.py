@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from podtui.api.names import STATIC_POD_PATH, WOULD_EVICT
+from podtui.api.names import ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
-from podtui.kubelet.base.annotations import ENGINE_LACKS, SIMULATED
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder

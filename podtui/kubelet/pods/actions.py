@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from podtui.kubelet.base.types import (
     ProbeResult,
     ProbeView,
 )
+from podtui.kubelet.containers.container_config import container_hash
 from podtui.kubelet.containers.restart import (
     init_failed,
     init_restarts_after,
@@ -24,39 +24,10 @@ from podtui.kubelet.containers.restart import (
     restart_all_triggers,
     should_restart,
 )
-from podtui.kubelet.resize.allocation import Allocation
+from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.resize.resize import ResizePlan
-from podtui.runtime.protocol import ContainerState, SandboxState
-
-
-def container_hash(container: Container) -> str:
-    """Return the 32-bit FNV-1a hash, in hex, of the name and image alone (reference §6.9).
-
-    So under a fixed UID only a new image replaces a running container.
-    """
-    text = json.dumps({"name": container.name, "image": container.image}, separators=(",", ":"))
-    value = 0x811C9DC5
-    for byte in text.encode():
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return f"{value:x}"
-
-
-def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
-    """Return True if the pod needs a new sandbox (reference §6.1).
-
-    Reasons are: no ready sandbox or several, the newest one not ready, another network mode, or no
-    address outside the host's network.
-    """
-    ready = sum(1 for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY)
-    if ready != 1:
-        return True
-    newest = observed.sandboxes[0]
-    host_network = bool(pod.spec.hostNetwork)
-    return (
-        newest.state is not SandboxState.READY
-        or newest.host_network != host_network
-        or (not host_network and not newest.ips)
-    )
+from podtui.kubelet.sandbox.sandbox import sandbox_changed
+from podtui.runtime.protocol import ContainerState
 
 
 def regular_started(pod: Pod, observed: ObservedPod) -> bool:

@@ -12,7 +12,7 @@ from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.together import together
+from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ObservedPod, WorkerState
 from podtui.kubelet.containers.container_gc import garbage
 from podtui.kubelet.containers.log_files import LogFiles
@@ -97,10 +97,10 @@ class Housekeeping:
             over = ended and workers.state(observed.uid) is WorkerState.FINISHED
             found = garbage((observed,), live=() if over else (observed.uid,))
             try:
-                await together(
+                await gather_all(
                     partial(self._runtime.remove_container, one) for one in found.containers
                 )
-                await together(
+                await gather_all(
                     partial(self._runtime.remove_sandbox, one) for one in found.sandboxes
                 )
             except EngineUnavailable as error:

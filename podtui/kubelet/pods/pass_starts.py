@@ -13,13 +13,11 @@ from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodActions
 from podtui.kubelet.containers.killer import container_spec
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.reasons import ReasonCache
-from podtui.kubelet.containers.restart_counts import RestartCounts
-from podtui.kubelet.containers.starter import ContainerStarter, Place, StartFailure
+from podtui.kubelet.containers.restart import RestartCounts
+from podtui.kubelet.containers.starter import ContainerStarter, Place, ReasonCache, StartFailure
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resize_actuator import ResizeActuator
-from podtui.kubelet.resize.resizes import Resizes
+from podtui.kubelet.resize.resizes import ResizeActuator, Resizes
 from podtui.runtime.protocol import ContainerState
 
 _LOG = logging.getLogger(__name__)

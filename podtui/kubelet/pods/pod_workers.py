@@ -15,20 +15,19 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from podtui.api.pods import full_name, pod_ref
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import ObservedPod, WorkerState
+from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
+from podtui.kubelet.containers.killer import MINIMUM_GRACE, effective_grace
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 
 _LOG = logging.getLogger(__name__)
-Decorate = Callable[[PodStatus], PodStatus]
 # Seconds until the next step after the engine became unavailable; it then waits for the link.
 ENGINE_RETRY = 1.0
-MINIMUM_GRACE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,18 +251,9 @@ class PodWorkers:
         self._begin_terminating(worker, MINIMUM_GRACE)
         self._start(worker)
 
-    def effective_grace(self, pod: Pod, override: int | None = None) -> int:
-        """Return the grace period in seconds, at least 1."""
-        grace = pod.metadata.deletionGracePeriodSeconds
-        if grace is None:
-            grace = override
-        if grace is None:
-            grace = pod.spec.terminationGracePeriodSeconds
-        return max(MINIMUM_GRACE, 30 if grace is None else grace)
-
     def _begin_terminating(self, worker: _Worker, grace: int | None = None) -> None:
         worker.state = WorkerState.TERMINATING
-        worker.grace = self.effective_grace(worker.pod, grace)
+        worker.grace = effective_grace(worker.pod, grace)
         worker.stopping.set()
         worker.wake.set()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import RestartRefused
 from podtui.kubelet.admission.admissions import Admissions
-from podtui.kubelet.containers.ephemerals import Ephemerals
-from podtui.kubelet.containers.restarts import restarts_in_place, to_restart
+from podtui.kubelet.containers.ephemeral import Ephemerals
+from podtui.kubelet.containers.killer import effective_grace
+from podtui.kubelet.containers.restart import restarts_in_place, to_restart
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
@@ -58,7 +59,7 @@ class PodRequests:
         if self._admissions.forgive(uid):
             await self._loop.add(pod)
         elif not container and (self._workers.ending(uid) or not restarts_in_place(pod)):
-            self._statuses.mark_deleted(uid, self._workers.effective_grace(pod))
+            self._statuses.mark_deleted(uid, effective_grace(pod))
             self._workers.start_over(pod)
         else:
             if self._workers.ending(uid):

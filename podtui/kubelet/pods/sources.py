@@ -15,12 +15,12 @@ from podtui.api.names import (
     CONFIG_SEEN,
     CONFIG_SOURCE,
     KILLS,
+    LACKS,
     PULL_PROGRESS,
     WOULD_FIT,
 )
 from podtui.api.pods import full_name
 from podtui.api.v1 import Pod, PodStatus
-from podtui.kubelet.base.annotations import LACKS
 from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.store.protocol import Records
 

@@ -14,45 +14,41 @@ from typing import Final
 
 from podtui.api.insight import StepKind
 from podtui.api.kills import Kill, KillReason
+from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.together import together
-from podtui.kubelet.base.types import ContainerToKill, ObservedPod, PodActions
+from podtui.kubelet.base.tasks import gather_all
+from podtui.kubelet.base.types import ContainerToKill, Decorate, ObservedPod, PodActions
+from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.container_gc import dead_init_containers, garbage
-from podtui.kubelet.containers.hooks import Hooks
-from podtui.kubelet.containers.killer import ALIVE, Killer
+from podtui.kubelet.containers.killer import ALIVE, Hooks, Killer, NoHooks
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.reasons import ReasonCache
-from podtui.kubelet.containers.restart_counts import RestartCounts
-from podtui.kubelet.containers.restarts import Restarts
-from podtui.kubelet.containers.starter import ContainerStarter, Place, StartFailure
-from podtui.kubelet.containers.unsupported import not_done
+from podtui.kubelet.containers.restart import RestartCounts, Restarts
+from podtui.kubelet.containers.starter import ContainerStarter, Place, ReasonCache, StartFailure
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_volumes import ImageVolumes, VolumeFailure
-from podtui.kubelet.insight.timelines import Timelines
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.actions import compute_pod_actions
 from podtui.kubelet.pods.pass_starts import PassStarts
-from podtui.kubelet.pods.pod_workers import Decorate, SyncOutcome
-from podtui.kubelet.prober.probing import Probes
-from podtui.kubelet.prober.state import ProbeKind
+from podtui.kubelet.pods.pod_workers import SyncOutcome
+from podtui.kubelet.prober.state import NoProbes, ProbeKind, Probes
 from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resize_actuator import ResizeActuator
-from podtui.kubelet.resize.resizes import Resizes
-from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
-from podtui.kubelet.sandbox.resolver import Resolvers
-from podtui.kubelet.sandbox.sandbox_maker import SandboxMaker
+from podtui.kubelet.resize.resizes import ResizeActuator, Resizes
+from podtui.kubelet.sandbox.dns import Resolvers
+from podtui.kubelet.sandbox.sandbox import SandboxMaker, sorted_pod_ips
 from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.pod_status import (
     deadline,
 )
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.kubelet.status.status_reporter import StatusReporter
+from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, used_volumes, volume_type
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.runtime.protocol import ContainerState, Runtime
 
@@ -342,7 +338,7 @@ class Syncer:
 
     async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
         names = {container.name for container in pod.spec.initContainers}
-        await together(
+        await gather_all(
             partial(self._runtime.remove_container, container.id)
             for container in observed.containers
             if container.name in names
@@ -371,8 +367,8 @@ class Syncer:
         """Keep one dead instance per container name (reference §14.6)."""
         found = garbage((observed,), live=(observed.uid,))
         containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
-        await together(partial(self._runtime.remove_container, one) for one in containers)
-        await together(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
+        await gather_all(partial(self._runtime.remove_container, one) for one in containers)
+        await gather_all(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
         left = tuple([one for one in observed.containers if one.id not in containers])
         await self._logs.record(replace(observed, containers=left))
 
@@ -471,3 +467,33 @@ def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
 def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     """Return the id of the newest instance by container name."""
     return {one.name: one.id for one in reversed(observed.containers)}
+
+
+def not_done(
+    pod: Pod, *, probes: Probes, hooks: Hooks, stop_signals: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return (reason, message) of Warning events on the pod. ``stop_signals``: the gate is on."""
+    found: list[tuple[str, str]] = []
+    containers = [container for _, container in all_containers(pod)]
+    if isinstance(probes, NoProbes) and any(
+        container.startupProbe or container.livenessProbe or container.readinessProbe
+        for container in containers
+    ):
+        found.append(("ProbesNotRun", "probes are not run by this version"))
+    if isinstance(hooks, NoHooks) and any(
+        container.lifecycle and (container.lifecycle.postStart or container.lifecycle.preStop)
+        for container in containers
+    ):
+        found.append(("HooksNotRun", "postStart and preStop hooks are not run by this version"))
+    if not stop_signals:
+        for container in containers:
+            if stop_signal(container):
+                text = f"lifecycle.stopSignal of container {container.name} has no effect"
+                text += f": the feature gate {STOP_SIGNALS} is off"
+                found.append(("NotSupported", text))
+    for volume in used_volumes(pod):
+        kind = volume_type(volume)
+        if kind != "hostPath" and kind not in OWN_DIRECTORY:
+            text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
+            found.append(("NotSupported", text))
+    return tuple(found)

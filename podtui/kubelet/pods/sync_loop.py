@@ -14,9 +14,10 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import PodOperation, PodUpdate
-from podtui.kubelet.containers.ephemerals import Ephemerals
+from podtui.kubelet.containers.ephemeral import Ephemerals
+from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
@@ -223,5 +224,5 @@ class SyncLoop:
         if self._workers.state(uid) is None or self._config.strict:
             self._statuses.remove(uid)
         else:
-            self._statuses.mark_deleted(uid, self._workers.effective_grace(pod))
+            self._statuses.mark_deleted(uid, effective_grace(pod))
         self._workers.remove(uid)

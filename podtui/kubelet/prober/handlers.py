@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from podtui.api.expansion import expand
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import (
     Container,
@@ -15,12 +16,10 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.kubelet.base.go_duration import go_duration
-from podtui.kubelet.containers.environment import expand, quoted
+from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
-from podtui.kubelet.prober.http_request import PROBE_AGENT, request_for
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, Verdict, error, failure
-from podtui.kubelet.prober.state import rules_of
+from podtui.kubelet.prober.http_get import PROBE_AGENT, HttpProblem, get, request_for
+from podtui.kubelet.prober.state import SUCCESS, Outcome, Verdict, error, failure, rules_of
 from podtui.kubelet.prober.tcp import connect, pod_sockets
 from podtui.runtime.protocol import Runtime
 
@@ -91,8 +90,6 @@ class Handlers:
     async def _http_get(
         self, pod: Pod, container: Container, action: HTTPGetAction, timeout: float
     ) -> Outcome:
-        from podtui.kubelet.prober.http_get import HttpProblem, get
-
         port = probe_port(action.port, container)
         if isinstance(port, Unreachable):
             return error(port.text)

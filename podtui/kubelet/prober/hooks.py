@@ -10,11 +10,16 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.containers.environment import quoted
-from podtui.kubelet.containers.killer import field_path
-from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.base.go_format import quoted
+from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
-from podtui.kubelet.prober.http_request import HOOK_AGENT, HttpRequest, request_for
+from podtui.kubelet.prober.http_get import (
+    HOOK_AGENT,
+    HttpProblem,
+    HttpRequest,
+    get,
+    request_for,
+)
 from podtui.kubelet.prober.tcp import pod_sockets
 from podtui.runtime.protocol import Runtime
 
@@ -24,7 +29,7 @@ UNLIMITED: Final = 365 * 86400.0
 
 
 class HookRunner:
-    """Implements `podtui.kubelet.containers.hooks.Hooks`.
+    """Implements `podtui.kubelet.containers.killer.Hooks`.
 
     The starter reports a failed postStart handler; a failed preStop handler is reported here.
     ``simulated``: no process listens in the pods, so HTTP requests count as sent.
@@ -131,8 +136,6 @@ class HookRunner:
 
     async def _request(self, pod: Pod, request: HttpRequest) -> str:
         """Send the request and return the error message, empty on success. Raises `EngineError`."""
-        from podtui.kubelet.prober.http_get import HttpProblem, get
-
         answer = await get(request, UNLIMITED, self._open_socket)
         if isinstance(answer, HttpProblem) and answer.plain_answer:
             second = await get(request.over_http(), UNLIMITED, self._open_socket)

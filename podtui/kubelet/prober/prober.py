@@ -15,9 +15,8 @@ from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResul
 from podtui.kubelet.containers.killer import container_spec
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.prober.handlers import ProbeHandlers
-from podtui.kubelet.prober.report import report
 from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
-from podtui.kubelet.prober.worker import ProbeWorker, Ticker
+from podtui.kubelet.prober.worker import ProbeWorker, Ticker, report
 from podtui.runtime.protocol import ContainerState
 
 
@@ -44,7 +43,7 @@ def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
 
 
 class Prober:
-    """Implements `podtui.kubelet.prober.probing.Probes`; its `run` must be running.
+    """Implements `podtui.kubelet.prober.state.Probes`; its `run` must be running.
 
     ``observe`` returns the observed state of a pod by UID; ``recorded`` its record from an earlier
     kubelet, whose results count until there are newer ones; ``jitter`` returns numbers in [0, 1).

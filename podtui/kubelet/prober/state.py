@@ -1,7 +1,7 @@
-"""The state of one probe of one container (reference §8): counters, thresholds, final results.
+"""The interface of the prober, and the state of one probe of one container (reference §8).
 
-Immutable values without a clock: a tick calls `meet`, `is_due`, runs the probe and passes the
-result to `observe`.
+States are immutable values without a clock: a tick calls `meet`, `is_due`, runs the probe and
+passes the result to `observe`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
-from podtui.api.v1 import Container, Probe
-from podtui.kubelet.base.types import ProbeResult
+from podtui.api.insight import ProbeReport, ProbeRun
+from podtui.api.pods import all_containers
+from podtui.api.v1 import Container, Pod, Probe
+from podtui.kubelet.base.types import ObservedPod, ProbeResult, ProbeView
+from podtui.runtime.protocol import ContainerState
+
+
+class Probes(Protocol):
+    """The probes of every pod. The implementation wakes the pod's worker when a result changes."""
+
+    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
+        """Return the latest results of the pod's containers."""
+        ...
+
+    async def run(self) -> None:
+        """Run background tasks beside the kubelet's own, if any."""
+        ...
+
+    def start(self, pod: Pod) -> None:
+        """Start the probes of a running pod. Called in every sync, so repeated calls must be
+        cheap."""
+        ...
+
+    def stop(self, uid: str, *, readiness: bool) -> None:
+        """Stop liveness and startup probes; with ``readiness``, all of them."""
+        ...
+
+    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
+        """Return a user-facing report of each probe of the pod."""
+        ...
+
+    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+        """Run a probe once without counting it. Raises `LookupError`."""
+        ...
+
+
+# --- one probe
 
 
 class ProbeKind(StrEnum):
@@ -25,6 +60,7 @@ class ProbeKind(StrEnum):
 
 Turned = Callable[[str, str, ProbeKind, ProbeResult], None]
 """Callback for a changed result: pod UID, container id, kind, result."""
+
 
 INITIAL: Final = {
     ProbeKind.STARTUP: ProbeResult.UNKNOWN,
@@ -121,3 +157,69 @@ class ProbeState:
             self.kind is ProbeKind.LIVENESS and result is ProbeResult.FAILURE
         )
         return replace(counted, result=result, held=final, in_row=0 if final else in_row)
+
+
+# --- one run
+
+
+class Verdict(StrEnum):
+    SUCCESS = "success"
+    WARNING = "warning"
+    """Success with a warning event."""
+    FAILURE = "failure"
+    ERROR = "error"
+    """The probe could not be run; the result does not count."""
+    NO_ENGINE = "no engine"
+    """Like ERROR, but because the engine is lost; the node's status reports that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: Verdict
+    text: str = ""
+
+
+SUCCESS = Outcome(Verdict.SUCCESS)
+
+
+def failure(text: str) -> Outcome:
+    return Outcome(Verdict.FAILURE, text)
+
+
+def error(text: str) -> Outcome:
+    return Outcome(Verdict.ERROR, text)
+
+
+class NoProbes:
+    """Runs no probes and reports every running container as healthy, so that no pod waits forever.
+    `podtui.kubelet.pods.sync` warns about it."""
+
+    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
+        probed = {
+            container.name
+            for _, container in all_containers(pod)
+            if container.startupProbe or container.livenessProbe or container.readinessProbe
+        }
+        if not probed:
+            return ProbeView()
+        healthy = {
+            container.id: ProbeResult.SUCCESS
+            for container in observed.containers
+            if container.name in probed and container.state is ContainerState.RUNNING
+        }
+        return ProbeView(startup=healthy, liveness=healthy, readiness=healthy)
+
+    async def run(self) -> None:
+        return None
+
+    def start(self, pod: Pod) -> None:
+        return None
+
+    def stop(self, uid: str, *, readiness: bool) -> None:
+        return None
+
+    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
+        return ()
+
+    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+        raise LookupError("no probes are run here")

@@ -6,13 +6,13 @@ Also opens the connections of the other handlers.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 
 from podtui.kubelet.prober.address import Address
-from podtui.kubelet.prober.go_words import dial_error, dial_timeout
-from podtui.kubelet.prober.outcome import SUCCESS, Outcome, failure
+from podtui.kubelet.prober.state import SUCCESS, Outcome, failure
 from podtui.runtime.protocol import Runtime
 
 OpenSocket = Callable[[Address], Awaitable[socket.socket | None]]
@@ -62,3 +62,29 @@ async def connect(address: Address, timeout: float, open_socket: OpenSocket = fr
     # Nothing was sent, so close without waiting.
     writer.transport.abort()
     return SUCCESS
+
+
+# --- messages, as Go's net package words them: kubelet users search for them
+
+
+def dial_error(address: Address, error: OSError) -> str:
+    """Format a failed connection attempt."""
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {address.host}: no such host"
+    return f"dial tcp {address}: connect: {_reason(error)}"
+
+
+def dial_timeout(address: Address) -> str:
+    return f"dial tcp {address}: i/o timeout"
+
+
+def read_error(address: Address, error: OSError) -> str:
+    """Format a broken connection."""
+    return f"read tcp {address}: read: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    if error.errno is None:
+        return str(error)
+    text = os.strerror(error.errno)
+    return text[:1].lower() + text[1:]

@@ -10,16 +10,21 @@ from typing import Any, Final
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
-from podtui.kubelet.base.qos import BEST_EFFORT, GUARANTEED, qos_class
-from podtui.kubelet.base.resources import effective_limit, pod_limits
+from podtui.kubelet.base.resources import (
+    BEST_EFFORT,
+    GUARANTEED,
+    canonical_resources,
+    effective_limit,
+    pod_limits,
+    qos_class,
+)
 from podtui.kubelet.base.types import (
     ContainerAmounts,
     ContainerUpdate,
     ObservedPod,
     ResizableResource,
 )
-from podtui.kubelet.resize.allocation import RESIZABLE, Allocation, allocated_pod
-from podtui.kubelet.resize.resource_status import canonical_resources
+from podtui.kubelet.resize.allocations import RESIZABLE, Allocation, allocated_pod
 from podtui.runtime.protocol import ContainerState
 
 STARTED: Final = "Pod resize started"

@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from msgspec import structs
+
 from podtui.api.pods import pod_ref
-from podtui.api.v1 import Pod, PodCondition
+from podtui.api.times import rfc3339
+from podtui.api.v1 import Container, Pod, PodCondition
 from podtui.clock import Clock
-from podtui.kubelet.base.qos import GUARANTEED, qos_class
-from podtui.kubelet.base.resources import pod_requests
-from podtui.kubelet.base.types import ObservedPod, Verdict
+from podtui.errors import EngineError, EngineUnavailable
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.resources import GUARANTEED, pod_requests, qos_class
+from podtui.kubelet.base.types import ContainerAmounts, ContainerUpdate, ObservedPod, Verdict
+from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
+from podtui.kubelet.containers.starter import Place
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.resize.allocation import asks_for_resize
-from podtui.kubelet.resize.allocations import Allocations
+from podtui.kubelet.resize.allocations import Allocations, allocated_pod, asks_for_resize
 from podtui.kubelet.resize.resize import (
     COMPLETED,
     FAILED,
     STARTED,
+    amounts_to_say,
+    container_amounts,
+    lowers_memory,
+    memory_problem,
+    requirements,
     resize_in_progress,
     resize_message,
 )
-from podtui.kubelet.resize.resize_conditions import ERROR, INFEASIBLE, ResizeConditions
-from podtui.runtime.protocol import ContainerState
+from podtui.runtime.protocol import ContainerState, Resources, Runtime
 
+PENDING: Final = "PodResizePending"
+IN_PROGRESS: Final = "PodResizeInProgress"
+DEFERRED: Final = "Deferred"
+INFEASIBLE: Final = "Infeasible"
+ERROR: Final = "Error"
 _LOG = logging.getLogger(__name__)
 RETRY_PERIOD: Final = 180.0
 """Seconds between retries of deferred resizes, if nothing triggers one earlier."""
+LIFT: Final = -1
 
 
 class Judge(Protocol):
@@ -208,3 +224,157 @@ class Resizes:
             if self._allocations.allocated(pod) is not pod and uid not in self._pending:
                 self._pending.append(uid)
         self.retry_soon()
+
+
+# --- conditions
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    pending: PodCondition | None = None
+    in_progress: PodCondition | None = None
+
+
+class ResizeConditions:
+    """The resize conditions by pod UID. ``generation`` is the pod's; 0 for a pod from a file."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, _Both] = {}
+
+    def of(self, uid: str) -> tuple[PodCondition, ...]:
+        both = self._known.get(uid, _Both())
+        return tuple(one for one in (both.pending, both.in_progress) if one is not None)
+
+    def is_deferred(self, uid: str) -> bool:
+        pending = self._known.get(uid, _Both()).pending
+        return pending is not None and pending.reason == DEFERRED
+
+    def pending_since(self, uid: str) -> str:
+        """Return when the resize became pending; empty if none is pending."""
+        pending = self._known.get(uid, _Both()).pending
+        return "" if pending is None else pending.lastTransitionTime or ""
+
+    def set_pending(self, uid: str, reason: str, message: str, generation: int) -> bool:
+        """Set the condition and return whether it changed. Every reason except ``Infeasible``
+        becomes ``Deferred``."""
+        both = self._known.get(uid, _Both())
+        reason = reason if reason == INFEASIBLE else DEFERRED
+        fresh = self._condition(PENDING, both.pending, reason, message, generation)
+        self._known[uid] = replace(both, pending=fresh)
+        old = both.pending
+        return old is None or (old.reason, old.observedGeneration) != (
+            reason,
+            fresh.observedGeneration,
+        )
+
+    def set_in_progress(
+        self, uid: str, generation: int, *, reason: str = "", message: str = ""
+    ) -> tuple[int, bool]:
+        """Set the condition. Return the generation that it refers to and whether it changed.
+        Without a reason and message, the existing ones are kept."""
+        both = self._known.get(uid, _Both())
+        old = both.in_progress
+        if old is not None:
+            generation = old.observedGeneration or 0
+            if not reason and not message:
+                reason, message = old.reason, old.message
+        fresh = self._condition(IN_PROGRESS, old, reason, message, generation)
+        self._known[uid] = replace(both, in_progress=fresh)
+        return generation, old is None or (old.reason, old.message) != (reason, message)
+
+    def clear_pending(self, uid: str) -> None:
+        if uid in self._known:
+            self._known[uid] = replace(self._known[uid], pending=None)
+
+    def clear_in_progress(self, uid: str) -> int | None:
+        """Remove the condition. Return the generation that it referred to; None if there was
+        none."""
+        both = self._known.get(uid)
+        if both is None or both.in_progress is None:
+            return None
+        self._known[uid] = replace(both, in_progress=None)
+        return both.in_progress.observedGeneration or 0
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+
+    def _condition(
+        self, kind: str, old: PodCondition | None, reason: str, message: str, generation: int
+    ) -> PodCondition:
+        now = rfc3339(self._clock.now())
+        fresh = PodCondition(
+            type=kind,
+            status="True",
+            reason=reason,
+            message=message,
+            lastProbeTime=now,
+            lastTransitionTime=now,
+            observedGeneration=generation or None,
+        )
+        if old is not None and old.reason == reason:
+            fresh = structs.replace(fresh, lastTransitionTime=old.lastTransitionTime)
+        return fresh
+
+
+# --- engine calls
+
+
+class ResizeActuator:
+    def __init__(self, runtime: Runtime, allocations: Allocations, config: KubeletConfig) -> None:
+        self._runtime = runtime
+        self._allocations = allocations
+        self._config = config
+
+    async def carry_out(self, pod: Pod, updates: Sequence[ContainerUpdate], place: Place) -> str:
+        """Apply the updates. Return the error message, empty on success; ``pod`` has the allocated
+        resources. Updates before a failure stay applied. Raises `EngineUnavailable`."""
+        try:
+            problem = await self._memory_problem(pod, updates)
+            if problem:
+                return problem
+            for update in updates:
+                await self._say(pod, update, place)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            return str(error)
+        self._allocations.actuate_pod(pod)
+        return ""
+
+    async def _memory_problem(self, pod: Pod, updates: Sequence[ContainerUpdate]) -> str:
+        held = self._held(pod)
+        if not lowers_memory(pod, held, updates):
+            return ""
+        stats = await self._runtime.stats()
+        usage = {one.name: one.memory for one in stats if one.pod_uid == pod.metadata.uid}
+        return memory_problem(pod, held, updates, usage)
+
+    def _held(self, pod: Pod) -> Pod:
+        """Return the pod with the resources last applied through the engine."""
+        return allocated_pod(pod, self._allocations.actuated(pod.metadata.uid))
+
+    async def _say(self, pod: Pod, update: ContainerUpdate, place: Place) -> None:
+        held = self._held(pod)
+        current = container_amounts(held, _container(held, update.name))
+        amounts = amounts_to_say(update, current)
+        container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
+        rules = cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score)
+        resources = container_resources(pod, container, place.node.resources, rules)
+        await self._runtime.update_container(update.id, _lifting(resources, current))
+        self._allocations.actuate(pod, container)
+
+
+def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
+    """Set removed limits to "unlimited" explicitly: the engine keeps the old value of an absent
+    field."""
+    return replace(
+        resources,
+        memory=resources.memory or (LIFT if current.memory_limit else 0),
+        cpu_quota=resources.cpu_quota or (LIFT if current.cpu_limit else 0),
+    )
+
+
+def _container(pod: Pod, name: str) -> Container:
+    everyone = (*pod.spec.initContainers, *pod.spec.containers)
+    return next(one for one in everyone if one.name == name)

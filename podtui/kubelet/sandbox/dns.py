@@ -1,14 +1,24 @@
-"""Build a pod's DNS configuration and check the node's (reference §11.3). Pure functions."""
+"""The DNS resolvers of pods: read the node's, build each pod's, record problems (reference §11.3).
+
+The files of the node are those of this machine, so they describe the node only if the engine is
+local.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod, PodDNSConfig
-from podtui.runtime.protocol import DnsConfig
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.containers.hosts import read_node_file
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.runtime.protocol import DnsConfig, EngineInfo
 
 MAX_SERVERS: Final = 3
 MAX_SEARCHES: Final = 32
@@ -27,6 +37,114 @@ _SEARCHES_CUT: Final = (
     "Search Line limits were exceeded, some search paths have been omitted,"
     " the applied search line is: "
 )
+RESOLVED_CONF: Final = "/run/systemd/resolve/resolv.conf"
+"""File in which systemd-resolved lists the upstream servers behind its loopback address."""
+_MISSING = "MissingClusterDNS"
+
+
+class Resolvers:
+    """Reads the node's resolver file again for each pod, as it may change while the agent runs.
+
+    ``node_ips`` returns the node's addresses, primary first.
+    """
+
+    def __init__(
+        self, config: KubeletConfig, events: EventRecorder, node_ips: Callable[[], tuple[str, ...]]
+    ) -> None:
+        self._config = config
+        self._events = events
+        self._node_ips = node_ips
+        self._checked = False
+        self._told_node = False
+
+    async def check(self, engine: EngineInfo) -> None:
+        """Record a node event about a problem of the node's resolver file; checks only once."""
+        path = self._config.resolv_conf
+        if self._checked or not path or not engine.local:
+            return
+        self._checked = True
+        try:
+            node = await asyncio.to_thread(read_resolver, path)
+            problem = resolver_problem(path, node, cluster_domain=self._config.cluster_domain)
+        except ConfigError as error:
+            problem = str(error)
+        if problem:
+            self._events.node(WARNING, "CheckLimitsForResolvConf", problem)
+
+    async def resolver_of(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
+        """Return the pod's resolver; None for the engine's default. Raises `ConfigError` if the
+        node's file cannot be read under `KubeletConfig.strict`."""
+        found = pod_dns(
+            pod,
+            cluster_dns=self._config.cluster_dns,
+            cluster_domain=self._config.cluster_domain,
+            host=await self._host(pod, engine),
+        )
+        if found.missing_cluster_dns:
+            self.tell_missing(pod)
+        for text in found.cuts:
+            self._events.pod(pod, WARNING, "DNSConfigForming", text)
+        return found.config
+
+    def tell_missing(self, pod: Pod) -> None:
+        """Record that the pod asks for a cluster's resolver and there is none. The node event is
+        recorded once, the pod event only for pods with ``ClusterFirstWithHostNet``; under
+        ``strict`` both are recorded each time."""
+        strict = self._config.strict
+        if strict or not self._told_node:
+            self._told_node = True
+            self._events.node(WARNING, _MISSING, MISSING_CLUSTER_DNS)
+        if strict or pod.spec.dnsPolicy == "ClusterFirstWithHostNet":
+            text = f'pod: "{pod_ref(pod)}". {MISSING_CLUSTER_DNS}'
+            self._events.pod(pod, WARNING, _MISSING, text)
+
+    async def _host(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
+        if not engine.local:
+            return None
+        path = self._config.resolv_conf
+        if not path:
+            if not self._config.strict:
+                return None
+            if self._config.cluster_dns and wants_cluster_dns(pod):
+                return DnsConfig()
+            return no_resolver(self._node_ips())
+        if not (self._config.strict or pod.spec.hostNetwork):
+            return await asyncio.to_thread(read_reachable_resolver, path)
+        try:
+            return await asyncio.to_thread(read_resolver, path)
+        except ConfigError:
+            if self._config.strict:
+                raise
+            return None
+
+
+def read_resolver(path: str) -> DnsConfig:
+    """Parse a resolver file. Raises `ConfigError`. Blocks."""
+    try:
+        return parse_resolv_conf(read_node_file(path).decode("utf-8", "replace"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def read_reachable_resolver(path: str, resolved: str = RESOLVED_CONF) -> DnsConfig | None:
+    """Return the node's resolver for a pod with its own network: loopback servers are replaced by
+    the upstream servers of systemd-resolved, or dropped. Return None if no server remains or the
+    file cannot be read. Blocks."""
+    try:
+        node = read_resolver(path)
+    except ConfigError:
+        return None
+    beyond = beyond_loopback(node)
+    if not beyond.servers and node.servers:
+        try:
+            behind = beyond_loopback(read_resolver(resolved))
+        except ConfigError:
+            return None
+        beyond = DnsConfig(servers=behind.servers, searches=node.searches, options=node.options)
+    return beyond if beyond.servers else None
+
+
+# --- pure functions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from typing import Final
 import msgspec
 
 from podtui.api.pods import NEVER_STARTED, ephemeral_containers, is_sidecar
+from podtui.api.quantity import Format, Quantity, canonical, parse_quantity
+from podtui.api.times import optional_rfc3339
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -24,18 +26,26 @@ from podtui.api.v1 import (
     VolumeMount,
     VolumeMountStatus,
 )
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.timestamps import optional_rfc3339
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
+from podtui.kubelet.base.resources import canonical_resources
+from podtui.kubelet.base.types import (
+    ConfigError,
+    ObservedContainer,
+    ObservedPod,
+    ProbeResult,
+    ProbeView,
+)
+from podtui.kubelet.containers.cgroups import MIN_SHARES, quota_as_milli, shares_as_milli
 from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.mounts import is_recursive_read_only
 from podtui.kubelet.containers.restart import init_failed, init_restarts_after, should_restart
-from podtui.kubelet.resize.resource_status import canonical_resources, container_resources_status
+from podtui.kubelet.pleg.observer import cut, message_limit
 from podtui.kubelet.status.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.status.phase import RESTARTING_ALL
-from podtui.kubelet.status.termination import cut, message_limit
 from podtui.runtime.protocol import ContainerState as Observed
+from podtui.runtime.protocol import Resources
 
+MIN_MILLI_LIMIT: Final = 10
+"""The smallest CPU limit in millicores that a quota can express."""
 STATUS_UNKNOWN: Final = "ContainerStatusUnknown"
 LOST_WHEN_TERMINATED: Final = "The container could not be located when the pod was terminated"
 LOST_WHEN_DELETED: Final = (
@@ -329,3 +339,69 @@ def container_statuses(
         tuple(_status(one, view, init=False) for one in regular),
         tuple(_ephemeral_status(one, view) for one in ephemeral),
     )
+
+
+# --- resources
+
+
+def _milli(amounts: Mapping[str, str]) -> int:
+    return parse_quantity(amounts.get("cpu", "0")).milli_value()
+
+
+def _held(held: Resources | None) -> tuple[int, int, int]:
+    """Return CPU request and limit in millicores and the memory limit in bytes, as reported by the
+    engine; 0 for unknown values."""
+    if held is None:
+        return 0, 0, 0
+    limit = quota_as_milli(held.cpu_quota, held.cpu_period)
+    return shares_as_milli(held.cpu_shares), limit, max(held.memory, 0)
+
+
+def container_resources_status(
+    container: Container,
+    newest: ObservedContainer,
+    *,
+    actuated: ResourceRequirements | None,
+    old: ContainerStatus | None,
+) -> ResourceRequirements:
+    """Return the resources for a container's status: the engine's values for a running container,
+    else the allocated ones. ``container`` has the allocated resources.
+
+    ``actuated`` are the resources last applied through the engine, the only source of memory
+    requests. ``old`` is the previous status if it is of the same running instance; its values are
+    kept where there is no better source. Amounts too small for the kernel to distinguish are kept
+    as requested.
+    """
+    allocated = canonical_resources(container.resources)
+    if newest.state is not Observed.RUNNING:
+        return allocated
+    request, limit, memory = _held(newest.resources)
+    before = (old.resources if old is not None else None) or ResourceRequirements()
+    limits, requests = dict(allocated.limits), dict(allocated.requests)
+    if limits:
+        if not limit:
+            _keep(limits, before.limits, "cpu")
+        elif max(limit, _milli(limits)) > MIN_MILLI_LIMIT:
+            limits["cpu"] = str(Quantity.of_milli(limit))
+        if memory:
+            limits["memory"] = str(Quantity.of(memory, Format.BINARY_SI))
+        else:
+            _keep(limits, before.limits, "memory")
+    if requests:
+        if not request:
+            _keep(requests, before.requests, "cpu")
+        elif max(request, _milli(requests)) > MIN_SHARES:
+            requests["cpu"] = str(Quantity.of_milli(request))
+        said = actuated.requests.get("memory", "0") if actuated is not None else "0"
+        if parse_quantity(said):
+            requests["memory"] = canonical(said)
+        else:
+            _keep(requests, before.requests, "memory")
+    return ResourceRequirements(
+        limits=dict(sorted(limits.items())), requests=dict(sorted(requests.items()))
+    )
+
+
+def _keep(amounts: dict[str, str], before: Mapping[str, str], name: str) -> None:
+    if name in before:
+        amounts[name] = before[name]

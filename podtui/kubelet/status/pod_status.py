@@ -10,16 +10,13 @@ import msgspec
 
 from podtui.api.names import CONFIG_SEEN
 from podtui.api.pods import is_sidecar
-from podtui.api.times import rfc3339
+from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
-from podtui.kubelet.base.qos import qos_class
-from podtui.kubelet.base.resources import is_static, pod_resources
-from podtui.kubelet.base.timestamps import parse_time
+from podtui.kubelet.base.resources import is_static, pod_resources, qos_class
 from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
 from podtui.kubelet.containers.restart import restart_all_triggers
-from podtui.kubelet.pods.actions import sandbox_changed
-from podtui.kubelet.resize.allocation import Allocation
-from podtui.kubelet.sandbox.pod_ips import sorted_pod_ips
+from podtui.kubelet.resize.allocations import Allocation
+from podtui.kubelet.sandbox.sandbox import sandbox_changed, sorted_pod_ips
 from podtui.kubelet.status.conditions import (
     CONTAINERS_READY,
     DISRUPTION_TARGET,
@@ -45,17 +42,12 @@ def deadline(pod: Pod, status: PodStatus | None) -> datetime | None:
     within the same second, that precise time counts, so that a deadline is never early.
     """
     limit = pod.spec.activeDeadlineSeconds
-    if limit is None or status is None or status.startTime is None:
+    started = None if status is None else parse_time(status.startTime)
+    if limit is None or started is None:
         return None
-    started = parse_time(status.startTime)
-    seen_text = pod.metadata.annotations.get(CONFIG_SEEN)
-    if seen_text is not None:
-        try:
-            seen = parse_time(seen_text)
-        except ValueError:
-            seen = started
-        if started <= seen < started + timedelta(seconds=1):
-            started = seen
+    seen = parse_time(pod.metadata.annotations.get(CONFIG_SEEN))
+    if seen is not None and started <= seen < started + timedelta(seconds=1):
+        started = seen
     return started + timedelta(seconds=limit)
 
 

@@ -6,16 +6,15 @@ from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.containers.reasons import ReasonCache
-from podtui.kubelet.containers.restart_counts import RestartCounts
+from podtui.kubelet.base.types import Decorate, ObservedPod
+from podtui.kubelet.containers.restart import RestartCounts
+from podtui.kubelet.containers.starter import ReasonCache
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.insight.timelines import Timelines
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pod_cache import PodCache
-from podtui.kubelet.pods.pod_workers import Decorate
-from podtui.kubelet.prober.probing import Probes
+from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import Resizes
 from podtui.kubelet.status.pod_status import (

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from podtui.api.quantity import parse_quantity
-from podtui.api.v1 import EmptyDirVolumeSource, Pod, Volume
-from podtui.kubelet.base.config_error import ConfigError
+from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.v1 import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
 from podtui.kubelet.base.resources import pod_limits
-from podtui.kubelet.base.types import NodeView
-from podtui.kubelet.containers.environment import Surroundings
-from podtui.kubelet.volumes.huge_pages import page_size
+from podtui.kubelet.base.types import ConfigError, NodeView
+from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
-from podtui.runtime.protocol import PodVolume
+from podtui.runtime.protocol import HostPathKind, PodVolume
 
+MEDIUM: Final = "HugePages"
+RESOURCE: Final = "hugepages-"
 DIRECTORY_MODE: Final = 0o777
 IMAGE_MODE: Final = 0o755
 _SETGID: Final = 0o2000
 OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "secret", "image")
+_WANTED: Final[Mapping[str, tuple[HostPathKind, str]]] = {
+    "Directory": (HostPathKind.DIRECTORY, "a directory"),
+    "DirectoryOrCreate": (HostPathKind.DIRECTORY, "a directory"),
+    "File": (HostPathKind.FILE, "a file"),
+    "FileOrCreate": (HostPathKind.FILE, "a file"),
+    "Socket": (HostPathKind.SOCKET, "a socket file"),
+    "CharDevice": (HostPathKind.CHAR_DEVICE, "a character device"),
+    "BlockDevice": (HostPathKind.BLOCK_DEVICE, "a block device"),
+}
+_CREATED: Final[Mapping[str, Literal["Directory", "File"]]] = {
+    "DirectoryOrCreate": "Directory",
+    "FileOrCreate": "File",
+}
 
 
 def volume_type(volume: Volume) -> str:
@@ -65,7 +78,7 @@ class VolumePlan:
     foreign: tuple[str, ...] = ()
 
 
-def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> VolumePlan:
+def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> VolumePlan:
     """Plan the volumes that containers mount. ``strict``: projected volumes fail, as on a kubelet
     without an API server (reference §0.6)."""
     made: list[PodVolume] = []
@@ -93,7 +106,7 @@ def plan_volumes(pod: Pod, around: Surroundings, *, strict: bool = False) -> Vol
     )
 
 
-def pod_volume(pod: Pod, volume: Volume, around: Surroundings) -> PodVolume:
+def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
     """Build the directory of one volume, with its files. Raises `ConfigError`.
 
     With ``fsGroup``, the directory belongs to that group and has the setgid bit; its files belong
@@ -140,3 +153,64 @@ def _memory_limit(pod: Pod) -> int:
     if own or all("memory" in container.resources.limits for container in everyone):
         return pod_limits(pod).get("memory", 0)
     return 0
+
+
+# --- host paths
+
+
+def created_as(kind: str) -> Literal["", "Directory", "File"]:
+    """Return the kind of file to create at a missing path of this ``hostPath.type``; empty for
+    none."""
+    return _CREATED.get(kind, "")
+
+
+def host_path_problem(path: str, kind: str, found: HostPathKind) -> str:
+    """Return the kubelet's error message if the path is not of the type that ``hostPath.type``
+    requires; empty if it is."""
+    wanted, words = _WANTED[kind]
+    return "" if found is wanted else f"hostPath type check failed: {path} is not {words}"
+
+
+# --- huge pages
+
+
+def page_size(pod: Pod, medium: str, node: NodeView) -> int:
+    """Return the page size in bytes for the emptyDir ``medium``; 0 if it is not a huge pages
+    medium.
+
+    ``HugePages`` without a size means the only size that the pod requests. Raises `ConfigError` if
+    the pod requests none or several sizes, or if the node does not have the size.
+    """
+    if not medium.startswith(MEDIUM):
+        return 0
+    sizes = set(_asked(pod))
+    exact = medium.removeprefix(MEDIUM).removeprefix("-")
+    if exact:
+        sizes &= {parse_quantity(exact).value()}
+    if len(sizes) > 1:
+        raise ConfigError(
+            f"medium: {medium} can't be used if container requests multiple huge page sizes"
+        )
+    if not sizes:
+        raise ConfigError(
+            f"medium {medium}: hugePages storage requested, but there is no resource request for"
+            " huge pages"
+        )
+    (size,) = sizes
+    capacity = node.resources.capacity
+    if size not in {_size_of(name) for name in capacity if name.startswith(RESOURCE)}:
+        raise ConfigError(f"the node has no huge pages of {Quantity.of(size, Format.BINARY_SI)}")
+    return size
+
+
+def _asked(pod: Pod) -> Iterator[int]:
+    spec = pod.spec
+    everyone = [one.resources for one in (*spec.containers, *spec.initContainers)]
+    for resources in (*everyone, spec.resources or ResourceRequirements()):
+        for name in resources.requests:
+            if name.startswith(RESOURCE):
+                yield _size_of(name)
+
+
+def _size_of(resource: str) -> int:
+    return parse_quantity(resource.removeprefix(RESOURCE)).value()

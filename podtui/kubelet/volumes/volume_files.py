@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from podtui.api.v1 import DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection
-from podtui.kubelet.base.config_error import ConfigError
-from podtui.kubelet.base.types import NodeView
-from podtui.kubelet.containers.environment import (
-    Surroundings,
+from podtui.kubelet.base.types import ConfigError, NodeView
+from podtui.kubelet.base.value_sources import (
+    ValueSources,
     config_map_data,
     metadata_field,
     resource_field,
@@ -32,7 +31,7 @@ Contents = dict[str, tuple[bytes, int]]
 """Content and mode by relative path."""
 
 
-def volume_contents(pod: Pod, volume: Volume, around: Surroundings) -> Contents | None:
+def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents | None:
     """Return the files of a configuration volume; None for other volume types.
 
     Raises `ConfigError` with the kubelet's message if a referenced object or key is missing.
@@ -91,7 +90,7 @@ def _downward_text(pod: Pod, item: DownwardAPIVolumeFile, node: NodeView) -> str
 
 def _config_map(
     pod: Pod,
-    around: Surroundings,
+    around: ValueSources,
     name: str,
     items: tuple[KeyToPath, ...],
     mode: int,
@@ -104,7 +103,7 @@ def _config_map(
 
 def _secret(
     pod: Pod,
-    around: Surroundings,
+    around: ValueSources,
     name: str,
     items: tuple[KeyToPath, ...],
     mode: int,
@@ -136,7 +135,7 @@ def _picked(
 
 
 def _projected(
-    pod: Pod, sources: Iterable[VolumeProjection], mode: int, around: Surroundings
+    pod: Pod, sources: Iterable[VolumeProjection], mode: int, around: ValueSources
 ) -> Contents:
     """Merge all sources; for equal paths the last source wins."""
     files: Contents = {}
@@ -151,7 +150,7 @@ def _projected(
     return files
 
 
-def _source(pod: Pod, source: VolumeProjection, mode: int, around: Surroundings) -> Contents:
+def _source(pod: Pod, source: VolumeProjection, mode: int, around: ValueSources) -> Contents:
     if source.downwardAPI is not None:
         return _downward(pod, source.downwardAPI.items, mode, around.node)
     if (wanted := source.configMap) is not None:

@@ -17,13 +17,19 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.backoff import Backoff
-from podtui.kubelet.base.together import together
+from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import NodeView
-from podtui.kubelet.containers.environment import Surroundings
+from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.volumes.documents import Documents
-from podtui.kubelet.volumes.host_paths import created_as, host_path_problem
-from podtui.kubelet.volumes.pod_volumes import HostPathCheck, VolumePlan, plan_volumes, used_volumes
+from podtui.kubelet.volumes.pod_volumes import (
+    HostPathCheck,
+    VolumePlan,
+    created_as,
+    host_path_problem,
+    plan_volumes,
+    used_volumes,
+)
 from podtui.runtime.protocol import PodVolume, Runtime
 
 FIRST_RETRY: Final = 0.5
@@ -91,7 +97,7 @@ class VolumeManager:
         its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
         known = self._pods.setdefault(uid, _Known())
-        around = Surroundings(
+        around = ValueSources(
             node=node, config_maps=self._documents.config_maps, secrets=self._documents.secrets
         )
         plan = plan_volumes(pod, around, strict=self._strict)
@@ -109,7 +115,7 @@ class VolumeManager:
             for check in plan.checks
             if check not in known.checked and self._is_due(uid, check.volume)
         ]
-        await together(partial(self._check, pod, known, check) for check in due)
+        await gather_all(partial(self._check, pod, known, check) for check in due)
         missing = _missing(pod, plan, known)
         if plan.foreign:
             self._say_foreign(pod, plan.foreign, missing)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from podtui.runtime.memory.behaviour import Actor, Behaviour
+from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.files import ContainerFiles, PodVolumes
 from podtui.runtime.memory.process import Process
 from podtui.runtime.protocol import (
@@ -60,9 +60,7 @@ class ContainerCell:
     record: ContainerRecord
     image_id: str
     files: ContainerFiles
-    actor: Actor
-    behaviour: Behaviour | None
-    """What a test gave; None for a program of our own."""
+    behaviour: Behaviour
     resources: Resources
     user: tuple[int, int, tuple[int, ...]] | None
     process: Process | None = None

@@ -1,8 +1,8 @@
-"""The simulated engine: what exists, and how it changes. Nothing in here waits.
+"""The state of a simulated engine and its changes. No call waits.
 
 One engine may serve several `MemoryRuntime` objects: other roots, or a later agent of the same
-root. Time comes from the clock, whose ``monotonic`` must be the running loop's time; a container
-costs at most one timer, and none while it runs endlessly and nobody reads its log.
+root. Time comes from the clock, whose ``monotonic`` must be the running loop's time. A container
+that ends by itself has one timer, any other none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podtui.errors import (
     EngineError,
     EngineNotFound,
 )
-from podtui.runtime.memory.behaviour import KILLED, Actor, Behaviour, BehaviourActor
+from podtui.runtime.memory.behaviour import KILLED, Behaviour, simulated_container
 from podtui.runtime.memory.cells import (
     ContainerCell,
     PodCell,
@@ -35,9 +35,7 @@ from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import ContainerFiles
 from podtui.runtime.memory.host import Host
 from podtui.runtime.memory.images import ImageShelf
-from podtui.runtime.memory.info import SIMULATED
 from podtui.runtime.memory.process import Process
-from podtui.runtime.memory.program import actor_of
 from podtui.runtime.protocol import (
     LEAST_MEMORY,
     NO_USER_NAMESPACES,
@@ -46,6 +44,7 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
     ContainerState,
+    EngineInfo,
     HostPathKind,
     ImageRecord,
     NamespaceMode,
@@ -59,6 +58,25 @@ from podtui.runtime.protocol import (
 
 Behave = Callable[[ContainerConfig], Behaviour | None]
 EVENTS_KEPT: Final = 20_000
+SIMULATED: Final = EngineInfo(
+    name="memory",
+    version="SIMULATED",
+    api_version="1.0",
+    os="linux",
+    architecture="amd64",
+    kernel="0.0.0-simulated",
+    cgroup_version=2,
+    cgroup_driver="systemd",
+    rootless=False,
+    local=False,
+    cpus=8,
+    memory=32 << 30,
+    root_dir="",
+    operating_system="SIMULATED: no container really runs",
+    routable_pods=False,
+    local_host_network=False,
+    lacking=("real processes: every container is simulated, none can be dialled",),
+)
 
 
 class EventQueue:
@@ -80,8 +98,8 @@ def _clash(one: PortMapping, other: PortMapping) -> bool:
 class MemoryEngine:
     """Pods, images and time of one simulated machine.
 
-    ``behave`` may give a container's behaviour; None from it, or none given, means that its command
-    is interpreted (see ``program``).
+    ``behave`` declares what a container does; by default, and if it returns None, the container
+    prints its image and command and runs until it is stopped.
     """
 
     def __init__(
@@ -228,13 +246,8 @@ class MemoryEngine:
         self._names.add(name)
         pod = self.pod(root, sandbox.record.uid)
         files = ContainerFiles(config, pod.volumes, self.host.tree)
-        behaviour = None if self._behave is None else self._behave(config)
-        actor: Actor
-        actor = (
-            actor_of(config, files, self.clock.now)
-            if behaviour is None
-            else BehaviourActor(behaviour)
-        )
+        declared = None if self._behave is None else self._behave(config)
+        behaviour = declared or simulated_container(config)
         record = ContainerRecord(
             id=self._new_id(name),
             name=config.name,
@@ -254,7 +267,7 @@ class MemoryEngine:
                 self.host.make(mount.host_path, mount.host_path_create or "Directory")
         user = user_of(config.security, image.user)
         cell = ContainerCell(
-            root, config, record, image.id, files, actor, behaviour, config.resources, user
+            root, config, record, image.id, files, behaviour, config.resources, user
         )
         pod.containers[record.id] = self._containers[record.id] = cell
         self.emit(record.id, root, config.pod_uid, "create")
@@ -282,20 +295,18 @@ class MemoryEngine:
             cell.finished_at = cell.record.created_at
             cell.signal.notify()
             raise ContainerStartError(problem)
-        behaviour = cell.behaviour
-        if behaviour is not None and behaviour.termination_message:
-            path = cell.config.termination_message_path
-            cell.files.write(path or "/dev/termination-log", behaviour.termination_message)
+        for path, content in cell.behaviour.files.items():
+            cell.files.write(path, content)
         cell.started_at = self.clock.now()
         cell.started_mono = self.clock.monotonic()
-        cell.process = Process(cell.actor, cell.started_at)
+        cell.process = Process(cell.behaviour, cell.started_at)
         cell.pid = self._new_pid()
         cell.set_state(ContainerState.RUNNING)
         self.emit(cell.record.id, cell.root, cell.record.pod_uid, "start")
         self._advance(cell, 0.0)
 
     def _start_problem(self, cell: ContainerCell) -> str:
-        if cell.behaviour is not None and cell.behaviour.start_error:
+        if cell.behaviour.start_error:
             return cell.behaviour.start_error
         sandbox = self._sandboxes.get(cell.record.sandbox_id)
         if sandbox is None or not sandbox.ready:
@@ -303,26 +314,19 @@ class MemoryEngine:
         target = self._containers.get(cell.config.target_container_id)
         if cell.config.target_container_id and not (target and target.running):
             return f"cannot join PID of a non running container: {cell.config.target_container_id}"
-        command = (*(cell.config.command or ()), *(cell.config.args or ()))
-        if cell.behaviour is None and command and "nosuch" in command[0].replace("-", ""):
-            return f'exec: "{command[0]}": executable file not found in $PATH: unknown'
         return ""
 
     def terminate(self, cell: ContainerCell) -> None:
-        """Deliver the stop signal; what it does may take its time."""
-        if cell.process is None or not cell.running:
-            return
-        self.catch_up(cell)
-        cell.process.terminate(self._elapsed(cell))
-        self._after_step(cell)
+        """Deliver the stop signal. The container may end later, or not at all."""
+        if cell.process is not None and cell.running:
+            cell.process.terminate(self._elapsed(cell))
+            self._after_step(cell)
 
     def kill(self, cell: ContainerCell, code: int = KILLED, *, oom: bool = False) -> None:
         """End it at once, as the kernel or an operator does."""
-        if cell.process is None or not cell.running:
-            return
-        self.catch_up(cell)
-        cell.process.kill(self._elapsed(cell), code, oom=oom)
-        self._after_step(cell)
+        if cell.process is not None and cell.running:
+            cell.process.kill(self._elapsed(cell), code, oom=oom)
+            self._after_step(cell)
 
     def update_container(self, cell: ContainerCell, resources: Resources) -> None:
         """Raises `EngineError` for less memory than engines take."""
@@ -357,59 +361,39 @@ class MemoryEngine:
     # --- time
 
     def catch_up(self, cell: ContainerCell) -> None:
-        """Advance a container, and its pod's others in step with it, to the present."""
-        now = self.clock.monotonic()
-        pod = self.pod(cell.root, cell.record.pod_uid)
-        while True:
-            soonest, which = math.inf, None
-            for other in pod.containers.values():
-                if other.process is not None and other.running:
-                    at = other.started_mono + other.process.wakes_at
-                    if at < soonest:
-                        soonest, which = at, other
-            if which is None or which.process is None or soonest > now:
-                return
-            which.process.step(max(now - which.started_mono, which.process.wakes_at))
-            self._after_step(which)
+        """Write the lines that were due until now."""
+        if cell.process is not None and cell.running:
+            cell.process.advance(self._elapsed(cell))
+            if cell.process.exit is not None:
+                self._after_step(cell)
 
     def next_output(self, cell: ContainerCell) -> float:
-        """Seconds until something may happen in the container's pod without a timer of its own."""
-        now = self.clock.monotonic()
-        pod = self.pod(cell.root, cell.record.pod_uid)
-        return min(
-            (
-                max(0.0, other.started_mono + other.process.wakes_at - now)
-                for other in pod.containers.values()
-                if other.process is not None and other.running
-            ),
-            default=math.inf,
-        )
+        """Seconds until the container prints or ends by itself."""
+        if cell.process is None or not cell.running:
+            return math.inf
+        return max(0.0, cell.process.wakes_at - self._elapsed(cell))
 
     def _elapsed(self, cell: ContainerCell) -> float:
         return max(0.0, self.clock.monotonic() - cell.started_mono)
 
     def _advance(self, cell: ContainerCell, due: float) -> None:
-        """A timer rang: ``due`` is what it rang for, in the container's own seconds."""
-        if cell.process is None or not cell.running:
-            return
-        elapsed = max(self._elapsed(cell), due)
-        while cell.process.due is not None and cell.process.due <= elapsed:
-            cell.process.step(elapsed)
-        self._after_step(cell)
+        """The timer for ``due``, in the container's own seconds."""
+        if cell.process is not None and cell.running:
+            cell.process.advance(max(self._elapsed(cell), due))
+            self._after_step(cell)
 
     def _after_step(self, cell: ContainerCell) -> None:
         process = cell.process
         if process is None or not cell.running:
             return
-        cell.signal.notify()
         if process.exit is None:
-            due = process.due
-            if due is None:
+            ends_at = process.ends_at
+            if ends_at is None:
                 cell.set_timer(None)
             else:
-                wait = max(0.0, due - self._elapsed(cell))
+                wait = max(0.0, ends_at - self._elapsed(cell))
                 loop = asyncio.get_running_loop()
-                cell.set_timer(loop.call_later(wait, self._advance, cell, due))
+                cell.set_timer(loop.call_later(wait, self._advance, cell, ends_at))
             return
         cell.set_timer(None)
         cell.set_state(ContainerState.EXITED)
@@ -421,6 +405,7 @@ class MemoryEngine:
             self.emit(cell.record.id, cell.root, cell.record.pod_uid, "oom")
         else:
             cell.reason = "Completed" if process.exit.code == 0 else "Error"
+        cell.signal.notify()
         self.emit(cell.record.id, cell.root, cell.record.pod_uid, "die")
 
     # --- events, and the engine's own life
@@ -476,8 +461,7 @@ class MemoryEngine:
         cell = self._containers.get(container_id)
         if cell is None or cell.process is None or not cell.running:
             raise EngineError(f"container {container_id} is not running")
-        self.catch_up(cell)
-        cell.process.say(text, "stdout", self._elapsed(cell))
+        cell.process.print_line(text, self._elapsed(cell))
         cell.signal.notify()
 
     # --- numbers

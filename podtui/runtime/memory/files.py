@@ -1,17 +1,24 @@
-"""The files of simulated containers: pod volumes that are shared, and a private rest."""
+"""The files of simulated containers: shared pod volumes, and private files."""
 
 from __future__ import annotations
 
+import io
 import posixpath
-from collections.abc import Iterable, Mapping
+import tarfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.protocol import ContainerConfig, PodVolume
 
 DATA: Final = "..data"
 """The symlink to the version that a volume's projected files have now (reference §10.2)."""
 _MOST_LINKS: Final = 8
+_STANDARD: Final = frozenset({"/", "/etc", "/home", "/opt", "/root", "/tmp", "/usr", "/var"})
+"""Directories of every simulated image, even if they are empty."""
+_MOST_BYTES: Final = 64 << 20
+_PIECE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +29,11 @@ class Tree:
     links: dict[str, str]
 
     def read(self, path: str) -> bytes | None:
-        """None when there is no such file."""
+        """Return None if there is no such file."""
         return self.contents.get(self.real(path))
 
     def real(self, path: str) -> str:
-        """The path with its symlinks followed, as far as they lead somewhere inside the tree."""
+        """Follow the symlinks of a path as far as they stay inside the tree."""
         for _ in range(_MOST_LINKS):
             if path in self.contents:
                 break
@@ -42,7 +49,7 @@ def new_tree() -> Tree:
 
 
 class PodVolumes:
-    """One pod's volumes; they outlive its sandboxes."""
+    """The volumes of a pod. They outlive its sandboxes."""
 
     def __init__(self) -> None:
         self._trees: dict[str, Tree] = {}
@@ -50,7 +57,7 @@ class PodVolumes:
         """Volume → the image that it holds."""
 
     def prepare(self, volumes: Iterable[PodVolume]) -> None:
-        """Make what is missing, keep what is there, and write the given files over it."""
+        """Create missing volumes, keep existing ones, and write the given files."""
         for volume in volumes:
             tree = self._trees.setdefault(volume.name, new_tree())
             for file in volume.files:
@@ -63,7 +70,7 @@ class PodVolumes:
         return self._trees.get(name)
 
     def project(self, volume: PodVolume) -> None:
-        """Replace the projected files; others in the volume stay. Raises KeyError."""
+        """Replace the projected files of a volume and keep its other files. Raises KeyError."""
         tree = self._trees[volume.name]
         for path in [p for p in tree.contents if p.startswith("..")]:
             del tree.contents[path]
@@ -72,11 +79,11 @@ class PodVolumes:
         self.prepare((volume,))
 
     def read(self, name: str, path: str) -> bytes | None:
-        """None where there is no such file in the volume. Raises KeyError."""
+        """Return None if the volume has no such file. Raises KeyError."""
         return self._trees[name].read(posixpath.normpath(path))
 
     def fill(self, name: str, image_id: str, files: Mapping[str, bytes]) -> None:
-        """Put an image's files in, unless they are. Raises KeyError."""
+        """Copy an image's files in, unless it already has them. Raises KeyError."""
         tree = self._trees[name]
         if self._filled.get(name) != image_id:
             tree.contents.clear()
@@ -93,7 +100,7 @@ class _Mounted:
 
 
 class ContainerFiles:
-    """What a container sees. Paths are absolute; relative ones hang off the working directory."""
+    """The files of one container. A relative path starts at the working directory."""
 
     def __init__(self, config: ContainerConfig, volumes: PodVolumes, host: Tree) -> None:
         self._workdir = config.working_dir or "/"
@@ -111,10 +118,6 @@ class ContainerFiles:
             own = new_tree()
             own.contents[""] = b""
             mounts.append(_Mounted(at, own, "", read_only=False))
-        if config.hosts:
-            hosts = new_tree()
-            hosts.contents[""] = config.hosts
-            mounts.append(_Mounted("/etc/hosts", hosts, "", read_only=False))
         mounts.sort(key=lambda mounted: len(mounted.at), reverse=True)
         self._mounts = mounts
 
@@ -129,7 +132,7 @@ class ContainerFiles:
         raise AssertionError("the root directory holds every path")
 
     def read(self, path: str) -> bytes | None:
-        """None when there is no such file."""
+        """Return None if there is no such file."""
         mounted, relative = self._resolve(path)
         return mounted.tree.read(relative)
 
@@ -143,22 +146,15 @@ class ContainerFiles:
     def is_directory(self, path: str) -> bool:
         return self.exists(path) and self.read(path) is None
 
-    def write(self, path: str, content: bytes, *, append: bool = False) -> bool:
-        """False when the place is read-only."""
+    def write(self, path: str, content: bytes) -> bool:
+        """Return False if the mount is read-only."""
         mounted, relative = self._resolve(path)
-        if mounted.read_only:
-            return False
-        before = mounted.tree.contents.get(relative, b"") if append else b""
-        mounted.tree.contents[relative] = before + content
-        return True
-
-    def remove(self, path: str) -> bool:
-        """False when there is no such file, or the place is read-only."""
-        mounted, relative = self._resolve(path)
-        return not mounted.read_only and mounted.tree.contents.pop(relative, None) is not None
+        if not mounted.read_only:
+            mounted.tree.contents[relative] = content
+        return not mounted.read_only
 
     def names(self, path: str) -> list[str]:
-        """What is directly in a directory, sorted."""
+        """List a directory."""
         mounted, relative = self._resolve(path)
         real = mounted.tree.real(relative)
         prefix = real + "/" if real else ""
@@ -167,7 +163,7 @@ class ContainerFiles:
 
 
 def _follow(links: dict[str, str], path: str) -> str | None:
-    """``path`` with its first symlink replaced, None when there is none in it."""
+    """Replace the first symlink in a path; None if there is none."""
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         target = links.get("/".join(parts[:count]))
@@ -175,3 +171,62 @@ def _follow(links: dict[str, str], path: str) -> str | None:
             parent = "/".join(parts[: count - 1])
             return posixpath.normpath(posixpath.join(parent, target, *parts[count:]))
     return None
+
+
+# --- archives
+
+
+def packed(files: ContainerFiles, path: str) -> bytes:
+    """See `podtui.runtime.protocol.Runtime.read_files`."""
+    directory = path.endswith(("/", "/."))
+    path = posixpath.normpath(path)
+    if not _is_directory(files, path) and (directory or files.read(path) is None):
+        raise EngineNotFound(f"Could not find the file {path} in the container")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in _walk(files, path, posixpath.basename(path) or "."):
+            info = tarfile.TarInfo(name)
+            info.mode = 0o755 if content is None else 0o644
+            info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            info.size = len(content or b"")
+            tar.addfile(info, io.BytesIO(content or b""))
+    return buffer.getvalue()
+
+
+async def pieces(whole: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(whole), _PIECE):
+        yield whole[at : at + _PIECE]
+
+
+async def unpack(files: ContainerFiles, directory: str, content: AsyncIterator[bytes]) -> None:
+    """See `podtui.runtime.protocol.Runtime.write_files`."""
+    directory = posixpath.normpath(directory)
+    if not _is_directory(files, directory):
+        raise EngineNotFound(f"Could not find the directory {directory} in the container")
+    buffer = io.BytesIO()
+    async for piece in content:
+        if buffer.tell() + len(piece) > _MOST_BYTES:
+            raise EngineError(f"a simulated container takes no more than {_MOST_BYTES} bytes")
+        buffer.write(piece)
+    buffer.seek(0)
+    try:
+        with tarfile.open(fileobj=buffer, mode="r:") as tar:
+            for member in tar:
+                taken = tar.extractfile(member) if member.isfile() else None
+                path = posixpath.normpath(posixpath.join("/", member.name))
+                if taken is not None and not files.write(directory + path, taken.read()):
+                    raise EngineError(f"{directory} is read-only")
+    except tarfile.TarError as error:
+        raise EngineError(f"not a tar archive: {error}") from error
+
+
+def _is_directory(files: ContainerFiles, path: str) -> bool:
+    return path in _STANDARD or files.is_directory(path)
+
+
+def _walk(files: ContainerFiles, path: str, name: str) -> Iterator[tuple[str, bytes | None]]:
+    content = files.read(path)
+    yield name, content
+    if content is None:
+        for one in files.names(path):
+            yield from _walk(files, posixpath.join(path, one), f"{name}/{one}")

@@ -1,148 +1,133 @@
-"""One run of a program: its own seconds since the start, its log, how it ended."""
+"""One run of a behaviour: its log and its end, by seconds since the start.
+
+The log of a process that prints in rounds is written when it is read. A process therefore needs a
+timer for its end only.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
-from podtui.runtime.memory.behaviour import KILLED, Actor, Endless, Exit, Pause, Say
+from podtui.runtime.memory.behaviour import KILLED, Behaviour, Say
 from podtui.runtime.protocol import LogLine
 
 KEPT_LINES: Final = 10_000
 OLDER_LINES: Final = "Older lines are gone: the simulated engine keeps the last"
-# An endless program that nobody looked at for longer than this goes on from here: what it would
-# have said before is taken as rolled out of its log.
 MAX_LAG: Final = 3600.0
-# A program that says this much without a pause is stopped from spinning.
-MAX_STEPS: Final = 20_000
+"""Rounds that are older than this when the log is read are skipped, like rotated lines."""
+_ROUNDING: Final = 1e-6
 
 
 def rfc3339(moment: datetime) -> str:
-    """With nanoseconds, as an engine writes it."""
+    """Format with nanoseconds, as an engine does."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}000Z"
 
 
-class Process:
-    """A program being run. ``elapsed`` is always seconds since ``started_at``."""
+@dataclass(frozen=True, slots=True)
+class Exit:
+    code: int
+    oom: bool = False
 
-    def __init__(self, actor: Actor, started_at: datetime, *, keep: int = KEPT_LINES) -> None:
-        self._actor = actor
+
+class Process:
+    """A behaviour being run. ``elapsed`` is always seconds since ``started_at``."""
+
+    def __init__(
+        self, behaviour: Behaviour, started_at: datetime, *, keep: int = KEPT_LINES
+    ) -> None:
+        self._behaviour = behaviour
         self._started_at = started_at
-        self._programs = [actor.main()]
-        self._cuttable = False
         self._keep = keep
         self._lines: deque[LogLine] = deque(maxlen=keep)
-        self.next_at = 0.0
-        """When it goes on."""
-        self.endless = False
+        self._rounds = 0
+        self._term: float | None = None
         self.written = 0
-        """How many lines it has ever written; the newest are kept."""
+        """The number of lines ever written; the newest are kept."""
         self.exit: Exit | None = None
-        self.exited_after = 0.0
+        self._print(behaviour.lines, 0.0)
 
     @property
-    def due(self) -> float | None:
-        """When somebody must advance it at the latest; None when it can wait for a reader."""
-        if self.exit is not None:
-            return None
-        ends_at = self._actor.ends_at
-        if self.endless:
-            return ends_at
-        soonest = self.next_at if ends_at is None else min(self.next_at, ends_at)
-        return None if math.isinf(soonest) else soonest
+    def ends_at(self) -> float | None:
+        """When it ends if nothing else happens; None: never, or it has ended."""
+        ends = [at for at in (self._behaviour.exit_after, self._term) if at is not None]
+        return None if self.exit is not None else min(ends, default=None)
 
     @property
     def wakes_at(self) -> float:
-        """When it does or says something next; infinite when never."""
+        """When it prints or ends next; infinite if never."""
         if self.exit is not None:
             return math.inf
-        ends_at = self._actor.ends_at
-        return self.next_at if ends_at is None else min(self.next_at, ends_at)
+        ends_at = math.inf if self.ends_at is None else self.ends_at
+        return min(ends_at, self._next_round)
 
-    def step(self, elapsed: float) -> None:
-        """Go on until its next pause, if that is due by ``elapsed``."""
-        if self.exit is not None or self.wakes_at > elapsed:
-            return
-        ends_at = self._actor.ends_at
-        if ends_at is not None and ends_at <= self.next_at:
-            self._end(self._actor.end, ends_at)
-            return
-        if self.endless and elapsed - self.next_at > MAX_LAG:
-            self.next_at = elapsed - MAX_LAG
-        self._go_on()
+    @property
+    def _next_round(self) -> float:
+        behaviour = self._behaviour
+        endless = behaviour.loop and behaviour.period > 0
+        return (self._rounds + 1) * behaviour.period if endless else math.inf
 
-    def _go_on(self) -> None:
-        for _ in range(MAX_STEPS):
-            try:
-                step = next(self._programs[-1])
-            except StopIteration as stop:
-                ended: Exit | None = stop.value
-                if ended is not None:
-                    self._end(ended, self.next_at)
-                    return
-                self._programs.pop()
-                continue
-            match step:
-                case Say(text, stream):
-                    self._write(text, stream, self.next_at)
-                case Endless():
-                    self.endless = True
-                case Pause(seconds, interruptible):
-                    self.next_at += max(seconds, 0.0)
-                    self._cuttable = interruptible
-                    return
-        self.next_at += 1.0
+    def advance(self, elapsed: float) -> None:
+        """Print and end as far as that is due."""
+        if self.exit is not None:
+            return
+        due = elapsed + _ROUNDING
+        ends_at = self.ends_at
+        last = due if ends_at is None else min(due, ends_at)
+        if last - self._next_round > MAX_LAG:
+            self._rounds = int((last - MAX_LAG) // self._behaviour.period)
+        while self._next_round <= last:
+            at = self._next_round
+            self._rounds += 1
+            self._print(self._numbered(), at)
+        if ends_at is not None and ends_at <= due:
+            self.exit = self._end(ends_at)
 
     def terminate(self, elapsed: float) -> None:
         """Deliver the stop signal."""
-        if self.exit is not None:
-            return
-        reaction = self._actor.terminate()
-        if reaction is None:
-            return
-        if isinstance(reaction, Exit):
-            self._end(reaction, elapsed)
-            return
-        self.endless = False
-        self._programs.append(reaction)
-        if self._cuttable:
-            self.next_at = elapsed
+        behaviour = self._behaviour
+        if self._term is None and not behaviour.ignores_term:
+            self._term = elapsed + behaviour.term_after
+        self.advance(elapsed)
 
     def kill(self, elapsed: float, code: int = KILLED, *, oom: bool = False) -> None:
-        """End it at once."""
+        self.advance(elapsed)
         if self.exit is None:
-            self._end(Exit(code, oom), elapsed)
+            self.exit = Exit(code, oom)
 
-    def say(self, text: str, stream: Literal["stdout", "stderr"], elapsed: float) -> None:
-        """Put a line into its log from outside."""
-        self._write(text, stream, elapsed)
+    def print_line(self, line: str | Say, elapsed: float) -> None:
+        """Write a line into the log from outside."""
+        self.advance(elapsed)
+        self._print((line,), elapsed)
 
     def lines_from(self, number: int) -> Iterator[LogLine]:
         """Kept lines from the ``number``-th ever written on."""
-        skipped = max(0, len(self._lines) - (self.written - number))
-        gap = f"{OLDER_LINES} {self._keep:,}" if self.first_kept > number else ""
+        first = self.written - len(self._lines)
+        skipped = max(0, number - first)
+        gap = f"{OLDER_LINES} {self._keep:,}" if first > number else ""
         for index in range(skipped, len(self._lines)):
             line = self._lines[index]
             yield replace(line, gap=gap) if gap else line
             gap = ""
 
-    @property
-    def first_kept(self) -> int:
-        return self.written - len(self._lines)
+    def _end(self, at: float) -> Exit:
+        behaviour = self._behaviour
+        if self._term is not None and at == self._term:
+            return Exit(behaviour.term_code)
+        return Exit(KILLED, oom=True) if behaviour.oom else Exit(behaviour.exit_code)
 
-    def _write(self, text: str, stream: Literal["stdout", "stderr"], at: float) -> None:
-        moment = self._started_at + timedelta(seconds=at)
-        stamp = rfc3339(moment)
-        self._lines.append(LogLine(timestamp=stamp, stream=stream, content=text.encode()))
-        self.written += 1
+    def _numbered(self) -> tuple[Say, ...]:
+        lines = [line if isinstance(line, Say) else Say(line) for line in self._behaviour.loop]
+        number = str(self._rounds)
+        return tuple(Say(line.text.replace("{n}", number), line.stream) for line in lines)
 
-    def _end(self, how: Exit, elapsed: float) -> None:
-        self.exit = how
-        self.exited_after = elapsed
-        for program in self._programs:
-            program.close()
-        self._programs.clear()
+    def _print(self, lines: tuple[str | Say, ...], at: float) -> None:
+        stamp = rfc3339(self._started_at + timedelta(seconds=at))
+        for line in lines:
+            text, stream = (line.text, line.stream) if isinstance(line, Say) else (line, "stdout")
+            self._lines.append(LogLine(timestamp=stamp, stream=stream, content=text.encode()))
+            self.written += 1

@@ -18,15 +18,13 @@ from podtui.errors import (
     EngineUnavailable,
     ExecTimeout,
 )
-from podtui.runtime.memory.archive import packed, pieces, unpack
-from podtui.runtime.memory.behaviour import Behaviour
+from podtui.runtime.memory.behaviour import Behaviour, simulated_command
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
-from podtui.runtime.memory.files import PodVolumes
+from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
 from podtui.runtime.memory.images import IMAGE_FILES, invent, progress_of, refuse_absent
 from podtui.runtime.memory.process import Process, rfc3339
-from podtui.runtime.memory.program import exec_actor
 from podtui.runtime.memory.sessions import AttachSession, ExecSession, SimulatedServer
 from podtui.runtime.memory.stats import container_stats, layer_size, sandbox_stats
 from podtui.runtime.protocol import (
@@ -62,9 +60,10 @@ class MemoryRuntime:
     """Simulated containers (``--engine memory``).
 
     ``start_delay`` is how many seconds a sandbox and a container each take to start; ``pull_delay``
-    how long a pull takes. ``behave`` and ``exec_behave`` let tests say what containers and commands
-    in them do; None from them means that the command is interpreted. ``engine`` is given to share
-    one machine between several runtimes (then ``images`` and ``behave`` are the engine's affair).
+    how long a pull takes. ``behave`` and ``exec_behave`` declare what containers and commands in
+    them do. By default, and if they return None, both print what they would run; a container then
+    runs until it is stopped, and a command exits with 0. Pass ``engine`` to share one machine
+    between several runtimes; ``images`` and ``behave`` then belong to the engine.
     """
 
     def __init__(
@@ -310,20 +309,19 @@ class MemoryRuntime:
         await self._enter("exec")
         cell = self._running(container_id)
         words = tuple(command)
-        behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
-        now = self._clock.now
-        process = Process(exec_actor(cell.config, cell.files, words, behaviour, now), now())
+        process = Process(self._command(cell.config, words), self._clock.now())
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(timeout):
-                while process.exit is None:
-                    wait = process.wakes_at - (self._clock.monotonic() - started)
-                    if wait <= 0:
-                        process.step(process.wakes_at)
-                    elif cell.running:
-                        await _wait(cell, wait)
+                while True:
+                    elapsed = self._clock.monotonic() - started
+                    if cell.running:
+                        process.advance(elapsed)
                     else:
-                        process.kill(self._clock.monotonic() - started)
+                        process.kill(elapsed)
+                    if process.exit is not None:
+                        break
+                    await _wait(cell, process.wakes_at - elapsed)
         except TimeoutError as error:
             text = f'command "{" ".join(words)}" timed out after {timeout:g}s'
             raise ExecTimeout(text) from error
@@ -342,11 +340,8 @@ class MemoryRuntime:
     ) -> AsyncGenerator[Session]:
         await self._enter("exec_session")
         cell = self._running(container_id)
-        words = tuple(command)
-        behaviour = self._exec_behave(cell.config, words) if self._exec_behave else None
-        session = ExecSession(
-            cell, words, behaviour, self._clock, self._check, stdin=stdin, tty=tty
-        )
+        behaviour = self._command(cell.config, tuple(command))
+        session = ExecSession(cell, behaviour, self._clock, self._check, stdin=stdin, tty=tty)
         try:
             yield session
         finally:
@@ -387,6 +382,10 @@ class MemoryRuntime:
         await self._enter("write_files")
         cell = self.engine.container(self._root, container_id)
         await unpack(cell.files, directory, content)
+
+    def _command(self, config: ContainerConfig, words: tuple[str, ...]) -> Behaviour:
+        declared = self._exec_behave(config, words) if self._exec_behave else None
+        return declared or simulated_command(words)
 
     def _running(self, container_id: str) -> ContainerCell:
         cell = self.engine.container(self._root, container_id)

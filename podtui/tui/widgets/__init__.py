@@ -1,1 +1,1 @@
-"""The building blocks of screens: tables, texts, plots, panes, dialogs, and the cells they draw."""
+"""Widgets and text formatting that know Textual, but no record."""

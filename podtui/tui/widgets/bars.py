@@ -13,8 +13,8 @@ from textual.signal import Signal
 from textual.strip import Strip
 from textual.widgets import Input
 
-from podtui.tui.keys.key_names import UNBOUND
 from podtui.tui.widgets.cells import Line, Span, line_width
+from podtui.tui.widgets.key_names import UNBOUND
 from podtui.tui.widgets.tones import Toned
 
 ALWAYS: Final = frozenset(

@@ -323,3 +323,10 @@ def _words(text: str) -> list[str]:
     if text:
         words.append(text[start:])
     return words
+
+
+def level(part: int, whole: int) -> str:
+    """Return the tone for a share, with the thresholds of k9s: 70 % and 90 %."""
+    if whole <= 0 or part < 0.7 * whole:
+        return "good"
+    return "warning" if part < 0.9 * whole else "error"

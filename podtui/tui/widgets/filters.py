@@ -14,7 +14,7 @@ Quotes (``"``) keep blanks within a word; a word that begins with a quote is a r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
@@ -215,3 +215,31 @@ def _term(term: str) -> Callable[[Mapping[str, str]], bool]:
     if term.startswith("!"):
         return lambda labels: term[1:].strip() not in labels
     return lambda labels: term in labels
+
+
+_HALF: Final = re.compile(r"(%?[A-Za-z][\w./-]*)(=|!=)(.+)")
+
+
+def complete_filter(
+    text: str, columns: Sequence[Column], values: Callable[[int], Iterable[object]]
+) -> str | None:
+    """Return ``text`` with its last word completed. ``values`` returns the values of a column,
+    given its index.
+    """
+    last = text[text.rfind(" ") + 1 :]
+    half = _HALF.fullmatch(last)
+    if half is None:
+        names = (name for column in columns for name in column.names)
+        return _continued(text, last, names) if len(last) > 1 else None
+    place = column_named(half.group(1), columns)
+    if place is None:
+        return None
+    found = sorted({str(v) for v in values(place) if isinstance(v, str) and " " not in v})
+    return _continued(text, half.group(3), found)
+
+
+def _continued(text: str, last: str, candidates: Iterable[str]) -> str | None:
+    for candidate in candidates:
+        if candidate.startswith(last) and candidate != last:
+            return text + candidate[len(last) :]
+    return None

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from podtui.api.times import parse_time, short_duration
+from podtui.api.times import epoch, short_duration
 
 KI = 1024
-
-
-def epoch(moment: str | None) -> float | None:
-    """Return an RFC 3339 time as epoch seconds; None if it is missing or invalid."""
-    parsed = parse_time(moment)
-    return None if parsed is None else parsed.timestamp()
 
 
 def ago(moment: str | None, now: float) -> str:

@@ -1,31 +1,51 @@
-"""Notifications with sanitized, limited text, whatever their source."""
+"""Notifications with sanitized, limited text, without duplicates, and only a few at a time."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
+from uuid import uuid4
 
+from msgspec import Struct
 from textual.app import App
 from textual.markup import escape
-from textual.notifications import SeverityLevel
+from textual.notifications import Notification, Notify, SeverityLevel
 
 from podtui.tui.widgets.cells import prefix, width_of
 from podtui.tui.widgets.sanitize import clean, clean_lines
-from podtui.tui.widgets.toasts import Toasts
 
+MOST: Final = 3
+"""Maximum number of notifications on the screen."""
 MOST_LINES: Final = 12
 WIDEST: Final = 800
 """Maximum cells of one line: a longer one would cover too much of the screen."""
 
 
+class _Notice(Struct):
+    """A notification as shown, with the title, message and severity that were given."""
+
+    given: tuple[str, str, str]
+    count: int
+    shown: Notification
+
+
 class Notices(App[None]):
     """An app base class that sanitizes notifications and limits their length and number.
 
-    The message of a notification with markup is passed on unchanged.
+    The newest `MOST` are shown. Repeated ones are merged into one with a count (``×3``) and the
+    timeout of the last. The message of a notification with markup is passed on unchanged.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._notifications = Toasts()
+        self._notices: list[_Notice] = []
+        self._posted: set[str] = set()
+        """The identities of notifications that `on_notify` has posted."""
+
+    @property
+    def notices(self) -> list[Notification]:
+        """The notifications on the screen, the newest last."""
+        return [each.shown for each in self._notices if not each.shown.has_expired]
 
     def notify(
         self,
@@ -43,6 +63,43 @@ class Notices(App[None]):
             timeout=timeout,
             markup=markup,
         )
+
+    def clear_notifications(self) -> None:
+        self._notices.clear()
+        super().clear_notifications()
+
+    def on_notify(self, event: Notify) -> None:
+        """Merge and limit the notifications, before Textual adds the new one."""
+        note = event.notification
+        live = [each for each in self._notices if not each.shown.has_expired]
+        if note.identity in self._posted:
+            self._posted.discard(note.identity)
+            if not any(each.shown is note for each in live):
+                # A newer notification has replaced it meanwhile.
+                event.prevent_default()
+            return
+        given = (note.title, note.message, note.severity)
+        count = 1 + sum(each.count for each in live if each.given == given)
+        kept = [each for each in live if each.given != given]
+        self._notices = [*kept, _Notice(given, count, _counted(note, count))][-MOST:]
+        if len(self._notices) > len(live):
+            return
+        # Textual removes either one that has expired or all.
+        event.prevent_default()
+        super().clear_notifications()
+        for each in self._notices:
+            each.shown = replace(each.shown, identity=str(uuid4()))
+            self._posted.add(each.shown.identity)
+            self.post_message(Notify(each.shown))
+
+
+def _counted(notification: Notification, count: int) -> Notification:
+    """Append the count to the title of a notification, or to its message if it has no title."""
+    if count < 2:
+        return notification
+    if notification.title:
+        return replace(notification, title=f"{notification.title} ×{count}")
+    return replace(notification, message=f"{notification.message} ×{count}")
 
 
 def short(text: str) -> str:

@@ -11,9 +11,7 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.markup import escape
 
-from podtui.tui.model import Link, Model
 from podtui.tui.widgets.cells import Span
-from podtui.tui.widgets.sanitize import clean
 
 
 class Pane(Vertical):
@@ -111,40 +109,3 @@ class Pane(Vertical):
 
 
 EmptyText = tuple[tuple[Span, ...], ...]
-
-
-def refused_text(model: Model, kind: type) -> EmptyText:
-    """Return the message for a kind that the user is not allowed to list; empty if allowed."""
-    reason = model.refusals.get(kind)
-    if reason is None:
-        return ()
-    return (
-        (Span("✖ the server does not show these to you", "error"),),
-        (Span(clean(reason), "soft"),),
-    )
-
-
-def waiting_text(model: Model, start_error: str) -> EmptyText:
-    """Return the message of all panes while no server is connected; empty once it is."""
-    if model.link is Link.CONNECTED:
-        return ()
-    if model.server.is_cluster:
-        from podtui.tui.overview.cluster_chrome import cluster_waiting
-
-        return cluster_waiting(model)
-    if start_error:
-        last = [line for line in start_error.splitlines() if line.strip()][-6:]
-        return (
-            (Span("✖ the agent did not start", "error"),),
-            (),
-            *((Span(clean(line), "soft"),) for line in last),
-            (),
-            (Span("'podtui doctor' looks for the cause", "muted"),),
-        )
-    if model.link is Link.STARTING:
-        return ((Span("◔ waiting for the agent…", "init"),),)
-    return (
-        (Span("✖ the agent does not answer", "error"),),
-        (Span(clean(model.lost_reason), "soft"),),
-        (Span("retrying; the last state stays on the screen", "muted"),),
-    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.highlighter import Highlighter
 from rich.text import Text
@@ -14,12 +14,59 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from podtui.tui.keys.completion import Complete, Completer, complete_command
-from podtui.tui.overview.view_history import Typed
 from podtui.tui.widgets.filters import FilterError
 from podtui.tui.widgets.sanitize import clean
+
+Complete = Callable[[str], str | None]
+
+
+class Completer(Suggester):
+    """A suggester that calls a function. Nothing is cached, since completions change with the
+    pods.
+    """
+
+    def __init__(self, complete: Complete) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._complete = complete
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return self._complete(value)
+
+
+def complete_command(text: str, words: Iterable[str]) -> str | None:
+    """Return the first of ``words`` that begins with ``text``."""
+    lower = text.lower()
+    return next((text + w[len(text) :] for w in words if w.lower().startswith(lower)), None)
+
+
+class Typed:
+    """The history of lines typed in a prompt, for the arrow keys."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._at = 0
+        self._draft = ""
+
+    def add(self, line: str) -> None:
+        """Add a line as the newest, without duplicates, and go to the end."""
+        if line.strip():
+            self._lines = [*(old for old in self._lines if old != line), line][-LINES_KEPT:]
+        self._at = len(self._lines)
+
+    def step(self, by: int, current: str) -> str:
+        """Return the previous (-1) or next (1) line. ``current``, the unfinished line, is at the
+        end.
+        """
+        if self._at == len(self._lines):
+            self._draft = current
+        self._at = max(0, min(len(self._lines), self._at + by))
+        return self._draft if self._at == len(self._lines) else self._lines[self._at]
+
+
+LINES_KEPT: Final = 50
 
 
 class Purpose(Enum):

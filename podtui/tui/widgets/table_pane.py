@@ -7,15 +7,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import msgspec
 from textual.binding import Binding, BindingType
 
-from podtui.tui.overview.screen_memory import TableMemory
 from podtui.tui.widgets.column_choice import ColumnChoice
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
+
+
+class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The saved state of a table. ``columns`` is None if the user chose none; an empty ``sort``
+    means the table's default.
+    """
+
+    sort: str = ""
+    descending: bool = False
+    columns: tuple[str, ...] | None = None
+    wide: bool = False
 
 
 class TablePane(Pane):

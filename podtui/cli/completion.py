@@ -1,0 +1,149 @@
+"""``podtui completion``: the scripts of the shells, and the candidates that they request."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from podtui.cli.invocation import settings_of
+from podtui.cli.parser import build_parser, complete_folders
+from podtui.errors import PodtuiError
+from podtui.resources import program, shipped
+
+if TYPE_CHECKING:
+    from podtui.api.v1 import Pod
+
+CLUSTER_SECONDS: Final = 3.0
+"""How long completion waits for the pods of a cluster."""
+AGENT_SECONDS: Final = 1.0
+_ENGINES: Final = ("auto", "memory")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print the completion script of a shell."""
+    from argcomplete.shell_integration import shellcode
+
+    # bash and zsh run the program as typed, fish by its name.
+    script = None if shutil.which("podtui") or namespace.shell != "fish" else program()[0]
+    print(shellcode(["podtui"], shell=namespace.shell, argcomplete_script=script))
+    return 0
+
+
+def complete() -> None:
+    """Answer a completion request from the environment, and exit the process."""
+    import argcomplete
+
+    argcomplete.autocomplete(
+        build_parser(),
+        always_complete_options=False,
+        # Called for each argument without choices.
+        default_completer=_candidates,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _candidates(
+    *,
+    prefix: str,
+    action: argparse.Action,
+    parsed_args: argparse.Namespace,
+    **_: object,
+) -> Iterable[str]:
+    try:
+        match action.dest:
+            case "pod":
+                return [pod.metadata.name for pod in _pods(parsed_args)]
+            case "container":
+                return _containers(_pods(parsed_args), parsed_args)
+            case "ports":
+                return _ports(_pods(parsed_args), parsed_args)
+            case "source" | "target":
+                names = [f"{pod.metadata.name}:" for pod in _pods(parsed_args)]
+                return [*names, *_files(prefix)]
+            case "namespace":
+                parsed_args.namespace = None
+                parsed_args.all_namespaces = True
+                return sorted({pod.metadata.namespace for pod in _pods(parsed_args)})
+            case "context":
+                from podtui.cli import cluster
+
+                return cluster.contexts(parsed_args)
+            case "field":
+                from podtui.explain.places import field_paths
+
+                return field_paths()
+            case "theme":
+                return sorted(path.stem for path in shipped("themes").glob("*.yaml"))
+            case "engine":
+                return _ENGINES
+            case "rootDir" | "staticPodPath" | "path":
+                return complete_folders(prefix)
+            case "config" | "kubeconfig" | "paths":
+                return _files(prefix)
+            case _:
+                return ()
+    except PodtuiError:
+        # Without an agent, a cluster or valid settings there are no candidates.
+        return ()
+
+
+def _files(prefix: str) -> Iterable[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return FilesCompleter()(prefix)
+
+
+def _containers(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
+    from podtui.api.pods import all_containers
+
+    return sorted({one.name for pod in _of(pods, namespace) for _, one in all_containers(pod)})
+
+
+def _ports(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
+    return sorted(
+        {
+            str(port.containerPort)
+            for pod in _of(pods, namespace)
+            for one in pod.spec.containers
+            for port in one.ports
+        }
+    )
+
+
+def _of(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
+    """Return the pod named on the command line, with or without its node name; all if none is
+    named."""
+    wanted: str | None = getattr(namespace, "pod", None)
+    if not wanted:
+        return pods
+    return [
+        pod
+        for pod in pods
+        if wanted in (pod.metadata.name, pod.metadata.name.removesuffix(f"-{pod.spec.nodeName}"))
+    ]
+
+
+def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
+    """Return the pods that can be named on the command line. Raises `PodtuiError`."""
+    from podtui.api.v1 import PodList
+    from podtui.client.answers import understood
+    from podtui.client.simple import get_bytes
+
+    if namespace.context is None and namespace.kubeconfig is None:
+        path = _pods_path(namespace, namespace.namespace)
+        body = get_bytes(settings_of(namespace).socket_path, path, AGENT_SECONDS)
+    else:
+        from podtui.cli import cluster
+
+        _, target = cluster.find(namespace)
+        path = _pods_path(namespace, namespace.namespace or target.namespace)
+        body = cluster.ask_once(target, path, CLUSTER_SECONDS)
+    return understood(path, body, PodList).items
+
+
+def _pods_path(namespace: argparse.Namespace, name: str | None) -> str:
+    if namespace.all_namespaces or not name:
+        return "/api/v1/pods"
+    return f"/api/v1/namespaces/{quote(name, safe='')}/pods"

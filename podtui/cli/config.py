@@ -1,0 +1,31 @@
+"""``podtui config``: the effective settings, and the origin of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from podtui.cli.invocation import OK, resolved_of
+from podtui.settings import SETTINGS
+from podtui.terminal_text import one_line
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print each setting, ignored keys of the file, and keys and commands that do not apply."""
+    resolved = resolved_of(namespace)
+    width = max(len(key) for key in SETTINGS)
+    for key in SETTINGS:
+        value = getattr(resolved.settings, key)
+        shown = json.dumps(value, default=str)
+        print(one_line(f"{key:<{width}}  {shown}  # {resolved.origins[key]}"))
+    for line in resolved.ignored:
+        print(one_line(f"# no effect here: {line}"))
+    found = resolved.settings
+    if found.keys or found.commands or found.hotkeys:
+        # Import the screen's library only if there are keys or commands to check.
+        from podtui.tui.preferences.preferences import preferences_of
+        from podtui.tui.preferences.preferred import problems_of
+
+        for line in problems_of(preferences_of(resolved)):
+            print(one_line(f"# not in force: {line}"))
+    return OK

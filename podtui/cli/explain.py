@@ -1,0 +1,29 @@
+"""``podtui explain``: the meaning of a Pod's field, its valid values, and podtui's support for it.
+Works without an agent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+
+from podtui.explain.explanation import explain_place
+from podtui.explain.places import find_place
+from podtui.explain.report import render_json, render_text, render_tree, tree_data
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print the explanation; return 0. Raises `UsageError` if there is no such field."""
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    print(explained(namespace.field, namespace.output, width, recursive=namespace.recursive))
+    return 0
+
+
+def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
+    """Return the text to print. Raises `UsageError` if there is no such field."""
+    place = find_place(field)
+    if recursive:
+        as_json = output == "json"
+        return json.dumps(tree_data(place), indent=2) if as_json else render_tree(place)
+    said = explain_place(place)
+    return render_json(said) if output == "json" else render_text(said, width)

@@ -1,0 +1,52 @@
+"""A parsed command line: its settings, its agent, questions to the user, and exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Final
+
+from podtui.cli.parser import FLAGS
+from podtui.errors import AgentUnavailable
+from podtui.resources import typed_program
+from podtui.settings import Resolved, Settings, resolve
+from podtui.terminal_text import one_line
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NO_AGENT: Final = 3
+
+
+def resolved_of(namespace: argparse.Namespace) -> Resolved:
+    """Return the settings with their origins. Raises `podtui.errors.SettingsError`."""
+    return resolve({key: getattr(namespace, key) for key in FLAGS}, config=namespace.config)
+
+
+def settings_of(namespace: argparse.Namespace) -> Settings:
+    """Return the settings. Raises `podtui.errors.SettingsError`."""
+    return resolved_of(namespace).settings
+
+
+def socket_of(namespace: argparse.Namespace) -> Path:
+    """Return the agent's socket. Raises `AgentUnavailable` if there is none."""
+    settings = settings_of(namespace)
+    if not settings.socket_path.exists():
+        start = f"{typed_program()}{root_words(namespace, settings)}"
+        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
+    return settings.socket_path
+
+
+def root_words(namespace: argparse.Namespace, settings: Settings) -> str:
+    """Return the root-dir option as typed after ``podtui``; empty if it is the default."""
+    return "" if namespace.rootDir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
+
+
+def agrees(question: str) -> bool:
+    """Return whether the user answers yes; end of input counts as no."""
+    try:
+        return input(f"{one_line(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False

@@ -1,0 +1,402 @@
+"""Sessions on a terminal: ``podtui exec``, ``attach``, ``port-forward`` and ``cp``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import os
+import signal
+import struct
+import sys
+import termios
+import tty
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from podtui.api.v1 import Pod, PodList
+from podtui.cli.invocation import socket_of
+from podtui.client.answers import understood
+from podtui.client.common import ApiClient
+from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.unix import UnixClient
+from podtui.errors import ApiError, PodtuiError, UsageError
+from podtui.terminal_text import lines, one_line
+
+T = TypeVar("T")
+_NO_END: Final = (
+    b"podtui: this server cannot tell a command that its input has ended: that wants Kubernetes"
+    b" 1.30 or newer\n"
+)
+_PIECE: Final = 64 * 1024
+_LOOK_SECONDS: Final = 0.5
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+# --- the commands
+
+
+def run_exec(namespace: argparse.Namespace) -> int:
+    """Run a command in a container; return its exit status."""
+    if not namespace.words:
+        raise UsageError("a command is missing: podtui exec POD -- COMMAND …")
+    query = ExecQuery(
+        container=namespace.container,
+        command=tuple(namespace.words),
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return _run(namespace, lambda client, at: execute(client, at, namespace.pod, query))
+
+
+def run_attach(namespace: argparse.Namespace) -> int:
+    """Attach to a container's process; return its exit status."""
+    query = AttachQuery(
+        container=namespace.container,
+        stdin=namespace.stdin,
+        tty=namespace.tty and sys.stdin.isatty(),
+    )
+    return _run(namespace, lambda client, at: attach(client, at, namespace.pod, query))
+
+
+def run_forward(namespace: argparse.Namespace) -> int:
+    """Forward ports until interrupted."""
+    ports = parse_ports(namespace.ports)
+
+    def say(line: str) -> None:
+        print(one_line(line), flush=True)
+
+    _run(namespace, lambda client, at: forward(client, at, namespace.pod, ports, say))
+    return 0
+
+
+def run_copy(namespace: argparse.Namespace) -> int:
+    """Copy files and print what was copied."""
+
+    def job(client: ApiClient, at: str) -> Coroutine[Any, Any, str]:
+        source, target = (parse_place(one, at) for one in (namespace.source, namespace.target))
+        return copy(client, namespace.container, source, target)
+
+    print(lines(_run(namespace, job)))
+    return 0
+
+
+def _run(
+    namespace: argparse.Namespace, job: Callable[[ApiClient, str], Coroutine[Any, Any, T]]
+) -> T:
+    """Run ``job`` with a client of the agent or cluster, and the Kubernetes namespace."""
+    if namespace.cluster:
+        from podtui.cli import cluster
+
+        _, target = cluster.find(namespace)
+        at = namespace.namespace or target.namespace
+        return run_session(lambda: cluster.client(target, ""), lambda client: job(client, at))
+    socket = socket_of(namespace)
+    at = namespace.namespace or "default"
+    return run_session(lambda: UnixClient(socket), lambda client: job(client, at))
+
+
+# --- places and pods
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path; in a container if ``pod`` is set, otherwise local."""
+
+    path: str
+    pod: str = ""
+    namespace: str = ""
+
+
+def parse_place(text: str, namespace: str) -> Place:
+    """Parse ``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
+    before, colon, path = text.partition(":")
+    if not colon or before.startswith((".", "/")):
+        return Place(text)
+    given, _, pod = before.rpartition("/")
+    if not pod or not path:
+        raise UsageError(f"{text}: not a place; say PATH, POD:PATH or NAMESPACE/POD:PATH")
+    return Place(path, pod, given or namespace)
+
+
+def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Return (local, remote) for each ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``; local 0 means
+    any free port. Raises `UsageError`."""
+    found: list[tuple[int, int]] = []
+    for text in texts:
+        first, colon, second = text.partition(":")
+        local, remote = (first or "0", second) if colon else (text, text)
+        if not (_is_port(local) or local == "0") or not _is_port(remote):
+            raise UsageError(f"{text}: not a port; say REMOTE, LOCAL:REMOTE or :REMOTE")
+        found.append((int(local), int(remote)))
+    return tuple(found)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
+
+
+def run_session(
+    make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]
+) -> T:
+    """Run ``job`` with a new client. On SIGTERM or SIGHUP the terminal is restored, and SystemExit
+    is raised with the status that a shell reports for the signal."""
+    ends: list[int] = []
+
+    async def with_client() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: int) -> None:
+            ends.append(number)
+            task.cancel()
+
+        for number in _ENDS:
+            loop.add_signal_handler(number, end, number)
+        client = make()
+        try:
+            return await job(client)
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(with_client())
+    except asyncio.CancelledError:
+        if not ends:
+            raise
+        raise SystemExit(128 + ends[0]) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The pod's full name and its phase; the phase is empty if the user may not read pods."""
+
+    name: str
+    phase: str = ""
+
+    def require_running(self, action: str) -> None:
+        """Raises `PodtuiError` if the pod has terminated."""
+        if self.phase in ("Succeeded", "Failed"):
+            raise PodtuiError(f'cannot {action} pod "{self.name}": it has ended ({self.phase})')
+
+
+async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
+    """Find a pod by its name, with or without the node name as a suffix. Raises `ApiError`."""
+    pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    path = f"{pods}/{quote(wanted, safe='')}"
+    try:
+        pod = understood(path, await client.ask(path), Pod)
+    except ApiError as error:
+        if error.code == 403:
+            return Found(wanted)
+        if error.code != 404:
+            raise
+    else:
+        return Found(wanted, pod.status.phase)
+    try:
+        items = understood(pods, await client.ask(pods), PodList).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        items = ()
+    found = [
+        Found(pod.metadata.name, pod.status.phase)
+        for pod in items
+        if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise ApiError(404, "NotFound", f'pod "{wanted}" does not exist')
+
+
+# --- exec and attach
+
+
+async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
+    """Run a command and return its exit code."""
+    found = await find_pod(client, namespace, pod)
+    found.require_running("exec in")
+    opened = client.exec(namespace, found.name, query)
+    return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
+
+
+async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
+    found = await find_pod(client, namespace, pod)
+    found.require_running("attach to")
+    opened = client.attach(namespace, found.name, query)
+    return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
+
+
+async def _run_streams(
+    opened: AbstractAsyncContextManager[RemoteSession], *, stdin: bool, terminal: bool
+) -> int:
+    async with opened as session:
+        async with _jobs(*([_give(session)] if stdin else [])):
+            with _raw(terminal and stdin), _sizes(terminal) as sizes:
+                async with _jobs(_resize(session, sizes)):
+                    async for stream, data in session.output():
+                        await asyncio.to_thread(_print, stream, data)
+        return session.exit_code()
+
+
+@asynccontextmanager
+async def _jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Run jobs in parallel with the block and cancel them at its end; raise their errors without a
+    group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+            yield
+            for task in tasks:
+                task.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+
+
+def _print(stream: str, data: bytes) -> None:
+    out = sys.stderr.buffer if stream == "stderr" else sys.stdout.buffer
+    out.write(data)
+    out.flush()
+
+
+async def _give(session: RemoteSession) -> None:
+    async with aclosing(_input(sys.stdin.fileno())) as pieces:
+        async for piece in pieces:
+            await session.write(piece)
+    if not session.can_end_input:
+        await asyncio.to_thread(_print, "stderr", _NO_END)
+    await session.end_input()
+
+
+async def _input(descriptor: int) -> AsyncGenerator[bytes]:
+    """Yield the input from a terminal, a pipe or a file, without a thread that could not be
+    stopped."""
+    while True:
+        await _readable(descriptor)
+        if not (piece := os.read(descriptor, _PIECE)):
+            return
+        yield piece
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        # A regular file, which is always ready.
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+@contextmanager
+def _raw(wanted: bool) -> Generator[None]:
+    """Switch the terminal to raw mode: every key goes to the remote side, including interrupt."""
+    if not (wanted and sys.stdin.isatty()):
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _sizes(wanted: bool) -> Generator[AsyncIterator[tuple[int, int]]]:
+    """Iterate over the terminal's size in columns and rows, now and after every change."""
+    changed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def sizes() -> AsyncGenerator[tuple[int, int]]:
+        while wanted and sys.stdin.isatty():
+            rows, columns, _, _ = struct.unpack(
+                "HHHH", fcntl.ioctl(sys.stdin, termios.TIOCGWINSZ, bytes(8))
+            )
+            if columns and rows:
+                yield columns, rows
+            await changed.wait()
+            changed.clear()
+
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        yield sizes()
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+
+
+async def _resize(session: RemoteSession, sizes: AsyncIterator[tuple[int, int]]) -> None:
+    async for columns, rows in sizes:
+        await session.resize(columns, rows)
+
+
+# --- port-forward
+
+
+async def forward(
+    client: ApiClient,
+    namespace: str,
+    pod: str,
+    ports: Sequence[tuple[int, int]],
+    say: Callable[[str], None],
+) -> None:
+    """Forward until interrupted. ``say`` gets a line for each port and for each new problem."""
+    found = await find_pod(client, namespace, pod)
+    found.require_running("forward ports to")
+    forwards: list[PortForward] = []
+    try:
+        for local, remote in ports:
+            one = await client.port_forward(namespace, found.name, remote, local_port=local)
+            forwards.append(one)
+            say(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
+        if found.phase == "Pending":
+            say(f'pod "{found.name}" is Pending: connections fail until its containers run')
+        async with asyncio.TaskGroup() as group:
+            for one in forwards:
+                group.create_task(one.run())
+                group.create_task(_tell_problems(one, say))
+    finally:
+        for one in forwards:
+            one.close()
+
+
+async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
+    told = ""
+    while True:
+        if one.problem != told:
+            told = one.problem
+            if told:
+                say(f"{one.local_port} -> {one.remote_port}: {told}")
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+# --- cp
+
+
+async def copy(client: ApiClient, container: str, source: Place, target: Place) -> str:
+    """Copy a file or folder and return a message about it. Raises `PodtuiError`."""
+    if bool(source.pod) == bool(target.pod):
+        raise UsageError("one of the two must be in a container (POD:PATH), the other here")
+    if source.pod:
+        found = await find_pod(client, source.namespace, source.pod)
+        copied = await client.copy_from(
+            source.namespace, found.name, container, source.path, Path(target.path)
+        )
+    else:
+        if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
+            raise PodtuiError(f"{source.path}: no such file or directory")
+        found = await find_pod(client, target.namespace, target.pod)
+        copied = await client.copy_to(
+            target.namespace, found.name, container, Path(source.path), target.path
+        )
+    skipped = f"; {copied.skipped} links and devices were left out" if copied.skipped else ""
+    files = "1 file" if copied.files == 1 else f"{copied.files} files"
+    return f"{files}, {copied.bytes} bytes{skipped}"

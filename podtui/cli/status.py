@@ -1,0 +1,130 @@
+"""``podtui status``: the node and its pods, as the API's tables or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from podtui.api.health import pod_health
+from podtui.api.reading import converted
+from podtui.api.v1 import Pod
+from podtui.cli.invocation import OK, socket_of
+from podtui.client.answers import read_by, understood
+from podtui.client.simple import get_json
+from podtui.errors import ApiError
+from podtui.terminal_text import cells, lines, one_line
+
+HEALTH: Final = "HEALTH"
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+"""The Accept header that requests a table from the API."""
+
+
+_JSON: Final = "application/json"
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print nodes and pods. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
+    if namespace.cluster:
+        return _print_cluster(namespace)
+    socket = socket_of(namespace)
+    if namespace.output == "table":
+        for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods?includeObject=Object")):
+            table = get_json(socket, path, timeout=5.0, accept=TABLE)
+            health = health_words(table, time.time()) if index else None
+            print(lines(("\n" if index else "") + render(table, health=health)))
+        return OK
+    items: list[Any] = []
+    for path in ("/api/v1/nodes", "/api/v1/pods"):
+        items += get_json(socket, path, timeout=5.0).get("items") or []
+    _print_list(items)
+    return OK
+
+
+def _print_cluster(namespace: argparse.Namespace) -> int:
+    """Print nodes and pods; if the user may not list nodes, print that error to standard error."""
+    from podtui.cli import cluster
+
+    as_table = namespace.output == "table"
+    _, target = cluster.find(namespace)
+    scope = cluster.scope_of(namespace)
+    with cluster.asking(target, scope) as ask:
+        pods = cluster.pods_path(target, scope, ask)
+        items: list[Any] = []
+        tables = 0
+        for path in ("/api/v1/nodes", pods):
+            query = "?includeObject=Object" if as_table else ""
+            try:
+                body = ask(path + query, TABLE if as_table else _JSON)
+                found = understood(path, body, dict[str, Any])
+            except ApiError as error:
+                if error.code != 403 or path == pods:
+                    raise
+                print(lines(f"podtui: {error}"), file=sys.stderr)
+                continue
+            if not as_table:
+                items += with_kinds(found)
+                continue
+            health = health_words(found, time.time()) if path == pods else None
+            text = render(found, namespaced=path == "/api/v1/pods", health=health)
+            print(lines(("\n" if tables else "") + text))
+            tables += 1
+    if not as_table:
+        _print_list(items)
+    return OK
+
+
+def _print_list(items: list[Any]) -> None:
+    document: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    print(json.dumps(document, indent=2))
+
+
+def with_kinds(listing: dict[str, Any]) -> list[Any]:
+    """Add kind and version to the items of a list: API servers write them only once, on the
+    list."""
+    kind = str(listing.get("kind", "")).removesuffix("List")
+    its = {"kind": kind, "apiVersion": listing.get("apiVersion", "")}
+    items: list[dict[str, Any]] = listing.get("items") or []
+    return [{**its, **item} for item in items]
+
+
+def render(
+    table: dict[str, Any], *, namespaced: bool = False, health: Sequence[str] | None = None
+) -> str:
+    """Format a ``meta.k8s.io/v1`` Table: the columns of priority 0, as kubectl prints them.
+    ``namespaced`` adds a namespace column in front, ``health`` (by row) a column at the end."""
+    columns: list[dict[str, Any]] = table.get("columnDefinitions") or []
+    rows: list[dict[str, Any]] = table.get("rows") or []
+    shown = [i for i, column in enumerate(columns) if not column.get("priority")]
+    drawn: list[Sequence[str]] = [[one_line(str(columns[i]["name"])).upper() for i in shown]]
+    drawn += [[one_line(str(row["cells"][i])) for i in shown] for row in rows]
+    if namespaced:
+        places = [row.get("object", {}).get("metadata", {}).get("namespace", "") for row in rows]
+        heads = ["NAMESPACE", *(one_line(str(place)) for place in places)]
+        drawn = [(head, *line) for head, line in zip(heads, drawn, strict=True)]
+    if health is not None:
+        drawn = [(*line, word) for line, word in zip(drawn, (HEALTH, *health), strict=True)]
+    widths = [max(cells(line[i]) for line in drawn) for i in range(len(drawn[0]))]
+    return "\n".join("   ".join(map(_padded, line, widths)).rstrip() for line in drawn)
+
+
+def health_words(table: dict[str, Any], now: float) -> list[str]:
+    """Return the health of each pod in a table; unknown if a row does not include its object.
+    Raises `ApiError`."""
+    rows: list[dict[str, Any]] = table.get("rows") or []
+    items = [row.get("object", {}) for row in rows]
+    words: list[str] = []
+    for item in items:
+        if "status" not in item:
+            words.append("<unknown>")
+            continue
+        pod = read_by("pods", lambda item=item: converted(item, Pod))
+        words.append(str(pod_health(pod, now).health))
+    return words
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - cells(cell))

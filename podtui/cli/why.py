@@ -1,0 +1,247 @@
+"""``podtui why``: requests the facts from the agent, and prints the diagnoses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+from podtui.api.local import Manifest
+from podtui.api.manifests import manifest_of
+from podtui.api.names import GROUP_VERSION
+from podtui.api.reading import converted
+from podtui.api.v1 import Event, Node, Pod
+from podtui.cli.invocation import FAILED, OK, socket_of
+from podtui.client.answers import read_by, understood
+from podtui.client.simple import get_bytes, get_json
+from podtui.errors import AgentUnavailable, ApiError, UsageError
+from podtui.terminal_text import lines
+from podtui.why import Facts, diagnose, diagnose_manifest
+from podtui.why.folder import is_broken
+from podtui.why.look import log_failure
+from podtui.why.report import Report, render_json, render_text
+from podtui.why.waiting import diagnose_waiting
+
+LOG_LINES: Final = 8
+T = TypeVar("T")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Print why pods are not running; return 1 if there is such a pod."""
+    if namespace.cluster:
+        from podtui.cli import cluster
+
+        _, target = cluster.find(namespace)
+        scope = cluster.scope_of(namespace)
+        with cluster.asking(target, scope) as ask:
+            pods = cluster.pods_path(target, scope, ask)
+            text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
+    else:
+        text, well = why(socket_of(namespace), namespace.pod, namespace.output)
+    print(text if namespace.output == "json" else lines(text))
+    return OK if well else FAILED
+
+
+def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
+    """Return the text to print, and whether all requested pods and files are healthy.
+
+    ``wanted`` is a pod's name, with or without the node name, ``NAMESPACE/NAME``, or a file's name;
+    None requests everything that is unhealthy. Raises `UsageError` if there is no such pod, and the
+    errors of `get_json`.
+    """
+    return _said(_reports(_Agent(socket_path), wanted), wanted, output)
+
+
+def _said(reports: list[Report], wanted: str | None, output: str) -> tuple[str, bool]:
+    if wanted is None:
+        reports = [report for report in reports if not report.well]
+    well = all(report.well for report in reports)
+    if output == "json":
+        return json.dumps(render_json(reports), indent=2), well
+    return render_text(reports) or "All pods are well.", well
+
+
+def why_of_cluster(
+    ask: Callable[[str], bytes], pods: str, wanted: str | None, output: str
+) -> tuple[str, bool]:
+    """Diagnose the pods of a cluster. ``ask`` requests an API path, ``pods`` is the path of the
+    pods."""
+    return _said(_reports(_Cluster(ask, pods), wanted), wanted, output)
+
+
+class _Agent:
+    """Reads from the socket of an agent."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self._socket_path = socket_path
+
+    def items(self, plural: str, kind: type[T]) -> list[T]:
+        root = f"/apis/{GROUP_VERSION}" if plural == "manifests" else "/api/v1"
+        return _items(f"{root}/{plural}", get_json(self._socket_path, f"{root}/{plural}"), kind)
+
+    def text(self, path: str) -> bytes:
+        return get_bytes(self._socket_path, path)
+
+
+class _Cluster:
+    """Reads from an API server; nodes and events are limited to what the user may read."""
+
+    def __init__(self, ask: Callable[[str], bytes], pods: str) -> None:
+        self._ask = ask
+        self._pods = pods
+
+    def items(self, plural: str, kind: type[T]) -> list[T]:
+        if plural == "manifests":
+            return []
+        path = "/api/v1/nodes" if plural == "nodes" else self._pods.removesuffix("pods") + plural
+        try:
+            body = self._ask(path)
+        except ApiError as error:
+            if error.code == 403 and plural != "pods":
+                return []
+            raise
+        return _items(path, understood(path, body, dict[str, Any]), kind)
+
+    def text(self, path: str) -> bytes:
+        return self._ask(path)
+
+
+def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
+    items: list[Any] = document.get("items") or []
+    return read_by(path, lambda: [converted(item, kind) for item in items])
+
+
+def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
+    pods = source.items("pods", Pod)
+    manifests = source.items("manifests", Manifest)
+    nodes = source.items("nodes", Node)
+    events = source.items("events", Event)
+    chosen = [
+        pod for pod in pods if wanted is None or _is_called(pod, wanted, _node_of(pod, nodes))
+    ]
+    reports = [
+        _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
+        for pod in chosen
+    ]
+    told = {id(report.manifest) for report in reports}
+    there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
+    untold = [one for one in manifests if id(one) not in told]
+    waiting = list(_of_waiting(untold, there, nodes, wanted))
+    told |= {id(report.manifest) for report in waiting}
+    files = [*_of_files((one for one in untold if id(one) not in told), wanted), *waiting]
+    if wanted is not None and not reports and not files:
+        raise UsageError(f"there is no pod and no file called {wanted!r}")
+    return [*reports, *files]
+
+
+def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]:
+    return [
+        Report(one.metadata.name, diagnose_manifest(one), one)
+        for one in manifests
+        if (is_broken(one) if wanted is None else one.metadata.name == wanted)
+    ]
+
+
+def _of_waiting(
+    manifests: Iterable[Manifest],
+    there: Container[tuple[str, str]],
+    nodes: Sequence[Node],
+    wanted: str | None,
+) -> Iterator[Report]:
+    """Yield reports on files whose pods do not exist yet, with the pods' future names."""
+    node = nodes[0] if len(nodes) == 1 else None
+    for one in manifests:
+        namespace, name = one.status.podNamespace, one.status.podName
+        if (namespace, name) in there or not (
+            wanted in (None, one.metadata.name) or _is_name(namespace, name, wanted, node)
+        ):
+            continue
+        said = diagnose_waiting(one, node)
+        if said is not None:
+            yield Report(_shown(namespace, name), said, one)
+
+
+def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
+    """Return the pod's own node, or the only node there is."""
+    if len(nodes) == 1:
+        return nodes[0]
+    return next((node for node in nodes if node.metadata.name == pod.spec.nodeName), None)
+
+
+def _is_called(pod: Pod, wanted: str, node: Node | None) -> bool:
+    return _is_name(pod.metadata.namespace, pod.metadata.name, wanted, node)
+
+
+def _is_name(namespace: str, name: str, wanted: str, node: Node | None) -> bool:
+    there, parted, called = wanted.rpartition("/")
+    if parted and there != namespace:
+        return False
+    suffix = f"-{node.metadata.name.lower()}" if node is not None else ""
+    return name in (called, called + suffix)
+
+
+def _shown(namespace: str, name: str) -> str:
+    return name if namespace == "default" else f"{namespace}/{name}"
+
+
+def _facts(
+    pod: Pod,
+    pods: Sequence[Pod],
+    manifests: Sequence[Manifest],
+    node: Node | None,
+    events: Sequence[Event],
+) -> Facts:
+    meta = pod.metadata
+    key = (meta.namespace, meta.name)
+    return Facts(
+        pod=pod,
+        now=time.time(),
+        events=tuple(
+            event
+            for event in events
+            if (event.involvedObject.namespace, event.involvedObject.name) == key
+            and event.involvedObject.kind == "Pod"
+        ),
+        manifest=manifest_of(pod, manifests),
+        node=node,
+        others=tuple(
+            other for other in pods if other is not pod and other.spec.nodeName == pod.spec.nodeName
+        ),
+    )
+
+
+def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
+    """Diagnose a pod; repeat with its log if that may improve the result."""
+    said = diagnose(facts)
+    if said.wants_log and said.container:
+        tail, problem = _log(source, pod, said.container)
+        known = replace(
+            facts,
+            logs={said.container: tail},
+            log_problems={said.container: problem} if problem else {},
+        )
+        said = diagnose(known)
+    return Report(_shown(pod.metadata.namespace, pod.metadata.name), said, facts.manifest)
+
+
+def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:
+    """Return the last log lines of a container, and the reason if they are unreadable; one of both
+    is empty."""
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    status = next((one for one in statuses if one.name == container), None)
+    query = {"container": container, "tailLines": LOG_LINES}
+    if status is not None and status.ready and status.lastState.terminated is not None:
+        query["previous"] = "true"
+    meta = pod.metadata
+    path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
+    try:
+        found = tuple(source.text(path).decode(errors="replace").splitlines())
+    except (ApiError, AgentUnavailable) as error:
+        return (), str(error)
+    problem = log_failure(found)
+    return ((), problem) if problem else (found, "")

@@ -1,0 +1,348 @@
+"""Compute the effect of a changed manifest on the running pods before it is applied. Pure.
+
+A pod is replaced whenever its manifest changes, because its UID is a hash of the manifest
+(reference §1.3). A pod whose manifest fixes the UID keeps running: only new images restart its
+containers, and only cpu and memory are resized (reference §6.9, 13.6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import msgspec
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.names import (
+    CONFIG_HASH,
+    CONFIG_MIRROR,
+    CONFIG_SEEN,
+    CONFIG_SOURCE,
+    MANIFEST_PATH,
+)
+from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.pods import full_name
+from podtui.api.v1 import ConfigMap, Container, ObjectMeta, Pod, Secret
+from podtui.kubelet.resize.allocations import RESIZABLE
+from podtui.manifest.document import MapKey, Path, path_text
+from podtui.manifest.objects import ObjectKey, references
+from podtui.manifest.preview import Places, Preview
+from podtui.manifest.types import Folder
+
+SHOWN: Final = 80
+"""Maximum length of a displayed value, in characters."""
+_LOCAL: Final = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, MANIFEST_PATH})
+# Keys that identify list items; the first one that all items of both lists have is used.
+_KEYS: Final = ("name", "mountPath", "containerPort", "key", "ip", "devicePath")
+_FREE_MAPS: Final = frozenset(
+    {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels"}
+)
+_Tree = Mapping[str, Any]
+AT_ONCE: Final = "at once, nothing restarts"
+STARTS_OVER: Final = "when the pod starts over"
+_READ_AGAIN: Final = frozenset(
+    {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "restartPolicy"}
+)
+_CONTAINERS: Final = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    text: str
+    restarts: tuple[str, ...] = ()
+
+
+def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return the namespace and name of each pod that the node would have to admit."""
+    asked = (Outcome.NEW, Outcome.REPLACED)
+    return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in asked)
+
+
+def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None = None) -> Plan:
+    """Return the effects of the change from ``preview.before`` to ``preview.after``.
+
+    ``rejections`` maps the namespace and name of a pod to the reason why the node would reject it.
+    """
+    before, after = preview.before, preview.after
+    record = after.manifests.get(preview.name)
+    pods = tuple(_pods(preview, rejections or {}))
+    old = before.manifests.get(preview.name)
+    path = record.spec.path if record else old.spec.path if old else preview.name
+    bad = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
+    return Plan(
+        metadata=ObjectMeta(name=preview.name),
+        path=path,
+        state=record.status.state if record else None,
+        usable=record is None or record.status.state not in bad,
+        message=record.status.message if record else "",
+        diagnostics=record.status.diagnostics if record else (),
+        pods=pods,
+        objects=tuple(_objects(before, after)),
+        files=tuple(_files(preview.name, before.manifests, after.manifests)),
+    )
+
+
+def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterator[PodPlan]:
+    """Yield the pods of the file first, then the other pods that are affected."""
+    before = {full_name(pod): pod for pod in preview.before.pods.values()}
+    after = {full_name(pod): pod for pod in preview.after.pods.values()}
+    own = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
+    for name in sorted({*before, *after}, key=lambda name: (name not in own, name)):
+        old, new = before.get(name), after.get(name)
+        plan = _pod(old, new, preview, rejections)
+        if plan.outcome is not Outcome.UNCHANGED or name in own:
+            yield plan
+
+
+def _pod_of(folder: Folder, name: str) -> str:
+    record = folder.manifests.get(name)
+    pod = folder.pods.get(record.status.podUID) if record else None
+    return full_name(pod) if pod is not None else ""
+
+
+def _pod(
+    old: Pod | None, new: Pod | None, preview: Preview, rejections: Mapping[tuple[str, str], str]
+) -> PodPlan:
+    pod = new or old
+    assert pod is not None
+    meta = pod.metadata
+    key = (meta.namespace, meta.name)
+    grace = _grace(old) if old is not None else 0
+    if old is None:
+        outcome = Outcome.NEW
+    elif new is None:
+        outcome = Outcome.REMOVED
+    elif old is new or old == new:
+        outcome = Outcome.UNCHANGED
+    else:
+        in_place = old.metadata.uid == new.metadata.uid
+        outcome = Outcome.IN_PLACE if in_place else Outcome.REPLACED
+    changes: tuple[FieldChange, ...] = ()
+    restarts: tuple[str, ...] = ()
+    if old is not None and new is not None and outcome is not Outcome.UNCHANGED:
+        found = [one for one in pod_differences(old, new) if _is_written(one, preview)]
+        effects = [_effect(one, old, new) for one in found]
+        if outcome is Outcome.REPLACED:
+            effects = [_Effect("")] * len(found)
+        changes = tuple(
+            _change(one, effect, preview) for one, effect in zip(found, effects, strict=True)
+        )
+        restarts = tuple(dict.fromkeys(name for effect in effects for name in effect.restarts))
+        if outcome is Outcome.IN_PLACE and not found:
+            outcome = Outcome.UNCHANGED
+    return PodPlan(
+        outcome=outcome,
+        namespace=meta.namespace,
+        name=meta.name,
+        changes=changes,
+        restarts=restarts,
+        rejection=rejections.get(key, ""),
+        grace=grace if outcome in (Outcome.REPLACED, Outcome.REMOVED) else 0,
+    )
+
+
+def _grace(pod: Pod) -> int:
+    given = pod.spec.terminationGracePeriodSeconds
+    return 30 if given is None else given
+
+
+def _is_written(one: Difference, preview: Preview) -> bool:
+    """Return True if the field is written in a manifest, not only derived by defaulting."""
+    if not preview.old or not preview.new:
+        return True
+    return _place(one.path, preview.new) is not None or _place(one.path, preview.old) is not None
+
+
+def _place(path: Path, places: Places) -> tuple[int, int] | None:
+    return places.get(tuple(str(s) if isinstance(s, str) else s for s in path))
+
+
+def _change(one: Difference, effect: _Effect, preview: Preview) -> FieldChange:
+    place = _place(one.path, preview.new) if not one.gone else None
+    gone = place is None and _place(one.path, preview.old) is not None
+    if gone:
+        place = _place(one.path, preview.old)
+    line, column = place or (None, None)
+    return FieldChange(
+        field=one.field,
+        old=shown(one.old),
+        new=shown(one.new),
+        line=line,
+        column=column,
+        gone=gone,
+        effect=effect.text,
+    )
+
+
+def _effect(one: Difference, old: Pod, new: Pod) -> _Effect:
+    """Return the effect of a changed field on a pod that keeps running."""
+    root, *steps = one.path
+    if root == "metadata" or not steps:
+        return _Effect(AT_ONCE)
+    name = str(steps[0])
+    if name in _CONTAINERS and len(steps) > 1:
+        spec = old.spec if one.gone and len(steps) == 2 else new.spec
+        containers: tuple[Container, ...] = getattr(spec, name)
+        return _of_container(one, containers[int(steps[1])], tuple(steps[2:]))
+    if name in _READ_AGAIN:
+        return _Effect(AT_ONCE)
+    if name == "resources":
+        return _Effect("resized in place")
+    if name == "hostNetwork":
+        names = tuple(container.name for container in new.spec.containers)
+        return _Effect("the pod gets a new sandbox: every container restarts", names)
+    return _Effect(STARTS_OVER)
+
+
+def _of_container(one: Difference, container: Container, path: Path) -> _Effect:
+    name = container.name
+    if not path:
+        if one.new is None:
+            return _Effect(f"{name} is let be until the pod starts over")
+        return _Effect(f"{name} is started")
+    if path[0] == "image":
+        return _Effect(f"{name} restarts", (name,))
+    if path[0] == "resources":
+        resources = [str(step) for step in path[2:3]] or list(RESIZABLE)
+        policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
+        if any(policies.get(resource) == "RestartContainer" for resource in resources):
+            return _Effect(f"{name} restarts to be resized", (name,))
+        if all(resource in RESIZABLE for resource in resources):
+            return _Effect(f"{name} is resized in place")
+    return _Effect(f"when {name} next restarts")
+
+
+def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:
+    old, new = _keyed(before), _keyed(after)
+    for key in sorted({*old, *new}):
+        if old.get(key) == new.get(key):
+            continue
+        outcome = Outcome.IN_PLACE
+        if key not in old or key not in new:
+            outcome = Outcome.NEW if key in new else Outcome.REMOVED
+        kind, namespace, name = key
+        yield ObjectPlan(
+            outcome=outcome,
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            readers=tuple(_readers(key, after.pods.values())),
+        )
+
+
+def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
+    found: dict[ObjectKey, ConfigMap | Secret] = {}
+    for (namespace, name), config_map in folder.config_maps.items():
+        found["ConfigMap", namespace, name] = config_map
+    for (namespace, name), secret in folder.secrets.items():
+        found["Secret", namespace, name] = secret
+    return found
+
+
+def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
+    for pod in pods:
+        if key in references(pod).found:
+            yield pod.metadata.name
+
+
+def _files(
+    name: str, before: Mapping[str, Manifest], after: Mapping[str, Manifest]
+) -> Iterator[FilePlan]:
+    for other, record in after.items():
+        old = before.get(other)
+        if other != name and old is not None and old.status.state is not record.status.state:
+            yield FilePlan(
+                name=other,
+                old=old.status.state,
+                new=record.status.state,
+                message=record.status.message,
+            )
+
+
+# --- differences of two versions of a pod
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that differs; ``old`` or ``new`` is None where the field is absent.
+
+    ``path`` belongs to the new pod or, if ``gone`` is set, to the old one.
+    """
+
+    path: Path
+    old: Any
+    new: Any
+    gone: bool = False
+
+    @property
+    def field(self) -> str:
+        return path_text(self.path)
+
+
+def pod_differences(old: Pod, new: Pod) -> list[Difference]:
+    """Return the fields that differ between two defaulted pods, in the order of the new pod.
+
+    Fields added by the node are ignored.
+    """
+    return list(_compare((), _said(old), _said(new)))
+
+
+def shown(value: Any) -> str:
+    """Format a value on one line of at most `SHOWN` characters; None gives an empty text."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "".join(c if c.isprintable() else " " for c in text) or '""'
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def _said(pod: Pod) -> _Tree:
+    """Return the part of a pod that comes from its manifest."""
+    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pod))
+    meta = tree.get("metadata", {})
+    annotations = {k: v for k, v in meta.get("annotations", {}).items() if k not in _LOCAL}
+    spec = dict(tree.get("spec", {}))
+    return {
+        "metadata": {"labels": meta.get("labels", {}), "annotations": annotations},
+        "spec": spec,
+    }
+
+
+def _compare(path: Path, old: Any, new: Any) -> Iterator[Difference]:
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        yield from _compare_maps(path, cast("_Tree", old), cast("_Tree", new))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _compare_lists(path, cast("list[Any]", old), cast("list[Any]", new))
+    else:
+        yield Difference(path, old, new, gone=new is None)
+
+
+def _compare_maps(path: Path, old: _Tree, new: _Tree) -> Iterator[Difference]:
+    free = bool(path) and path[-1] in _FREE_MAPS
+    for key in dict.fromkeys((*new, *old)):
+        step = MapKey(key) if free else key
+        yield from _compare((*path, step), old.get(key), new.get(key))
+
+
+def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[Difference]:
+    """Match list items by an identifying key; without such a key, compare the lists as a whole."""
+    key = next((k for k in _KEYS if _is_key(k, old) and _is_key(k, new)), None)
+    if key is None:
+        yield Difference(path, old, new)
+        return
+    before = {item[key]: (index, item) for index, item in enumerate(old)}
+    for index, item in enumerate(new):
+        found = before.pop(item[key], None)
+        yield from _compare((*path, index), None if found is None else found[1], item)
+    for index, item in before.values():
+        yield Difference((*path, index), item, None, gone=True)
+
+
+def _is_key(key: str, items: list[Any]) -> bool:
+    found = [cast("_Tree", one).get(key) for one in items if isinstance(one, dict)]
+    values = [value for value in found if value is not None]
+    return len(values) == len(items) and len(set(values)) == len(values)

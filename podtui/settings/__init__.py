@@ -1,0 +1,43 @@
+"""The settings: declared once in `declarations`, parsed by `values`, read from flags, environment
+and file by `resolve`.
+
+Other rooms import from here.
+"""
+
+from __future__ import annotations
+
+from podtui.errors import SettingsError
+from podtui.settings.declarations import (
+    EVICTION_HARD,
+    SETTINGS,
+    Setting,
+    Settings,
+    attribute_name,
+    environment_name,
+)
+from podtui.settings.resolve import (
+    Resolved,
+    config_words,
+    default_config_dir,
+    default_root_dir,
+    flag_words,
+    resolve,
+)
+from podtui.settings.values import parse_duration
+
+__all__ = [
+    "EVICTION_HARD",
+    "SETTINGS",
+    "Resolved",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "attribute_name",
+    "config_words",
+    "default_config_dir",
+    "default_root_dir",
+    "environment_name",
+    "flag_words",
+    "parse_duration",
+    "resolve",
+]

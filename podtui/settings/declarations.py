@@ -1,0 +1,461 @@
+"""The settings: each is declared once, as a field of `Settings`.
+
+The declaration has the key (a field name of ``KubeletConfiguration``, or a name in the same style),
+the type, the default, the parser, and the line of the documentation. Flags, environment variables,
+the keys of the settings file, ``podtui config``, the arguments of the agent, the systemd unit and
+the table in ``docs/settings.md`` come from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+
+from msgspec import Struct, field
+
+from podtui.api.thresholds import ThresholdError, eviction_thresholds
+from podtui.settings import values
+
+EVICTION_HARD: Final = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
+NOTIFY_ON: Final = ("crashLoop", "failed", "ready", "nodeNotReady")
+NOTIFY_BY: Final = ("bell", "osc9")
+
+
+class Flag(Struct, frozen=True):
+    """A flag of the command line. Without ``metavar`` it takes no value and means true."""
+
+    name: str
+    metavar: str
+    help: str
+
+
+class Bound(Struct, frozen=True):
+    """A condition of a value, and the text for a value that violates it."""
+
+    holds: Callable[[Any], bool]
+    text: str
+
+
+class Setting(Struct, frozen=True):
+    """The declaration of a setting, beside its type and default.
+
+    ``doc`` and ``default`` (if it differs from the field's) are Markdown for ``docs/settings.md``.
+    ``parse`` raises ValueError. ``bound`` is checked on the effective value.
+    """
+
+    parse: Callable[[object], Any]
+    doc: str
+    default: str = ""
+    bound: Bound | None = None
+    flag: Flag | None = None
+    screen: bool = False
+    """True if only the screen reads it: the agent does not get it."""
+    aliases: tuple[str, ...] = ()
+    """Other keys in the file, with dots between nested keys."""
+    verbatim: bool = False
+    """True if scalars in the file stay text: ``[grep, no]`` searches for "no"."""
+    file_only: bool = False
+    """True if the value cannot be written as text, for a flag or the environment."""
+
+
+_Map = Mapping[str, str]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings, resolved. Durations are in seconds, sizes in bytes, paths are absolute."""
+
+    rootDir: Annotated[
+        Path,
+        Setting(
+            values.path,
+            "state: socket, lock, records, logs",
+            default="`$XDG_STATE_HOME/podtui`",
+            flag=Flag("--root-dir", "DIR", "where the agent keeps its state"),
+            aliases=("rootDirectory",),
+        ),
+    ]
+    staticPodPath: Annotated[
+        Path,
+        Setting(
+            values.path,
+            "a folder, or one file",
+            default="`static_pods/` in the working directory, else the user's",
+            flag=Flag("--static-pod-path", "DIR", "the folder of Pod manifests"),
+            aliases=("podManifestPath",),
+        ),
+    ]
+    engine: Annotated[
+        str,
+        Setting(
+            values.text,
+            "`auto`, `memory`, or a URL such as `unix:///run/podman/podman.sock`",
+            flag=Flag("--engine", "auto|URL|memory", "which container engine to use"),
+        ),
+    ] = "auto"
+    nodeName: Annotated[
+        str,
+        Setting(
+            values.node_name,
+            "suffix of every pod's name",
+            default="the host's name",
+            flag=Flag("--node-name", "NAME", "the node's name (default: the host's)"),
+            aliases=("hostnameOverride",),
+        ),
+    ]
+    theme: Annotated[
+        str,
+        Setting(
+            values.text,
+            "a file of `themes/`, without its extension",
+            flag=Flag("--theme", "NAME", "the colours to begin with"),
+            screen=True,
+        ),
+    ] = ""
+    readOnly: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "the screen changes nothing: no edit, delete, restart, shell or copy",
+            flag=Flag("--readonly", "", "let the screen change nothing"),
+            screen=True,
+        ),
+    ] = False
+    keys: Annotated[
+        _Map,
+        Setting(
+            values.keys_by_binding, "[custom keys](#keys), by the id of the binding", screen=True
+        ),
+    ] = {}
+    commands: Annotated[
+        tuple[object, ...],
+        Setting(
+            values.commands,
+            "[custom commands](#own-commands)",
+            screen=True,
+            verbatim=True,
+            file_only=True,
+        ),
+    ] = ()
+    """As written. They are checked where the bindings are known."""
+    hotkeys: Annotated[
+        _Map,
+        Setting(
+            values.lines_by_key,
+            "[keys that run a `:` command](#hotkeys)",
+            screen=True,
+            verbatim=True,
+        ),
+    ] = {}
+    notifyOn: Annotated[
+        tuple[str, ...],
+        Setting(
+            values.some_of(NOTIFY_ON),
+            "[events to notify of](#notifications): `crashLoop`, `failed`, `ready` (again),"
+            " `nodeNotReady`",
+            default="all four",
+            screen=True,
+        ),
+    ] = NOTIFY_ON
+    notifyBy: Annotated[
+        tuple[str, ...],
+        Setting(
+            values.some_of(NOTIFY_BY),
+            "notification through the terminal: `bell`, `osc9`",
+            screen=True,
+        ),
+    ] = ()
+    notifyCommand: Annotated[
+        tuple[str, ...],
+        Setting(
+            values.words,
+            "a program to run for each notification, as a list: the program and its arguments",
+            screen=True,
+        ),
+    ] = ()
+    kubeletStrict: Annotated[
+        bool,
+        Setting(values.boolean, "disable the [departures](departures.md) from the kubelet"),
+    ] = False
+    maxPods: Annotated[int, Setting(values.positive, "the most pods that the node runs")] = 110
+    systemReserved: Annotated[
+        _Map, Setting(values.text_map, "subtracted from capacity: `{cpu: 100m, memory: 256Mi}`")
+    ] = {}
+    kubeReserved: Annotated[
+        _Map, Setting(values.text_map, "subtracted from capacity, too, for podtui itself")
+    ] = {}
+    evictionHard: Annotated[
+        _Map,
+        Setting(
+            values.text_map,
+            "the least that must stay available (`100Mi`, `10%`) of `memory.available`,"
+            " `nodefs.available`, `nodefs.inodesFree`, `imagefs.available`, `imagefs.inodesFree`,"
+            " `pid.available`; the first two reduce allocatable. Your thresholds replace all of the"
+            " kubelet's",
+            default="the kubelet's",
+        ),
+    ] = field(default_factory=lambda: dict(EVICTION_HARD))
+    mergeDefaultEvictionSettings: Annotated[
+        bool, Setting(values.boolean, "your thresholds replace only those of the same signal")
+    ] = False
+    evictionSoft: Annotated[
+        _Map,
+        Setting(values.text_map, "soft thresholds; each signal needs a grace period, too"),
+    ] = {}
+    evictionSoftGracePeriod: Annotated[
+        Mapping[str, float],
+        Setting(values.durations, "the time by signal after which podtui acts on soft thresholds"),
+    ] = {}
+    evictionMinimumReclaim: Annotated[
+        _Map, Setting(values.text_map, "how much to reclaim beyond the threshold")
+    ] = {}
+    evictionPressureTransitionPeriod: Annotated[
+        float,
+        Setting(
+            values.duration,
+            "how long a pressure condition stays after the pressure was last observed",
+        ),
+    ] = 300.0
+    evictionMaxPodGracePeriod: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "accepted, without effect: static pods are never evicted",
+            bound=Bound(lambda seconds: seconds >= 0, "must not be negative"),
+        ),
+    ] = 0
+    fileCheckFrequency: Annotated[
+        float,
+        Setting(values.duration, "interval of full lists of the folder, in addition to the watch"),
+    ] = 20.0
+    syncFrequency: Annotated[
+        float, Setting(values.duration, "interval of resyncs of a pod without events")
+    ] = 60.0
+    maxContainerRestartPeriod: Annotated[
+        float,
+        Setting(
+            values.duration,
+            "cap of the crash-loop back-off, 1s to 300s; also under `crashLoopBackOff`",
+            bound=Bound(lambda seconds: 1 <= seconds <= 300, "must be between 1s and 300s"),
+            aliases=("crashLoopBackOff.maxContainerRestartPeriod",),
+        ),
+    ] = 300.0
+    serializeImagePulls: Annotated[bool, Setting(values.boolean, "one image pull at a time")] = True
+    maxParallelImagePulls: Annotated[
+        int,
+        Setting(
+            values.positive,
+            "the maximum number of parallel pulls if they are not serialized",
+            default="no limit",
+        ),
+    ] = 0
+    registryPullQPS: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "pulls per second; 0 means no limit",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 5
+    registryBurst: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "the burst of pulls that `registryPullQPS` allows",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 10
+    imageGCHighThresholdPercent: Annotated[
+        int,
+        Setting(
+            values.percent,
+            "disk usage at which podtui starts to delete unused images that it pulled; 100 disables"
+            " this",
+        ),
+    ] = 85
+    imageGCLowThresholdPercent: Annotated[
+        int, Setting(values.percent, "disk usage at which it stops to delete them")
+    ] = 80
+    imageMinimumGCAge: Annotated[float, Setting(values.duration, "younger images are kept")] = 120.0
+    imageMaximumGCAge: Annotated[
+        float,
+        Setting(values.duration, "older images are always deleted if unused; 0 means never"),
+    ] = 0.0
+    allowedUnsafeSysctls: Annotated[
+        tuple[str, ...], Setting(values.texts, "patterns such as `net.core.*`")
+    ] = ()
+    nodeLabels: Annotated[
+        _Map, Setting(values.text_map, "labels of the node, for `nodeSelector`")
+    ] = {}
+    clusterDNS: Annotated[
+        tuple[str, ...], Setting(values.texts, "name servers for pods with `ClusterFirst`")
+    ] = ()
+    clusterDomain: Annotated[
+        str,
+        Setting(
+            values.any_text,
+            "search domain for pods with `ClusterFirst`, and domain of pod host names",
+        ),
+    ] = ""
+    resolvConf: Annotated[
+        str,
+        Setting(
+            values.any_text,
+            "the node's resolver file, for a local engine; if empty, the engine decides",
+        ),
+    ] = "/etc/resolv.conf"
+    seccompDefault: Annotated[
+        bool,
+        Setting(values.boolean, "use `RuntimeDefault` for containers without a seccomp profile"),
+    ] = False
+    cpuCFSQuota: Annotated[bool, Setting(values.boolean, "whether cpu limits are enforced")] = True
+    cpuCFSQuotaPeriod: Annotated[
+        float,
+        Setting(
+            values.duration,
+            "the period of cpu limits, 1ms to 1s",
+            bound=Bound(lambda seconds: 0.001 <= seconds <= 1, "must be between 1ms and 1s"),
+        ),
+    ] = 0.1
+    podPidsLimit: Annotated[
+        int, Setting(values.integer, "maximum processes per container; -1 means no limit")
+    ] = -1
+    featureGates: Annotated[
+        Mapping[str, bool],
+        Setting(
+            values.gates,
+            "feature gates by name; only gates of features that podtui implements have an effect",
+            default="the kubelet's",
+        ),
+    ] = {}
+    containerLogMaxSize: Annotated[
+        int, Setting(values.size, "size of a log file of a container", default="`10Mi`")
+    ] = 10 * 1024 * 1024
+    containerLogMaxFiles: Annotated[
+        int,
+        Setting(
+            values.positive,
+            "number of log files of a container, at least two",
+            bound=Bound(lambda number: number >= 2, "must be greater than 1"),
+        ),
+    ] = 5
+    shutdownGracePeriod: Annotated[
+        float,
+        Setting(
+            values.duration,
+            "time for pods to terminate when the [machine shuts down](systemd.md); 0 leaves the"
+            " pods to the engine",
+            bound=Bound(
+                lambda seconds: not 0 < seconds < 1, "must be either zero or otherwise >= 1 sec"
+            ),
+        ),
+    ] = 0.0
+    shutdownGracePeriodCriticalPods: Annotated[
+        float,
+        Setting(
+            values.duration,
+            "the part of it that is reserved for critical pods",
+            bound=Bound(
+                lambda seconds: not 0 < seconds < 1, "must be either zero or otherwise >= 1 sec"
+            ),
+        ),
+    ] = 0.0
+    shutdownGracePeriodByPodPriority: Annotated[
+        tuple[tuple[int, int], ...],
+        Setting(
+            values.shutdown_steps,
+            "the same by pod priority: `[{priority: 0, shutdownGracePeriodSeconds: 60}]`",
+            file_only=True,
+        ),
+    ] = ()
+    """(priority, seconds) pairs, ascending."""
+
+    @property
+    def socket_path(self) -> Path:
+        return self.rootDir / "podtui.sock"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.rootDir / "podtui.lock"
+
+    @property
+    def records_path(self) -> Path:
+        return self.rootDir / "records.db"
+
+    @property
+    def agent_log_path(self) -> Path:
+        return self.rootDir / "agent.log"
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    key: hint.__metadata__[0] for key, hint in get_type_hints(Settings, include_extras=True).items()
+}
+"""The declarations by key, in the order of `Settings`."""
+
+
+def attribute_name(key: str) -> str:
+    """Return a setting's name in Python's style: ``cpuCFSQuota`` becomes ``cpu_cfs_quota``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
+
+
+def environment_name(key: str) -> str:
+    """Return the environment variable of a setting: ``maxPods`` becomes ``PODTUI_MAX_PODS``."""
+    return f"PODTUI_{attribute_name(key).upper()}"
+
+
+def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (setting, problem) for each broken rule; a kubelet refuses the same configurations."""
+    for key, setting in SETTINGS.items():
+        if setting.bound is not None and not setting.bound.holds(getattr(settings, key)):
+            yield key, setting.bound.text
+    try:
+        eviction_thresholds(
+            hard=settings.evictionHard,
+            soft=settings.evictionSoft,
+            soft_grace=settings.evictionSoftGracePeriod,
+            minimum_reclaim=settings.evictionMinimumReclaim,
+        )
+    except ThresholdError as error:
+        yield error.setting, str(error)
+    yield from _broken_image_rules(settings)
+    yield from _broken_shutdown_rules(settings)
+
+
+def _broken_image_rules(settings: Settings) -> Iterator[tuple[str, str]]:
+    low, high = settings.imageGCLowThresholdPercent, settings.imageGCHighThresholdPercent
+    if low >= high:
+        yield (
+            "imageGCLowThresholdPercent",
+            f"{low} must be less than imageGCHighThresholdPercent {high}",
+        )
+    if 0 < settings.imageMaximumGCAge <= settings.imageMinimumGCAge:
+        yield "imageMaximumGCAge", "must be greater than imageMinimumGCAge"
+    if settings.maxParallelImagePulls > 1 and settings.serializeImagePulls:
+        yield (
+            "maxParallelImagePulls",
+            "cannot be larger than 1 unless serializeImagePulls is set to false",
+        )
+
+
+def _broken_shutdown_rules(settings: Settings) -> Iterator[tuple[str, str]]:
+    whole = settings.shutdownGracePeriod
+    critical = settings.shutdownGracePeriodCriticalPods
+    if critical > whole:
+        yield "shutdownGracePeriodCriticalPods", "must be <= shutdownGracePeriod"
+    steps = settings.shutdownGracePeriodByPodPriority
+    if steps and (whole or critical):
+        yield (
+            "shutdownGracePeriodByPodPriority",
+            "cannot be given beside shutdownGracePeriod or shutdownGracePeriodCriticalPods",
+        )
+    if any(seconds < 0 for _, seconds in steps):
+        yield "shutdownGracePeriodByPodPriority", "wants no negative seconds"
+    if len({priority for priority, _ in steps}) < len(steps):
+        yield "shutdownGracePeriodByPodPriority", "names a priority twice"

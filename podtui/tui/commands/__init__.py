@@ -1,0 +1,1 @@
+"""The commands, and the session that they run in."""

@@ -1,0 +1,75 @@
+"""The session that each server supports; unsupported session and their keys are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from textual.actions import parse
+
+from podtui.client.capabilities import Capabilities
+
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "edit": ("manifests",),
+    "new": ("manifests",),
+    "trash": ("manifests",),
+    "undo": ("manifests",),
+    "turn": ("manifests",),
+    "managed": ("managed_fields",),
+    "delete": ("manifests", "deletes"),
+    "restart": ("restarts",),
+    "restart_container": ("restarts",),
+    "journal": ("engine",),
+    "pull_image": ("engine",),
+    "remove_image": ("engine",),
+    "prune_images": ("engine",),
+    "context": ("contexts",),
+}
+"""The capabilities that an action needs; any one of them is enough."""
+PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("tab", "timeline"): ("timelines",),
+    ("tab", "manifest"): ("manifests",),
+    ("tab", "resources"): ("insights",),
+    ("tab", "probes"): ("insights",),
+    ("tab", "history"): ("insights",),
+    ("tab", "images"): ("engine",),
+    ("tab", "rejected"): ("what_if",),
+    ("tab", "what-if"): ("what_if",),
+    ("open_node", "images"): ("engine",),
+    ("open_node", "rejected"): ("what_if",),
+    ("open_node", "what-if"): ("what_if",),
+}
+"""The capabilities for session with a certain first parameter."""
+BINDINGS: Final[Mapping[str, str]] = {
+    "timeline": "timelines",
+    "resources": "insights",
+    "probes": "insights",
+    "what-if": "what_if",
+    "journal": "engine",
+    "trash": "manifests",
+    "manifest": "manifests",
+    "why.apply": "manifests",
+    "why.next": "manifests",
+    "why.before": "manifests",
+}
+"""Capabilities by binding ID or its first part, for screens and tabs that are hidden entirely."""
+
+
+def is_offered(
+    capabilities: Capabilities, action: str, parameters: tuple[object, ...] = ()
+) -> bool:
+    """Return whether the server supports an action."""
+    first = str(parameters[0]) if parameters else ""
+    wanted = PARTS.get((action, first)) or NEEDS.get(action)
+    return wanted is None or any(getattr(capabilities, name) for name in wanted)
+
+
+def is_binding_offered(capabilities: Capabilities, id_: str, action: str) -> bool:
+    """Return whether the server supports a binding, by its ID and action
+    (``screen.tab('probes')``).
+    """
+    group = BINDINGS.get(id_) or BINDINGS.get(id_.partition(".")[0])
+    if group is not None and not getattr(capabilities, group):
+        return False
+    _, name, parameters = parse(action)
+    return is_offered(capabilities, name, parameters)

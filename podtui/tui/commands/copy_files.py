@@ -1,0 +1,117 @@
+"""Copy files out of a container and into it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from podtui.api.v1 import Pod
+from podtui.errors import UsageError
+from podtui.tui.commands.restart import choose_container
+from podtui.tui.commands.session import Session
+from podtui.tui.views.labels import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
+from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.sanitize import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy request. With ``out``, copy from the container's ``remote`` to ``local``; otherwise
+    from ``local`` to ``remote``.
+    """
+
+    out: bool
+    local: Path
+    remote: str
+
+
+def parse_transfer(text: str) -> Transfer:
+    """Parse ``:/path/in/container local`` or ``local :/path``. Raises `UsageError`."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"a quote is open: {error}") from error
+    if len(words) != 2:
+        raise UsageError("two paths: from where, and where to")
+    source, target = words
+    if source.startswith(":") == target.startswith(":"):
+        raise UsageError("one of the two begins with ':', which is the container's side")
+    out = source.startswith(":")
+    remote, local = (source, target) if out else (target, source)
+    if not remote.startswith(":/"):
+        raise UsageError("a path in the container begins with ':/'")
+    try:
+        return Transfer(out, Path(local).expanduser(), remote[1:])
+    except RuntimeError as error:
+        raise UsageError(f"{local!r} is in nobody's home directory here") from error
+
+
+def transfer_problem(text: str) -> str:
+    """Return why the text is invalid; empty if it is valid."""
+    try:
+        parse_transfer(text)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def replaced_by(transfer: Transfer) -> Path | None:
+    """Return the local file or non-empty folder that the copy overwrites; None if there is none.
+    Blocks.
+    """
+    if not transfer.out:
+        return None
+    name = PurePosixPath(transfer.remote).name
+    inside = transfer.local / name if name and transfer.local.is_dir() else transfer.local
+    if inside.is_dir():
+        return inside if any(inside.iterdir()) else None
+    return inside if os.path.lexists(inside) else None
+
+
+def overwrite_dialog(path: Path) -> Dialog:
+    what = "Files in this folder that have the same names" if path.is_dir() else "This file"
+    lines: list[Line] = [
+        (Span("✖ ", "error"), Span(clean(str(path)), "name")),
+        (Span(f"{what} will be overwritten.", "muted"),),
+    ]
+    return confirmation(f"Overwrite {clean(path.name)}?", lines, "Overwrite")
+
+
+async def transfer_files(session: Session, pod: Pod) -> None:
+    """Ask for source and target, then copy. Raises `PodtuiError`."""
+    container = await choose_container(session, pod, "Copy files of", ask=False)
+    if not container:
+        return
+    lines: list[Line] = [
+        (Span(":/etc/hosts ./hosts", "key"), Span("   copies out of the container", "muted")),
+        (Span("./site :/www", "key"), Span("          copies into it", "muted")),
+    ]
+    title = f"Copy files: {clean(container)} of {pod_label(pod)}"
+    text = await session.ask(Ask(title, lines, text=":/", check=transfer_problem))
+    if text is None:
+        return
+    wanted = parse_transfer(text)
+    lost = await asyncio.to_thread(replaced_by, wanted)
+    if lost is not None and not await session.confirm(overwrite_dialog(lost)):
+        return
+    session.asked()
+    meta = pod.metadata
+    where = f"{meta.namespace}/{meta.name}:{wanted.remote}"
+    pair = [where, str(wanted.local)] if wanted.out else [str(wanted.local), where]
+    client = session.client
+    if wanted.out:
+        done = await client.copy_from(
+            meta.namespace, meta.name, container, wanted.remote, wanted.local
+        )
+    else:
+        done = await client.copy_to(
+            meta.namespace, meta.name, container, wanted.local, wanted.remote
+        )
+    session.did("copy", session.kubectl("cp", "-c", container, *pair), meta.name)
+    skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
+    session.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")

@@ -1,0 +1,286 @@
+"""The user's custom commands and hotkeys in a running app."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from textual.actions import parse
+from textual.app import App
+from textual.binding import ActiveBinding, Binding
+from textual.keys import key_to_character
+
+from podtui.tui.commands.custom_commands import (
+    CommandTarget,
+    CustomCommand,
+    Here,
+    Hotkey,
+    NotOffered,
+    aims,
+)
+from podtui.tui.commands.process import run_program
+from podtui.tui.commands.registry import Command
+from podtui.tui.commands.session import READ_ONLY, Selection, Session
+from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
+from podtui.tui.model.model import pod_key
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Dialog, confirmation
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.sanitize import clean, shell_line
+
+LAST_BYTES = 2048
+"""Bytes of a background command's last output that are kept."""
+
+
+async def run_on(
+    session: Session, command: CustomCommand, found: Sequence[Sequence[CommandTarget]]
+) -> bool:
+    """Run a command on each selected object in sequence.
+
+    If a single object has several targets (containers), the user chooses one. Return whether the
+    command was run.
+    """
+    chosen = [ways[0] for ways in found]
+    if len(found) == 1 and len(found[0]) > 1:
+        way = await _choose(session, command, found[0])
+        if way is None:
+            return False
+        chosen = [way]
+    if command.confirm and not await session.confirm(question(command, chosen)):
+        return False
+    for aim in chosen:
+        session.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
+    if command.mode == "terminal":
+        await _in_terminal(session, command, chosen)
+        return True
+    session.asked()
+    if command.mode == "output":
+        session.push(session.screens.output(command, chosen))
+    else:
+        await _in_background(session, command, chosen)
+    return True
+
+
+async def _choose(
+    session: Session, command: CustomCommand, ways: Sequence[CommandTarget]
+) -> CommandTarget | None:
+    lines: list[Line] = [
+        (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
+        for way in ways
+    ]
+    start = next((place for place, way in enumerate(ways) if way.likely), 0)
+    place = await session.ask(Picker(f"{command.name}: on which?", lines, start=start))
+    return None if place is None else ways[place]
+
+
+async def _in_terminal(
+    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
+) -> None:
+    for aim in chosen:
+        try:
+            await run_in_terminal(session, aim.words(command), aim.environment())
+        except ProgramFailed as error:
+            _tell(session, command, aim, str(error), good=False)
+
+
+async def _in_background(
+    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
+) -> None:
+    for aim in chosen:
+        last = bytearray()
+
+        def take(piece: bytes, last: bytearray = last) -> None:
+            last += piece
+            del last[:-LAST_BYTES]
+
+        name = f"{command.name} {aim.label}".strip()
+        session.running.append(name)
+        try:
+            outcome = await run_program(
+                aim.words(command), aim.environment(), take, seconds=command.timeout
+            )
+        except ProgramFailed as error:
+            _tell(session, command, aim, str(error), good=False)
+        else:
+            lines = last.decode(errors="replace").splitlines()
+            more = f": {lines[-1]}" if lines and not outcome.good else ""
+            _tell(session, command, aim, f"{outcome.words}{more}", good=outcome.good)
+        finally:
+            session.running.remove(name)
+
+
+def _tell(
+    session: Session, command: CustomCommand, aim: CommandTarget, text: str, *, good: bool
+) -> None:
+    title = f"{command.name} · {aim.label}" if aim.label else command.name
+    severity = "information" if good else "error"
+    session.tell(text, title=title, severity=severity)
+
+
+def question(command: CustomCommand, chosen: Sequence[CommandTarget]) -> Dialog:
+    """Return the confirmation dialog with the command lines that would run."""
+    lines: list[Line] = [
+        (Span(f"{aim.label}  " if aim.label else "", "name"),
+         Span(shell_line(shlex.join(aim.words(command))), "soft"))
+        for aim in chosen
+    ]  # fmt: skip
+    first = chosen[0].label
+    what = f" on {first}" if len(chosen) == 1 and first else ""
+    what = f" on {len(chosen)}" if len(chosen) > 1 else what
+    return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
+
+
+class CustomRunner:
+    """The custom commands and hotkeys of one app. `use` sets them, also while the app runs."""
+
+    def __init__(self, app: App[Any], session: Session, selection: Callable[[], Selection]) -> None:
+        self._app = app
+        self._session = session
+        self._selection = selection
+        self._commands: dict[str, CustomCommand] = {}
+        self._lines: dict[str, str] = {}
+        self.bindings: tuple[Binding, ...] = ()
+
+    def use(self, commands: Sequence[CustomCommand], hotkeys: Sequence[Hotkey]) -> None:
+        """Replace the commands and hotkeys, and their bindings."""
+        self._commands = {command.name: command for command in commands}
+        self._lines = {hotkey.written: hotkey.line for hotkey in hotkeys}
+        found: list[Binding] = []
+        for command in commands:
+            action, name, words = f"app.own('{command.name}')", command.name, command.words
+            found += (_binding(key, action, name, words, command.id) for key in command.keys)
+            # A binding for a key that no keyboard sends, so that help and menu list the command
+            # even if it has no key.
+            found.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
+        for place, hotkey in enumerate(hotkeys):
+            found += (
+                _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
+                for key in hotkey.keys
+            )
+        self.bindings = tuple(found)
+        self._app.refresh_bindings()
+
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """Return the available bindings by key, except keys that the focused widget consumes."""
+        app, focused = self._app, self._app.focused
+        found: dict[str, ActiveBinding] = {}
+        for binding in self.bindings:
+            character = key_to_character(binding.key)
+            if focused is not None and focused.check_consume_key(binding.key, character):
+                continue
+            _, name, parameters = parse(binding.action)
+            enabled = app.check_action(name, parameters)
+            if enabled is not False:
+                active = ActiveBinding(app, binding, bool(enabled), binding.tooltip)
+                found.setdefault(binding.key, active)
+        return found
+
+    @property
+    def typed(self) -> tuple[Command, ...]:
+        """The commands for the prompt."""
+        return tuple(
+            typed_command(each) for each in self._commands.values() if not self._is_barred(each)
+        )
+
+    def line_of(self, place: int) -> str:
+        """Return the line that a hotkey types."""
+        return list(self._lines.values())[place]
+
+    # --- availability
+
+    def _is_barred(self, command: CustomCommand) -> bool:
+        return command.dangerous and self._session.readonly
+
+    def why_barred(self, name: str) -> str:
+        """Return why a custom command is not available in this session; empty if it is available or
+        if there is no such command.
+        """
+        command = self._commands.get(name)
+        return READ_ONLY if command is not None and self._is_barred(command) else ""
+
+    def is_there(self, name: str) -> bool:
+        """Return whether the command exists and is available in this session."""
+        command = self._commands.get(name)
+        return command is not None and not self._is_barred(command)
+
+    def why_not(self, name: str) -> str:
+        """Return why a command cannot run on the current selection; empty if it can."""
+        if barred := self.why_barred(name):
+            return barred
+        try:
+            aims(self._commands[name], self._here())
+        except NotOffered as error:
+            return str(error)
+        return ""
+
+    def is_offered(self, id_: str) -> bool:
+        """Return whether a menu should list a binding, by its ID; always true for podtui's own."""
+        name = id_.removeprefix("own.")
+        return name == id_ or name not in self._commands or not self.why_not(name)
+
+    def _here(self) -> Here:
+        """Return the current selection of the screen."""
+        selection = self._selection()
+        pods = selection.pods
+        common = self._common()
+        container = ""
+        if selection.log_line is not None:
+            key, name, common["LINE"] = selection.log_line
+            if [key] == [pod_key(pod) for pod in pods]:
+                container = name
+        found = ((pod, self._session.model.manifest_of(pod)) for pod in pods)
+        return Here(
+            pods=pods,
+            manifests=tuple(manifest.spec.path for manifest in selection.manifests),
+            manifest_of={pod_key(pod): m.spec.path for pod, m in found if m is not None},
+            image=selection.image,
+            container=container,
+            common=common,
+        )
+
+    def _common(self) -> dict[str, str]:
+        session = self._session
+        server, node = session.model.server, session.model.node
+        values = {"CONTEXT": server.context}
+        if node is not None and not server.capabilities.several_nodes:
+            values["NODE"] = node.metadata.name
+        if not server.is_cluster:
+            socket = session.client.target.removeprefix("unix:")
+            values |= {"SOCKET": socket, "ROOT_DIR": str(PurePath(socket).parent)}
+        return values
+
+    # --- running
+
+    def run(self, name: str) -> None:
+        """Run a command on the current selection; if that is not possible, notify why."""
+        why = self.why_not(name)
+        if why:
+            self._session.tell(why, title=f":{name}", severity="warning")
+            return
+        command, clear = self._commands[name], self._selection().clear
+        found = aims(command, self._here())
+
+        async def run() -> None:
+            if await run_on(self._session, command, found):
+                clear()
+
+        self._session.start(name, run, writes=False)
+
+    def farewell(self) -> str:
+        """Return the message about commands that end with the screen; empty if there are none."""
+        running = self._session.running
+        return f"podtui: ended what still ran: {', '.join(running)}" if running else ""
+
+
+def _binding(
+    key: str, action: str, name: str, words: str, id_: str, shown: str | None = None
+) -> Binding:
+    name, words = clean(name), clean(words)
+    return Binding(key, action, name, show=False, key_display=shown, tooltip=words or name, id=id_)
+
+
+def typed_command(command: CustomCommand) -> Command:
+    """Return the custom command as a command of the prompt."""
+    return Command(command.name, (), clean(command.words), "app.own", (command.name,))

@@ -1,0 +1,197 @@
+"""Edit a manifest: run the user's editor, show the plan, replace the file with one rename."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from podtui.api.plan import Plan
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.commands.manifest_file import (
+    ManifestChanged,
+    Rewrite,
+    read_manifest_file,
+    write_manifest_file,
+)
+from podtui.tui.commands.session import Draft, Session
+from podtui.tui.commands.terminal import editor_words, run_in_terminal
+from podtui.tui.views.plan import does_nothing, is_disruptive, outcome_words, plan_lines
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
+from podtui.tui.widgets.sanitize import clean
+from podtui.why import diff_texts
+
+APPLY: Final = "apply"
+AGAIN: Final = "edit"
+OVERWRITE: Final = "overwrite"
+DISCARD: Final = "discard"
+_EDIT: Final = Option(AGAIN, "Edit again", "e")
+_KEEP: Final = Option(CANCEL, "Keep draft", "n")
+_DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
+
+
+async def edit_file(session: Session, path: Path, *, begin: bytes | None = None) -> None:
+    """Edit a manifest and write it. ``begin`` is the initial text of a new file.
+
+    A text that is not applied is kept as a draft until it is applied or discarded, or until the
+    file changes. Raises `ManifestFileError`, `podtui.tui.commands.terminal.ProgramFailed`.
+    """
+    base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
+    text = base if begin is None else begin
+    draft = session.drafts.get(path)
+    if draft is not None and draft.base == base:
+        text = draft.text
+        session.tell("Reopened your unsaved draft.", title=path.name)
+    while True:
+        text = await _edited(session, path.name, text or b"")
+        if text == base:
+            session.drafts.pop(path, None)
+            session.tell("Nothing was changed.", title=path.name)
+            return
+        # Keep the draft until the file is written, so that no failure in between loses it.
+        session.drafts[path] = Draft(base, text)
+        plan, problem = await _plan(session, path.name, text)
+        answer = await session.ask(plan_dialog(path.name, plan, problem))
+        while answer == APPLY:
+            try:
+                await asyncio.to_thread(write_manifest_file, path, text, expected=base)
+            except ManifestChanged as error:
+                answer = await session.ask(_changed_dialog(path.name, str(error)))
+                base = await _content(path)
+                session.drafts[path] = Draft(base, text)
+                if answer == OVERWRITE:
+                    answer = APPLY
+            else:
+                del session.drafts[path]
+                done = outcome_words(plan) if plan is not None else "saved"
+                session.tell(done, title=f"{path.name} applied")
+                pods = [pod.name for pod in plan.pods] if plan is not None else []
+                words = [*editor_words(os.environ), str(path)]
+                session.did("create" if base is None else "edit", words, *pods)
+                return
+        if answer == DISCARD:
+            del session.drafts[path]
+            session.tell("Draft discarded; nothing was changed.", title=path.name)
+            return
+        if answer != AGAIN:
+            session.tell("Nothing was changed; e reopens your draft.", title=path.name)
+            return
+
+
+async def _content(path: Path) -> bytes | None:
+    """Return the current content of the file; None if it does not exist."""
+    if not await asyncio.to_thread(os.path.lexists, path):
+        return None
+    return await asyncio.to_thread(read_manifest_file, path)
+
+
+async def _edited(session: Session, name: str, text: bytes) -> bytes:
+    """Run the user's editor on a private copy of the text, and return the result."""
+    words = editor_words(os.environ)
+    with tempfile.TemporaryDirectory(prefix="podtui-") as private:
+        copy = Path(private) / name
+        await asyncio.to_thread(copy.write_bytes, text)
+        await run_in_terminal(session, [*words, str(copy)])
+        return await asyncio.to_thread(read_manifest_file, copy)
+
+
+async def _plan(session: Session, name: str, text: bytes) -> tuple[Plan | None, str]:
+    """Return the agent's plan, or None and the reason why there is none."""
+    try:
+        return await session.client.plan(name, text), ""
+    except (AgentUnavailable, ApiError) as error:
+        return None, str(error)
+
+
+async def rewrite_file(session: Session, change: Rewrite) -> bool:
+    """Show the diff and the plan, ask, and write the new text; return whether that was done. It can
+    be undone. Raises `ManifestFileError`.
+    """
+    if not await _rewritten(session, change, f"{change.what}?", "Apply"):
+        return False
+    session.undoable.append(change)
+    session.tell_undo(f"{change.path.name}: {change.what}", "undoes it")
+    return True
+
+
+async def undo_rewrite(session: Session, change: Rewrite) -> None:
+    """Write the old text back after asking. Raises `ManifestFileError`, also if the file has
+    changed since.
+    """
+    back = Rewrite(change.path, change.after, change.before, change.what)
+    if await _rewritten(session, back, f"Undo: {change.what}?", "Undo"):
+        session.undoable.remove(change)
+        session.tell(f"Undone: {change.what}", title=change.path.name)
+
+
+async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -> bool:
+    name = change.path.name
+    plan, problem = await _plan(session, name, change.after)
+    if await session.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
+        return False
+    await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)
+    pods = [pod.name for pod in plan.pods] if plan is not None else []
+    session.did(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
+    return True
+
+
+def rewrite_dialog(
+    change: Rewrite, title: str, verb: str, plan: Plan | None, problem: str = ""
+) -> Dialog:
+    """Return the dialog with the diff, followed by the effect on the pods."""
+    tones = {"-": "error", "+": "good"}
+    diff = diff_texts(change.before.decode(errors="replace"), change.after.decode(errors="replace"))
+    lines: list[Line] = [(Span(clean(change.path.name), "name"),)]
+    lines += [
+        (Span(f"  {line[:1]} {clean(line[1:])}", tones.get(line[:1], "soft")),)
+        for line in diff
+        if not line.startswith("@@")
+    ]
+    lines.append(())
+    if plan is None:
+        lines.append((Span(f"▲ There is no plan: {clean(problem)}", "warning"),))
+    else:
+        lines += plan_lines(plan)
+    what = _verb(plan, verb) if plan is not None and is_disruptive([plan]) else verb
+    return confirmation(clean(title), lines, what)
+
+
+def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
+    """Return the dialog with the plan and the possible answers. Unusable text cannot be applied."""
+    title = f"Plan for {clean(name)}"
+    if plan is None:
+        lines: list[Line] = [(Span(f"▲ There is no plan: {clean(problem)}", "warning"),)]
+        save = Option(APPLY, "Save anyway", "y", True)
+        return Dialog(title, lines, (_KEEP, _EDIT, _DISCARD, save))
+    lines = plan_lines(plan)
+    if not plan.usable:
+        return Dialog(title, lines, (_EDIT, _KEEP, _DISCARD))
+    if does_nothing(plan):
+        return Dialog(title, lines, (Option(APPLY, "Save", "y"), _EDIT, _KEEP, _DISCARD))
+    danger = is_disruptive([plan])
+    apply = Option(APPLY, _verb(plan), "y", danger)
+    options: Sequence[Option] = (
+        (_KEEP, _EDIT, _DISCARD, apply) if danger else (apply, _EDIT, _KEEP, _DISCARD)
+    )
+    return Dialog(title, lines, options)
+
+
+def _verb(plan: Plan, apply: str = "Apply") -> str:
+    replaced = [pod for pod in plan.pods if pod.outcome in ("Replaced", "Removed")]
+    if len(replaced) == 1:
+        verb = "replace" if replaced[0].outcome == "Replaced" else "remove"
+        return f"{apply} and {verb} {clean(replaced[0].name)}"
+    return f"{apply} and end {len(replaced)} pods" if replaced else apply
+
+
+def _changed_dialog(name: str, problem: str) -> Dialog:
+    lines: list[Line] = [
+        (Span("▲ ", "warning"), Span(f"{clean(problem)}.")),
+        (Span("Overwriting it would discard its current content.", "muted"),),
+    ]
+    options = (_KEEP, _EDIT, _DISCARD, Option(OVERWRITE, "Overwrite", "o", True))
+    return Dialog(f"{clean(name)} has changed", lines, options)

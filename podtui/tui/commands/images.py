@@ -1,0 +1,145 @@
+"""Pull, remove and prune images on request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, cast
+from urllib.parse import quote, urlencode
+
+from podtui.api.image_reference import parse_image_reference
+from podtui.api.images import NodeImage, PrunedImages, PullStep
+from podtui.api.names import GROUP_VERSION
+from podtui.tui.commands.session import Session
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
+from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.sanitize import clean
+
+_NAMED: Final = 3
+"""Images that a notification names; for more, only their number is given."""
+
+
+async def pull_image(session: Session, name: str = "") -> bool:
+    """Pull an image; without a name, ask for it. ``session.pulls`` has the progress while it runs.
+    Return whether it was pulled. Raises `ApiError`.
+    """
+    name = (name or await _ask_name(session)).strip()
+    if not name:
+        return False
+    if problem := name_problem(name):
+        session.tell(problem, title="Pull", severity="warning")
+        return False
+    if name in session.pulls:
+        session.tell(f"{name} is being pulled already", title="Pull", severity="warning")
+        return False
+    session.asked()
+    session.pulls[name] = PullStep(status="Waiting")
+    image: NodeImage | None = None
+    try:
+        steps = cast("AsyncGenerator[PullStep]", session.client.pull_image(name))
+        async with aclosing(steps):
+            async for step in steps:
+                session.pulls[name] = step
+                image = step.image or image
+    finally:
+        del session.pulls[name]
+    _note(session, "pull image", "POST", f"/pull?{urlencode({'image': name})}")
+    if image is not None:
+        session.tell(f"{name}, {size(image.sizeBytes)}", title="Pulled")
+    return True
+
+
+async def remove_image(session: Session, image: NodeImage) -> bool:
+    """Ask, then remove an image; an image in use is refused, with a notification of its users.
+    Return whether it was removed. Raises `ApiError`.
+    """
+    name = name_of(image)
+    if image.usedBy:
+        text = f"{name} is used by {', '.join(image.usedBy)}"
+        session.tell(text, title="Not removed", severity="warning")
+        return False
+    if not await session.confirm(removal_dialog(image)):
+        return False
+    await session.client.remove_image(image.id)
+    _note(session, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
+    session.tell(f"{name}, {size(image.sizeBytes)}", title="Removed")
+    return True
+
+
+async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
+    """Remove the unused images that podtui pulled, after asking with their number and size. Return
+    whether that was done. Raises `ApiError`.
+    """
+    found = prunable(images)
+    if not found:
+        session.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
+        return False
+    if not await session.confirm(prune_dialog(found)):
+        return False
+    pruned = await session.client.prune_images()
+    _note(session, "prune images", "POST", "/prune")
+    session.tell(pruned_words(pruned), title="Pruned")
+    if pruned.kept:
+        session.tell("\n".join(pruned.kept), title="Not removed", severity="warning")
+    return True
+
+
+def prunable(images: Sequence[NodeImage]) -> tuple[NodeImage, ...]:
+    """Return the images that the agent would remove."""
+    return tuple(one for one in images if one.collectable and not one.usedBy)
+
+
+def name_of(image: NodeImage) -> str:
+    """Return the image's first name, or its ID if it has none."""
+    return clean(next(iter(image.names), image.id))
+
+
+def name_problem(name: str) -> str:
+    """Return why the text is not an image name; empty if it is one."""
+    return "" if parse_image_reference(name) else f"{name!r} is no name of an image"
+
+
+def removal_dialog(image: NodeImage) -> Dialog:
+    name = name_of(image)
+    lines: list[Line] = [(Span("✖ ", "error"), Span(name, "name"), _size(image))]
+    lines += [(Span(f"  also {clean(other)}", "soft"),) for other in image.names[1:]]
+    if not image.collectable:
+        lines.append((Span("podtui did not pull it: it may not be had again.", "warning"),))
+    return confirmation(f"Remove {name}?", lines, "Remove image")
+
+
+def prune_dialog(images: Sequence[NodeImage]) -> Dialog:
+    total = size(sum(image.sizeBytes for image in images))
+    what = plural(len(images), "unused image")
+    lines: list[Line] = [
+        (Span("✖ ", "error"), Span(name_of(image), "name"), _size(image)) for image in images
+    ]
+    lines.append((Span(f"{total} in total, minus shared layers.", "soft"),))
+    return confirmation(f"Remove {what}, {total}?", lines, f"Remove {what}")
+
+
+def pruned_words(pruned: PrunedImages) -> str:
+    """Return a summary such as ``a:1, b:1: 12Mi``."""
+    count = len(pruned.removed)
+    names = ", ".join(pruned.removed) if count <= _NAMED else plural(count, "image")
+    return f"{names}: {size(pruned.sizeBytes)}" if count else "No image was removed."
+
+
+def _size(image: NodeImage) -> Span:
+    return Span(f"  {size(image.sizeBytes)}", "soft")
+
+
+async def _ask_name(session: Session) -> str:
+    def check(text: str) -> str:
+        return name_problem(text.strip()) if text.strip() else ""
+
+    hint: Line = (Span("Its name, as docker pull takes it.", "soft"),)
+    return await session.ask(Ask("Pull an image", [hint], check=check)) or ""
+
+
+def _note(session: Session, what: str, method: str, rest: str) -> None:
+    """Add a request to the agent's socket to the journal, as a curl command."""
+    socket = session.client.target.removeprefix("unix:")
+    url = f"http://podtui/apis/{GROUP_VERSION}/images{rest}"
+    session.did(what, ["curl", "--unix-socket", socket, "-X", method, url])

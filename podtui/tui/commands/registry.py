@@ -1,0 +1,109 @@
+"""The commands of the prompt (after ``:``), as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podtui.client.capabilities import Capabilities
+from podtui.errors import UsageError
+from podtui.tui.commands.availability import is_offered
+
+
+class Command(Struct, frozen=True):
+    """A command of the prompt.
+
+    ``action`` is an action of the main screen, or of the app with the prefix ``app.``. It is called
+    with ``parameters``, and with the typed argument if ``argument`` names one. ``on_cluster`` is
+    the description on a cluster, if it differs.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    words: str
+    action: str
+    parameters: tuple[str, ...] = ()
+    argument: str = ""
+    on_cluster: str = ""
+
+    def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
+        """Return (namespace, name, parameters) as Textual runs session."""
+        namespace, _, name = self.action.rpartition(".")
+        given = (argument,) if self.argument else ()
+        return namespace, name, (*self.parameters, *given)
+
+
+COMMANDS: Final = (
+    Command("pods", ("po", "pod"), "Pods, filtered", "go", ("pods",), "FILTER"),
+    Command("events", ("ev", "event"), "Events, filtered", "go", ("events",), "FILTER"),
+    Command("logs", ("log",), "The log of the pod under the cursor", "go", ("logs",)),
+    Command("node", ("no", "nodes"), "The node in full", "open_node", ("overview",)),
+    Command("images", ("im",), "The images on the engine's disk", "open_node", ("images",)),
+    Command("pull", (), "Pull an image now", "pull_image", (), "IMAGE"),
+    Command("rejected", (), "Pods that the node rejected", "open_node", ("rejected",)),
+    Command(
+        "what-if", ("fit",), "Would it fit? Or name a file", "open_node", ("what-if",), "REQUESTS"
+    ),
+    Command("tree", ("xray",), "Pods with all that is in them, as a tree", "tree", (), "FILTER"),
+    Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
+    Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
+    Command("columns", ("cols",), "Choose the columns of the table", "choose_columns"),
+    Command("hide", (), "Hide a pane", "hide", (), "PANE"),
+    Command("show", (), "Show a pane that was hidden", "go_to", (), "PANE"),
+    Command("new", (), "A new pod from a template", "new"),
+    Command("undo", (), "Undo the last delete or fix", "undo"),
+    Command("trash", (), "List deleted files, to restore them", "trash"),
+    Command("forwards", ("pf",), "The port-forwards that run", "forwards"),
+    Command("journal", ("j",), "Journal of actions, as commands to copy", "journal"),
+    Command("context", ("ctx", "contexts"), "Switch to another cluster", "app.context", (), "NAME"),
+    Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
+    Command("aliases", ("a",), "These commands", "app.aliases"),
+    Command("help", ("h", "?"), "Every key", "app.help"),
+    Command(
+        "quit",
+        ("q", "q!"),
+        "Leave the screen; the agent keeps running",
+        "app.quit",
+        on_cluster="Leave the screen",
+    ),
+)
+
+
+def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
+    """Return the commands that a server supports, with the descriptions for it."""
+    elsewhere = not capabilities.engine
+    return tuple(
+        replace(command, words=command.on_cluster) if elsewhere and command.on_cluster else command
+        for command in COMMANDS
+        if is_offered(capabilities, command.action.removeprefix("app."), command.parameters)
+    )
+
+
+def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Command, str]:
+    """Return (command, argument). Raises `UsageError` for an unknown name."""
+    word, _, rest = text.strip().partition(" ")
+    if "/" in word:
+        # As in k9s: ``:po/web`` is the same as ``:po /web``.
+        word, _, rest = text.strip().partition("/")
+    for command in commands:
+        if word in (command.name, *command.aliases):
+            return command, rest.strip().removeprefix("/")
+    known = [name for command in commands for name in (command.name, *command.aliases)]
+    close = get_close_matches(word, known, n=1)
+    hint = f"; did you mean :{close[0]}?" if close else "; ctrl+a lists them"
+    raise UsageError(f"there is no command {word!r}{hint}")
+
+
+def completions(
+    arguments: Mapping[str, Iterable[str]], commands: Sequence[Command] = COMMANDS
+) -> list[str]:
+    """Return all completions: command names, and ``NAME ARGUMENT`` for ``arguments`` by name."""
+    found: list[str] = []
+    for command in commands:
+        found.append(command.name)
+        found += (f"{command.name} {argument}" for argument in arguments.get(command.name, ()))
+    return found

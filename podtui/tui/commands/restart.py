@@ -1,0 +1,126 @@
+"""Restart pods and containers with unchanged manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podtui.api.names import GROUP_VERSION
+from podtui.api.pods import all_containers, is_sidecar
+from podtui.api.v1 import Pod
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.commands.session import Session
+from podtui.tui.views.labels import pod_label
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Dialog, confirmation
+from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.sanitize import clean
+
+
+async def restart_pods(session: Session, pods: Sequence[Pod]) -> bool:
+    """Ask, then restart the pods; return whether the user agreed."""
+    if not await session.confirm(restart_dialog(pods)):
+        return False
+    failed: list[str] = []
+    done: list[Pod] = []
+    for pod in pods:
+        try:
+            await session.client.restart(pod.metadata.namespace, pod.metadata.name)
+        except (AgentUnavailable, ApiError) as error:
+            failed.append(f"{pod_label(pod)}: {error}")
+        else:
+            done.append(pod)
+            note(session, pod, "restart")
+    if failed:
+        session.tell("\n".join(failed), title="Not restarted", severity="error")
+    if done:
+        session.tell(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
+                     title="Restarting")  # fmt: skip
+    return True
+
+
+async def restart_container(session: Session, pod: Pod, container: str) -> None:
+    """Restart one container of a pod: it is stopped, and starts again. Raises `ApiError`."""
+    await session.client.restart(pod.metadata.namespace, pod.metadata.name, container)
+    note(session, pod, "restart", container)
+    session.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
+
+
+def note(session: Session, pod: Pod, verb: str, container: str = "") -> None:
+    """Add the request to the journal. It is a curl command on the agent's socket, because kubectl
+    has no such verb.
+    """
+    meta = pod.metadata
+    path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"
+    query = f"?container={container}" if container else ""
+    socket = session.client.target.removeprefix("unix:")
+    words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
+    session.did(verb, words, meta.name)
+
+
+def starts_over(pod: Pod) -> bool:
+    """Return whether a restart recreates the pod: it has ended, or it has containers that are not
+    always restarted.
+    """
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    return any(
+        (container.restartPolicy or pod.spec.restartPolicy or "Always") != "Always"
+        for container in pod.spec.containers
+    )
+
+
+def restart_dialog(pods: Sequence[Pod]) -> Dialog:
+    lines: list[Line] = [
+        (Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))) for pod in pods
+    ]
+    what = pod_label(pods[0]) if len(pods) == 1 else f"{len(pods)} pods"
+    return confirmation(f"Restart {what}?", lines, f"Restart {what}")
+
+
+def _words(pod: Pod) -> str:
+    grace = pod.spec.terminationGracePeriodSeconds
+    seconds = 30 if grace is None else grace
+    if not starts_over(pod):
+        return f"  its containers are stopped (up to {seconds} s) and start again"
+    policy = pod.spec.restartPolicy or "Always"
+    return (
+        f"  starts over (restartPolicy {clean(policy)}): its containers, their logs and what they"
+        " wrote are lost"
+    )
+
+
+async def choose_container(
+    session: Session, pod: Pod, verb: str, *, ask: bool = True, names: Sequence[str] = ()
+) -> str:
+    """Ask for one container of a pod; return an empty string if the user cancels.
+
+    With ``ask``, confirm even if there is only one container. ``names`` are the candidates, by
+    default the sidecars and the regular containers. The first regular container is preselected, as
+    in kubectl.
+    """
+    found = list(names) or restartable_names(pod)
+    if len(found) == 1:
+        if ask and not await session.confirm(container_dialog(pod, found[0], verb)):
+            return ""
+        return found[0]
+    lines = [container_line(pod, name) for name in found]
+    regular = {one.name for one in pod.spec.containers}
+    start = next((place for place, name in enumerate(found) if name in regular), 0)
+    place = await session.ask(Picker(f"{verb} a container", lines, start=start))
+    return "" if place is None else found[place]
+
+
+def restartable_names(pod: Pod) -> list[str]:
+    """Return sidecars and regular containers, in the order of the manifest."""
+    sidecars = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
+    return [*sidecars, *(one.name for one in pod.spec.containers)]
+
+
+def container_line(pod: Pod, name: str) -> Line:
+    image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
+    return (Span(f"{clean(name)}  ", "name"), Span(clean(image), "muted"))
+
+
+def container_dialog(pod: Pod, name: str, verb: str) -> Dialog:
+    what = f"{clean(name)} of {pod_label(pod)}"
+    return confirmation(f"{verb} {what}?", [container_line(pod, name)], f"{verb} {clean(name)}")

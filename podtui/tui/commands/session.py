@@ -1,0 +1,255 @@
+"""The session: what commands may use of the app, and the state that they share.
+
+A command is a coroutine that asks, acts and notifies. The session runs it in the background.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
+
+from msgspec import Struct
+from textual.app import App
+from textual.binding import ActiveBinding
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.worker import Worker
+
+from podtui.api.images import PullStep
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Client
+from podtui.client.talking import PortForward
+from podtui.errors import PodtuiError
+from podtui.tui.commands.agent import folder_of, watched_path
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
+from podtui.tui.commands.manifest_file import Rewrite, Trashed
+from podtui.tui.model.model import Link, Model
+from podtui.tui.views.journal import JournalEntry
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
+from podtui.tui.widgets.sanitize import clean
+
+Severity = Literal["information", "warning", "error"]
+Answer = TypeVar("Answer")
+MOST_ENTRIES: Final = 500
+UNDO_SECONDS: Final = 10.0
+"""How long the notification of an undoable action is shown; the undo key works later, too."""
+READ_ONLY: Final = "podtui runs read-only: nothing is changed"
+
+
+class Draft(Struct):
+    """An edited text that was not applied, and the content of the file at that time."""
+
+    base: bytes | None
+    text: bytes
+
+
+class Selection(Struct, frozen=True):
+    """The objects of a screen that a command acts on.
+
+    ``log_line`` has the pod's key, the container and the text of the log line under the cursor.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    image: str = ""
+    log_line: tuple[str, str, str] | None = None
+    shows_pulls: bool = False
+    """True if the screen shows the progress of image pulls."""
+    clear: Callable[[], None] = lambda: None
+    """Remove the marks after a command on the marked objects."""
+
+
+class Screens(Protocol):
+    """Creates the screens that commands open."""
+
+    def trash(self, folder: Path) -> Screen[Any]: ...
+
+    def journal(self, pod: Pod | None) -> Screen[Any]: ...
+
+    def forwards(self) -> Screen[Any]: ...
+
+    def images(self) -> Screen[Any]: ...
+
+    def output(self, command: CustomCommand, targets: Sequence[CommandTarget]) -> Screen[Any]: ...
+
+
+@dataclass(slots=True, eq=False)
+class RunningForward:
+    """A port-forward of this session. ``failed`` is the reason why it ended by itself."""
+
+    pod: Pod
+    forward: PortForward
+    worker: Worker[Any] | None = None
+    failed: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.forward.local_port}"
+
+    @property
+    def problem(self) -> str:
+        return self.failed or self.forward.problem
+
+    def stop(self) -> None:
+        """Stop the forward. Idempotent."""
+        if self.worker is not None:
+            self.worker.cancel()
+        self.forward.close()
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One session of the screen. With ``readonly``, commands that change something are refused.
+
+    ``clock`` returns the current time, ``asked_path`` is the manifest folder that the user asked
+    for.
+    """
+
+    app: App[Any]
+    client: Client
+    model: Model
+    screens: Screens
+    clock: Callable[[], float]
+    asked_path: Path | None = None
+    readonly: bool = False
+    undoable: list[tuple[Trashed, ...] | Rewrite] = field(
+        default_factory=list[tuple[Trashed, ...] | Rewrite]
+    )
+    """Files that this session moved to the trash or fixed, the last action last."""
+    forwards: list[RunningForward] = field(default_factory=list[RunningForward])
+    journal: deque[JournalEntry] = field(
+        default_factory=lambda: deque[JournalEntry](maxlen=MOST_ENTRIES)
+    )
+    """Executed commands as command lines that repeat them, the oldest first."""
+    pulls: dict[str, PullStep] = field(default_factory=dict[str, PullStep])
+    """Images that this session pulls on request, with the progress of each."""
+    running: list[str] = field(default_factory=list[str])
+    """Names of the custom commands that run in the background."""
+    drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
+    is_leaving: bool = False
+    ignored_signals: frozenset[signal.Signals] = frozenset()
+    """Signals that end another program in the terminal, not podtui."""
+    user_bindings: Callable[[], dict[str, ActiveBinding]] = dict[str, ActiveBinding]
+    """Return the available bindings of the user's commands, by key."""
+    _asking: str = ""
+
+    def now(self) -> float:
+        """Return the time that the screens show, in epoch seconds: the last contact while the agent
+        is lost, otherwise the current time.
+        """
+        model = self.model
+        if model.link is Link.LOST and model.contact_at is not None:
+            return model.contact_at
+        return self.clock()
+
+    def utc_now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+    @property
+    def manifest_folder(self) -> Path | None:
+        """The folder that the agent reads; None if unknown."""
+        watched = watched_path(self.model.node)
+        if watched:
+            return folder_of(Path(watched))
+        for manifest in self.model.manifests.values():
+            return Path(manifest.spec.path).parent
+        return folder_of(self.asked_path) if self.asked_path is not None else None
+
+    def push(self, screen: Screen[Any]) -> None:
+        self.app.push_screen(screen)
+
+    def start(
+        self, name: str, command: Callable[[], Awaitable[None]], *, writes: bool = True
+    ) -> None:
+        """Run an action in the background; an error is shown as a notification. Only one action at
+        a time may ask questions: another one is refused until then.
+        """
+        if writes and self.readonly:
+            self.tell(READ_ONLY, title="Read-only", severity="warning")
+            return
+
+        if self._asking:
+            self.tell(f"{self._asking} is not done yet", title=name, severity="warning")
+            return
+        self._asking = name
+
+        async def run() -> None:
+            try:
+                await command()
+            except PodtuiError as error:
+                self.tell(str(error), title=name, severity="error")
+            finally:
+                if self._asking == name:
+                    self.asked()
+
+        self.app.run_worker(run, name=name, group="commands")
+
+    def asked(self) -> None:
+        """Allow other actions to start, because the current one has no more questions."""
+        self._asking = ""
+
+    def did(self, what: str, words: Iterable[str], *pods: str) -> None:
+        """Add an action to the journal; ``words`` are a command line that does the same."""
+        self.journal.append(JournalEntry(self.clock(), what, shlex.join(words), ", ".join(pods)))
+
+    def kubectl(self, verb: str, *words: str) -> list[str]:
+        """Return a command line for kubectl with the context of the shown cluster, independent of
+        the current context. For an agent, return one for podtui, which has the same verbs.
+        """
+        server = self.model.server
+        if server.is_cluster:
+            return ["kubectl", f"--context={server.context}", verb, *words]
+        root = PurePath(self.client.target.removeprefix("unix:")).parent
+        return ["podtui", verb, f"--root-dir={root}", *words]
+
+    def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
+        # `PodtuiApp.notify` cleans the text, line by line.
+        self.app.notify(text, title=title, severity=severity, markup=False)
+
+    def tell_undo(self, title: str, follows: str = "brings it back") -> None:
+        """Notify of an action that can be undone, by its key or by a click on the notification."""
+        self.app.notify(f"u or [@click=app.undo]a click here[/] {follows}.",
+                        title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
+
+    async def ask(self, dialog: Screen[Answer]) -> Answer | None:
+        """Show a dialog and return the answer; None if the user closes it without one."""
+        return await self.app.push_screen_wait(dialog)
+
+    async def confirm(self, dialog: Screen[str]) -> bool:
+        """Ask before something ends or is lost; return whether the user agrees. Every action that
+        ends or loses something calls this first.
+        """
+        return await self.ask(dialog) != CANCEL
+
+    @property
+    def ended_by_leaving(self) -> list[Line]:
+        """The things that end or are lost with the screen, one line each."""
+        found = [
+            f"port-forward {one.address} → {one.forward.remote_port}"
+            for one in self.forwards
+            if not one.failed
+        ]
+        found += [f"pull of {name}" for name in self.pulls]
+        found += [f"command {name}" for name in self.running]
+        found += [f"unsaved edit of {path.name}" for path in self.drafts]
+        return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in found]
+
+
+def session_of(node: DOMNode) -> Session:
+    """Return the session of the app that shows a widget."""
+    return cast("Session", cast("Any", node).app.session)
+
+
+def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
+    """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists what is lost."""
+    return confirmation(
+        f"{verb}?", [*lost, (), (Span("This ends with the screen.", "muted"),)], verb
+    )

@@ -1,1 +1,0 @@
-"""Documentation of manifest fields."""

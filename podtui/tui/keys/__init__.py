@@ -1,1 +1,0 @@
-"""Keys, commands, and the help generated from them."""

@@ -1,1 +1,0 @@
-"""Logs: store millions of lines on disk; filter, search, merge and draw them."""

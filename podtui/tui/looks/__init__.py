@@ -1,1 +1,0 @@
-"""User preferences: themes, keys, notifications."""

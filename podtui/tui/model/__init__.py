@@ -1,0 +1,1 @@
+"""The records that the screens show, as received from the server."""

@@ -1,1 +1,0 @@
-"""The node: its resources and their allocation, its history, its images, what would fit."""

@@ -1,1 +1,0 @@
-"""The first screen, its layout and its saved state."""

@@ -1,1 +1,0 @@
-"""The rows of the pods table, and the screen of one pod with its tabs."""

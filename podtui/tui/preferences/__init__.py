@@ -1,0 +1,1 @@
+"""The user's settings of the screen: themes, keys, alerts, custom commands."""

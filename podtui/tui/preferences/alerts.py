@@ -1,0 +1,259 @@
+"""Decide which state changes cause a notification; `podtui.tui.preferences.alerts` delivers it.
+
+Each change is reported once. States that existed when the screen was opened are not reported. A
+crash loop is reported once, and "ready again" only after the pod has been ready for a while:
+between two crashes of a loop, every container is ready for a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podtui.api.health import Health
+from podtui.api.readiness import is_starting, unready, unready_words
+from podtui.api.v1 import Node, Pod
+from podtui.tui.views.pod_status import pod_status_line
+from podtui.tui.widgets.sanitize import clean
+
+STEADY: Final = 20.0
+"""Seconds that a pod must be ready before it is reported as ready again."""
+FORGET: Final = 60.0
+"""Seconds that the state of a removed pod is kept, so that an edited pod can return."""
+_LOOPS: Final = frozenset({"CrashLoopBackOff", "Init:CrashLoopBackOff"})
+LOOP: Final = 3
+"""Number of restarts, the last of them recent, that count as a loop even without back-off."""
+
+
+class Trouble(StrEnum):
+    """The kinds of trouble; the values are those of the setting ``notifyOn``."""
+
+    NONE = ""
+    CRASH_LOOP = "crashLoop"
+    FAILED = "failed"
+    NODE_NOT_READY = "nodeNotReady"
+
+
+READY: Final = "ready"
+
+
+class Condition(Struct, frozen=True):
+    """The current state of a pod or node. ``well``: ready or completed."""
+
+    trouble: Trouble = Trouble.NONE
+    well: bool = False
+    word: str = ""
+
+
+class Watched(Struct, frozen=True):
+    """The remembered state of one object: the reported ``trouble`` that is not resolved yet, and
+    since when (epoch seconds) the object has been well, or missing."""
+
+    trouble: Trouble = Trouble.NONE
+    well_since: float | None = None
+    gone_since: float | None = None
+
+
+class Alert(Struct, frozen=True):
+    """One notification; ``kind`` is a value of the setting ``notifyOn``, ``namespace`` is empty for
+    a node."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    word: str = ""
+
+    @property
+    def text(self) -> str:
+        """The message in one line; external text in it is not sanitized yet."""
+        if not self.namespace:
+            return f"node {self.name}: {self.word}"
+        return f"{self.namespace}/{self.name}: {self.word}"
+
+
+def pod_condition(pod: Pod, now: float) -> Condition:
+    line = pod_status_line(pod, now)
+    health = line.health
+    if line.word in _LOOPS:
+        return Condition(Trouble.CRASH_LOOP, word=line.word)
+    if pod.status.phase == "Failed":
+        return Condition(Trouble.FAILED, word=line.word)
+    if health.until is not None and line.restarts >= LOOP:
+        return Condition(Trouble.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
+    if health.health is Health.DONE:
+        return Condition(well=True, word="Completed")
+    return Condition(well=health.health is Health.HEALTHY, word="ready again")
+
+
+def node_condition(node: Node) -> Condition:
+    """Return the condition of a node.
+
+    Pressure conditions are not reported, since pods keep running, nor is an agent that is still
+    starting.
+    """
+    condition = unready(node)
+    if condition is None:
+        return Condition(well=True, word="Ready again")
+    if is_starting(condition):
+        return Condition()
+    return Condition(Trouble.NODE_NOT_READY, word=f"NotReady: {unready_words(condition)}")
+
+
+def first_look(condition: Condition) -> Watched:
+    """Return the state after the first observation, for which no notification is sent."""
+    return Watched(condition.trouble)
+
+
+def look_again(
+    before: Watched, condition: Condition, now: float, steady: float = STEADY
+) -> tuple[Watched, str]:
+    """Return the new state and the kind of notification to send, empty for none."""
+    if condition.trouble is not Trouble.NONE:
+        told = condition.trouble is not before.trouble
+        return Watched(condition.trouble), condition.trouble.value if told else ""
+    if before.trouble is Trouble.NONE:
+        return before, ""
+    if not condition.well:
+        return replace(before, well_since=None), ""
+    since = now if before.well_since is None else before.well_since
+    if now - since < steady:
+        return replace(before, well_since=since), ""
+    return Watched(), READY
+
+
+class AlertBook:
+    """Remembers what was reported for each pod and node.
+
+    Pods are identified by ``namespace/name``, so that a replaced pod continues under its name.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Watched] = {}
+        self._nodes: dict[str, Watched] = {}
+
+    def look_at_pods(self, pods: Iterable[Pod], now: float, *, first: bool) -> list[Alert]:
+        """Return the alerts for these pods.
+
+        With ``first``, the unknown ones among them existed when the screen was opened and are not
+        reported. Otherwise unknown pods were just created, and trouble of them is reported.
+        """
+        found: list[Alert] = []
+        for pod in pods:
+            name, namespace = pod.metadata.name, pod.metadata.namespace
+            condition = pod_condition(pod, now)
+            kind = self._look(self._pods, f"{namespace}/{name}", condition, now, first=first)
+            if kind:
+                found.append(Alert(kind, name, namespace, condition.word))
+        return found
+
+    def look_at_node(self, node: Node, now: float, *, first: bool) -> list[Alert]:
+        condition, name = node_condition(node), node.metadata.name
+        kind = self._look(self._nodes, name, condition, now, first=first, steady=0.0)
+        return [Alert(kind, name, word=condition.word)] if kind else []
+
+    def waits(self, pod: Pod) -> bool:
+        """Return True if a pod is well again, but not yet for long enough to report it."""
+        known = self._pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+        return known is not None and known.well_since is not None
+
+    def keep_pods(self, pods: Iterable[Pod], now: float) -> None:
+        """Forget pods that have been missing for more than `FORGET` seconds."""
+        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods}
+        for key in self._pods.keys() - names:
+            known = self._pods[key]
+            if known.gone_since is None:
+                self._pods[key] = replace(known, gone_since=now)
+            elif now - known.gone_since > FORGET:
+                del self._pods[key]
+
+    def _look(
+        self,
+        known: dict[str, Watched],
+        key: str,
+        condition: Condition,
+        now: float,
+        *,
+        first: bool,
+        steady: float = STEADY,
+    ) -> str:
+        before = known.get(key)
+        if before is not None and before.gone_since is not None:
+            before = replace(before, gone_since=None)
+        if before is None and first:
+            known[key] = first_look(condition)
+            return ""
+        known[key], kind = look_again(before or Watched(), condition, now, steady)
+        return kind
+
+
+COMMAND_SECONDS: Final = 10.0
+
+LONGEST: Final = 200
+"""Maximum number of characters of a notification."""
+
+_ENVIRONMENT: Final = ("KIND", "NAME", "NAMESPACE", "REASON", "TEXT")
+
+
+def osc9(text: str, environ: Mapping[str, str]) -> str:
+    """Return the escape sequence by which a terminal shows a notification.
+
+    Inside tmux, it is wrapped to be passed through (the option ``allow-passthrough`` must be on).
+    """
+    # Some terminals interpret a number and a semicolon as a command, for example a progress bar
+    # or even the start of a program.
+    sequence = f"\x1b]9;{clean(text)[:LONGEST].replace(';', ',')}\x07"
+    if environ.get("TMUX"):
+        return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+    return sequence
+
+
+def alert_environment(alert: Alert) -> dict[str, str]:
+    """Return the environment variables of an alert for a program: ``PODTUI_ALERT_KIND`` etc."""
+    values = (alert.kind, alert.name, alert.namespace, alert.word, alert.text)
+    return {
+        f"PODTUI_ALERT_{name}": clean(value)
+        for name, value in zip(_ENVIRONMENT, values, strict=True)
+    }
+
+
+async def run_command(
+    command: Sequence[str], alert: Alert, seconds: float = COMMAND_SECONDS
+) -> str:
+    """Run the user's program without a shell, with the alert text as its last argument.
+
+    Returns the error message, or an empty string.
+    """
+    text = clean(alert.text)[:LONGEST]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, text,
+            env={**os.environ, **alert_environment(alert)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        return f"{command[0]}: {error}"
+    try:
+        async with asyncio.timeout(seconds):
+            status = await process.wait()
+    except TimeoutError:
+        return f"{command[0]}: not done within {seconds:.0f} s, and killed"
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return f"{command[0]}: exit status {status}" if status else ""
+
+
+def terminal_text(alert: Alert, by: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the text to write to the terminal for an alert."""
+    return ("\x07" if "bell" in by else "") + (
+        osc9(f"podtui: {alert.text}", environ) if "osc9" in by else ""
+    )

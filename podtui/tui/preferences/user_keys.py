@@ -1,0 +1,201 @@
+"""The user's keys, custom commands and hotkeys, checked against each other."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import Struct, field
+
+from podtui.errors import UsageError
+from podtui.tui.commands.custom_commands import CustomCommand, Hotkey, read_commands
+from podtui.tui.commands.custom_runner import typed_command
+from podtui.tui.commands.key_registry import Scope
+from podtui.tui.commands.registry import COMMANDS, parse_command
+from podtui.tui.preferences.preferences import Preferences
+from podtui.tui.widgets.key_names import (
+    SUGGESTIONS,
+    UNBOUND,
+    KeyNameError,
+    key_list,
+    shown_key,
+)
+
+Keys = Mapping[str, tuple[str, ...]]
+
+
+class UserKeys(Struct, frozen=True):
+    """Keys of a custom command or hotkey, active on every screen. ``id`` is the ID of its binding,
+    ``words`` its name, ``field`` the name of its keys in the settings, ``place`` their position.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    words: str
+    field: str
+    place: str = ""
+
+
+class KeyMap(Struct, frozen=True):
+    """The valid keys. ``keys`` is the argument of `textual.app.App.set_keymap`; ``own`` maps the
+    IDs of custom commands and hotkeys to keys; ``problems`` include positions.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: tuple[str, ...] = ()
+    own: Keys = field(default_factory=dict[str, tuple[str, ...]])
+
+
+class _Clash(Struct, frozen=True):
+    loser: str
+    key: str
+    other: str
+
+
+def read_key_map(
+    wanted: Mapping[str, str],
+    scopes: Sequence[Scope],
+    places: Mapping[str, str],
+    own: Sequence[UserKeys] = (),
+) -> KeyMap:
+    """Validate keys.
+
+    ``wanted`` maps binding IDs to comma-separated keys, in the order of the file: if two bindings
+    of a scope ask for one key, the first one gets it. ``places`` has ``FILE:LINE:COLUMN`` by ID, as
+    far as known. The last scope must be that of the whole app. Bindings have priority over the
+    user's ``own`` commands and hotkeys.
+    """
+    problems: list[str] = []
+    chosen: dict[str, tuple[str, ...]] = {}
+    ids = {name for scope in scopes for name in scope.keys}
+    theirs = {each.id: each for each in own}
+
+    def place(name: str) -> str:
+        return theirs[name].place if name in theirs else places.get(name, "")
+
+    def tell(name: str, text: str) -> None:
+        what = theirs[name].field if name in theirs else f"keys.{name}"
+        problems.append(f"{place(name) or 'settings'}: {what}: {text}")
+
+    def called(name: str) -> str:
+        words = theirs[name].words if name in theirs else name
+        where = place(name) if name in chosen else ""
+        return f"{words} there ({where})" if where else f"{words} there"
+
+    for name, text in wanted.items():
+        if name not in ids:
+            tell(name, f"no such binding{_hint(name, sorted(ids))}")
+            continue
+        try:
+            chosen[name] = key_list(text)
+        except KeyNameError as error:
+            tell(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
+    chosen |= {each.id: each.keys for each in own}
+    everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
+    scopes = (*scopes[:-1], everywhere)
+    while (clash := _first_clash(chosen, scopes)) is not None:
+        tell(clash.loser, f"{shown_key(clash.key)!r} is the key of {called(clash.other)}")
+        del chosen[clash.loser]
+    return KeyMap(
+        {name: ",".join(keys) or UNBOUND for name, keys in chosen.items() if name not in theirs},
+        tuple(problems),
+        {name: keys for name, keys in chosen.items() if name in theirs},
+    )
+
+
+def _hint(text: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(text, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
+    """Return two bindings of one scope with the same key, if the user has chosen it for at least
+    one of them.
+
+    Global bindings belong to each scope. A scope may override a global key by default, as the ``q``
+    of a modal screen does.
+    """
+    everywhere = scopes[-1].keys
+    order = list(chosen)
+    for scope in scopes:
+        holders: dict[str, str] = {}
+        for name, default in {**everywhere, **scope.keys}.items():
+            for key in chosen.get(name, default):
+                other = holders.setdefault(key, name)
+                if other == name:
+                    continue
+                fresh = [
+                    each
+                    for each in (other, name)
+                    if key in chosen.get(each, ()) and key not in {**everywhere, **scope.keys}[each]
+                ]
+                if fresh:
+                    loser = max(fresh, key=order.index)
+                    return _Clash(loser, key, name if loser == other else other)
+    return None
+
+
+class Chosen(Struct, frozen=True):
+    """The valid part of the user's keys, commands and hotkeys, and the problems of the rest."""
+
+    key_map: KeyMap = field(default_factory=KeyMap)
+    commands: tuple[CustomCommand, ...] = ()
+    hotkeys: tuple[Hotkey, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
+    """Validate all settings. ``scopes`` as for `read_key_map`."""
+    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
+    commands, problems = read_commands(preferences.commands, preferences.own_places, taken)
+    hotkeys, more = _read_hotkeys(preferences, commands)
+    key_map = read_key_map(
+        preferences.keys,
+        scopes,
+        preferences.places,
+        [*_keys_of(commands, preferences), *_hotkeys(hotkeys, preferences)],
+    )
+    return Chosen(
+        key_map,
+        tuple(replace(each, keys=key_map.own.get(each.id, ())) for each in commands),
+        tuple(each for each in hotkeys if each.id in key_map.own),
+        (*problems, *more, *key_map.problems),
+    )
+
+
+def _keys_of(commands: Sequence[CustomCommand], preferences: Preferences) -> list[UserKeys]:
+    found: list[UserKeys] = []
+    for each in commands:
+        name = f"commands[{each.number}].key"
+        place = preferences.own_places.get(name, "")
+        found.append(UserKeys(each.id, each.keys, f":{each.name}", name, place))
+    return found
+
+
+def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[UserKeys]:
+    return [
+        UserKeys(each.id, each.keys, name, name, preferences.own_places.get(name, ""))
+        for each in hotkeys
+        for name in [f"hotkeys.{each.written}"]
+    ]
+
+
+def _read_hotkeys(
+    preferences: Preferences, commands: Sequence[CustomCommand]
+) -> tuple[tuple[Hotkey, ...], tuple[str, ...]]:
+    known = (*COMMANDS, *map(typed_command, commands))
+    found: list[Hotkey] = []
+    problems: list[str] = []
+    for written, text in preferences.hotkeys.items():
+        line = text.strip().removeprefix(":").strip()
+        try:
+            keys = key_list(written)
+            parse_command(line, known)
+        except (KeyNameError, UsageError) as error:
+            name = f"hotkeys.{written}"
+            place = preferences.own_places.get(name, "settings")
+            problems.append(f"{place}: {name}: {error}")
+        else:
+            found.append(Hotkey(written, keys, line))
+    return tuple(found), tuple(problems)

@@ -1,0 +1,1 @@
+"""The screens and their panes."""

@@ -1,0 +1,144 @@
+"""The list of running port-forwards with their endpoints and traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from podtui.tui.commands.session import RunningForward
+from podtui.tui.model.model import Changes
+from podtui.tui.screens.list_screen import ListScreen
+from podtui.tui.views.labels import pod_label
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span, wrap
+from podtui.tui.widgets.dialogs import Dialog, confirmation
+from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
+
+FORWARD_COLUMNS = (
+    Column("local", "LOCAL", 100, maximum=24),
+    Column("pod", "POD", 90, minimum=10, maximum=40, flexible=True),
+    Column("port", "PORT", 80, align="right", kind=Kind.COUNT),
+    Column("open", "OPEN", 60, align="right", kind=Kind.COUNT),
+    Column("total", "TOTAL", 40, align="right", kind=Kind.COUNT),
+    Column("sent", "SENT", 50, align="right", kind=Kind.BYTES),
+    Column("received", "RECEIVED", 50, align="right", kind=Kind.BYTES),
+    Column("problem", "PROBLEM", 85, minimum=16, maximum=400, flexible=True, filling=True),
+)
+
+
+def forward_row(number: int, kept: RunningForward) -> Row:
+    forward, problem = kept.forward, clean(kept.problem)
+    figures = (forward.remote_port, forward.connections, forward.accepted, forward.sent,
+               forward.received)  # fmt: skip
+    label = pod_label(kept.pod)
+    tone = "error" if kept.failed else "good"
+    glyph = "✗" if kept.failed else "●"
+    cells = (
+        Cell(f"{glyph} {kept.address}", tone),
+        Cell(label, "name"),
+        Cell(str(forward.remote_port), "soft"),
+        Cell(str(forward.connections), "soft"),
+        Cell(str(forward.accepted), "muted"),
+        Cell(size(forward.sent), "muted"),
+        Cell(size(forward.received), "muted"),
+        Cell(f"▲ {problem}" if problem else "", "warning"),
+    )
+    sort = (forward.local_port, label, *figures, problem)
+    values = (kept.address, label, *map(float, figures), problem)
+    return Row(f"forward:{number}", cells, sort, values, search=f"{kept.address} {label}",
+               fault=bool(problem))  # fmt: skip
+
+
+def stop_dialog(kept: RunningForward) -> Dialog:
+    what = f"{kept.address} → {pod_label(kept.pod)}:{kept.forward.remote_port}"
+    cut = kept.forward.connections
+    ends = f"{plural(cut, 'open connection')} end." if cut != 1 else "1 open connection ends."
+    lines = [(Span("✖ ", "error"), Span(what, "name")), (Span(ends, "muted"),)]
+    return confirmation("Stop the port-forward?", lines, "Stop")
+
+
+class ForwardsScreen(ListScreen):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d,x", "stop", "Stop", key_display="x", id="forwards.stop",
+                tooltip="Stop this forward; its connections are cut"),
+        Binding("y", "copy_address", "Copy the address", id="forwards.copy",
+                tooltip="Copy the local address"),
+    ]  # fmt: skip
+    COLUMNS: ClassVar[Sequence[Column]] = FORWARD_COLUMNS
+    SORT = "local"
+    DEFAULT_CSS = """
+    ForwardsScreen #problem { display: none; border: round $pane-border; padding: 0 1;
+        background: $background; border-title-color: $pane-title; }
+    """
+    NAME = "port-forwards"
+    NOTHING = ("No port is forwarded.", "F on a pod forwards one; they end with the screen.")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problem = LinesView(id="problem")
+        self.problem.border_title = " problem "
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield self.table
+        yield self.problem
+        yield Hints()
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        self._show_problem()
+
+    def on_resize(self) -> None:
+        self._show_problem()
+
+    def publish(self, changes: Changes, now: float) -> None:
+        super().publish(changes, now)
+        self._show_problem()
+
+    def _show_problem(self) -> None:
+        """Show the full error of the forward under the cursor, on up to a third of the screen."""
+        kept = self._chosen()
+        text = clean(kept.problem) if kept is not None else ""
+        self.problem.display = bool(text)
+        lines = wrap((Span(f"▲ {text}", "warning"),), max(20, self.size.width - 6), indent=2)
+        self.problem.styles.height = min(len(lines), max(1, self.size.height // 3)) + 2
+        self.problem.show(lines)
+
+    async def rows(self) -> Iterable[Row]:
+        return [forward_row(id(kept), kept) for kept in self.session.forwards]
+
+    def summary(self, count: int) -> Line:
+        return (Span(f"{count:,}", "soft"),)
+
+    def _chosen(self) -> RunningForward | None:
+        key = self.table.cursor_key
+        return next((k for k in self.session.forwards if f"forward:{id(k)}" == key), None)
+
+    def action_stop(self) -> None:
+        kept = self._chosen()
+        if kept is None:
+            return
+
+        async def stop() -> None:
+            if not kept.failed and not await self.session.confirm(stop_dialog(kept)):
+                return
+            kept.stop()
+            if kept in self.session.forwards:
+                self.session.forwards.remove(kept)
+            self.ask()
+
+        self.session.start("Stop", stop, writes=False)
+
+    def action_copy_address(self) -> None:
+        kept = self._chosen()
+        if kept is not None:
+            self.session.app.copy_to_clipboard(kept.address)
+            self.session.tell(kept.address, title="Copied")
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        self.action_copy_address()

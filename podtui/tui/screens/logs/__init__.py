@@ -1,0 +1,1 @@
+"""The log view and its pane."""

@@ -1,0 +1,192 @@
+"""Read one container's log for as long as it is shown.
+
+If the stream ends because the container ended, it continues with the next instance. If it breaks,
+it resumes at the same place and reports missing lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any, Final, Protocol, cast
+
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Client, LogQuery
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.views.logs.line_buffer import GAP, RULE
+from podtui.tui.views.logs.target import (
+    LogTarget,
+    Resumption,
+    container_status,
+    describe_end,
+    describe_previous,
+    instance,
+    split_gaps,
+    stamp_of,
+    zoned,
+)
+from podtui.tui.views.logs.times import SECOND, clock, parse_stamp, rfc3339
+from podtui.tui.widgets.sanitize import clean
+
+RETRY: Final = 2.0
+
+
+class Sink(Protocol):
+    """Receives logs; ``source`` is the number of the log."""
+
+    def take_lines(self, source: int, lines: list[bytes]) -> None: ...
+
+    def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
+        """Add a remark at this place of the log; ``tag`` is RULE or GAP.
+
+        ``stamp`` is its time in nanoseconds, 0 for the time of the newest line.
+        """
+        ...
+
+    def take_state(self, source: int, state: str, *, quiet: bool) -> None:
+        """Report why there is nothing to show; empty if there are lines.
+
+        ``quiet`` means that no line is expected for now.
+        """
+        ...
+
+
+class LogStream:
+    """Reads one log into a sink.
+
+    ``source`` identifies the log for the sink; ``server`` is the name of the server in the error
+    message if it does not answer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        target: LogTarget,
+        source: int,
+        sink: Sink,
+        pod: Pod,
+        server: str = "agent",
+    ) -> None:
+        self.target = target
+        self._server = server
+        self._client = client
+        self._source = source
+        self._sink = sink
+        self._pod = pod
+        self._instance = instance(pod, target.container)
+        self._wake = asyncio.Event()
+        self._any = False
+        self._gap = ""
+        self._resumption = Resumption()
+
+    def publish(self, pod: Pod) -> None:
+        """Update the pod; if its container changed, a finished log may continue."""
+        self._pod = pod
+        now = instance(pod, self.target.container)
+        if now != self._instance:
+            self._instance = now
+            self._wake.set()
+
+    def poke(self) -> None:
+        """Reconnect now instead of waiting."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Read the log forever; return only at the end of the log of a previous instance."""
+        seen = self._instance
+        same = True
+        while True:
+            self._wake.clear()
+            self._resumption.reopen(same_log=same)
+            pause: float | None = None
+            try:
+                await self._read()
+                self._say("" if self._any else "The log is empty.", quiet=True)
+            except ApiError as error:
+                self._say(clean(str(error)), quiet=True)
+                pause = RETRY
+            except AgentUnavailable as error:
+                self._say(f"The {self._server} does not answer: {clean(str(error))}", quiet=True)
+                pause = RETRY
+            if self.target.previous and pause is None:
+                self._remark(RULE, describe_end(self.target.container, self._status()))
+                return
+            if pause is None and self._runs():
+                # The server may end the stream of a running container: on restart or timeout.
+                pause = RETRY
+            same = True
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+            if self._instance != seen and self._restarted(seen):
+                same = False
+                self._remark(RULE, describe_end(self.target.container, self._status()))
+            # A container without an id is not created yet: keep the last known instance.
+            seen = self._instance if _id_of(self._instance) else seen
+
+    async def _read(self) -> None:
+        target = self.target
+        last = self._resumption.last_stamp
+        moment = parse_stamp(last.encode())
+        query = LogQuery(
+            container=target.container,
+            follow=not target.previous,
+            previous=target.previous,
+            tail=target.range.tail if not last else None,
+            since_seconds=None if moment else target.range.since,
+            # Whole seconds: `Resumption` drops the lines that were already shown.
+            since_time=rfc3339(moment // SECOND * SECOND),
+            gaps=True,
+        )
+        self._gap = ""
+        batches = self._client.logs(target.namespace, target.pod, query)
+        async with aclosing(cast("Any", batches)):
+            async for lines in batches:
+                for gap, part in split_gaps(lines):
+                    self._gap = gap or self._gap
+                    self._take(part)
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
+        fresh = list(self._resumption.take(lines))
+        # A gap before lines that are already shown is not new: ignore it.
+        gap, self._gap = self._gap if len(fresh) == len(lines) else "", ""
+        if not fresh:
+            return
+        if not self._any and self.target.previous:
+            self._remark(RULE, describe_previous(self.target.container, self._status()))
+        if lost := self._resumption.lost_after:
+            before, after = (clock(parse_stamp(zoned(s))) for s in (lost, stamp_of(fresh[0])))
+            self._remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
+                              " cut while it could not be read")  # fmt: skip
+        elif gap:
+            stamp = parse_stamp(zoned(stamp_of(fresh[0])))
+            self._sink.take_remark(self._source, GAP, f"▲ {clean(gap)}", stamp)
+        self._any = True
+        self._sink.take_lines(self._source, fresh)
+        self._say("", quiet=False)
+
+    def _restarted(self, seen: str) -> bool:
+        before, now = _id_of(seen), _id_of(self._instance)
+        return bool(before and now and before != now and self._any)
+
+    def _runs(self) -> bool:
+        status = self._status()
+        return status is not None and status.state.running is not None
+
+    def _status(self) -> Any:
+        return container_status(self._pod, self.target.container)
+
+    def _remark(self, tag: int, text: str) -> None:
+        self._sink.take_remark(self._source, tag, text)
+
+    def _say(self, state: str, *, quiet: bool) -> None:
+        self._sink.take_state(self._source, state, quiet=quiet)
+
+
+def _id_of(instance: str) -> str:
+    """Return the container id from a value of `podtui.tui.views.logs.target.instance`."""
+    return instance.partition(" ")[0]

@@ -1,0 +1,388 @@
+"""The logs pane: the log of one container, or several logs merged, with events of their pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from typing import Any, ClassVar, Final, cast
+
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+
+from podtui.api.pods import container_names
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Client
+from podtui.tui.model.model import Link, Model, pod_key
+from podtui.tui.screens.logs.log_commands import LogCommands
+from podtui.tui.screens.logs.log_stream import LogStream
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.logs.ansi import plain_text
+from podtui.tui.views.logs.events import EventLines
+from podtui.tui.views.logs.line_buffer import GAP, RULE
+from podtui.tui.views.logs.merge import Merger
+from podtui.tui.views.logs.target import (
+    GLANCE,
+    RANGES,
+    TAIL,
+    WHOLE,
+    LogTarget,
+    container_status,
+    default_container,
+    source_names,
+    targets_of,
+)
+from podtui.tui.views.logs.times import split_lines
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.sanitize import clean
+
+SETTLE: Final = 0.15
+"""Seconds that the cursor must rest on a pod before its log is requested."""
+PUMP: Final = 0.1
+EVENTS_EVERY: Final = 0.5
+AT_ONCE: Final = 20_000
+"""Number of waiting lines above which they are merged at once instead of by the timer."""
+
+
+class LogsPane(LogCommands):
+    """Shows logs; with a ``tail`` of None from their beginning."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right_square_bracket", "container(1)", "Container", id="logs.container",
+                key_display="]", tooltip="The next container's log"),
+        Binding("left_square_bracket", "container(-1)", "Container before", show=False,
+                key_display="[", id="logs.container-before",
+                tooltip="The log of the container before"),
+        Binding("a", "toggle_all", "All", id="logs.all",
+                tooltip="The logs of all containers, merged"),
+        Binding("p", "toggle_previous", "Previous", id="logs.previous",
+                tooltip="The log of the container before its last restart"),
+        Binding("R", "range", "Range", id="logs.range",
+                tooltip="How much of the log to show: from the start, the last 5m, …"),
+    ]  # fmt: skip
+    DEFAULT_CSS = "LogsPane > LogView { height: 1fr; background: $background; padding: 0 1; }"
+    number = 3
+    name_ = "Logs"
+
+    def __init__(self, model: Model, client: Client, *, tail: int | None = TAIL, id: str) -> None:
+        super().__init__(id=id)
+        self._model = model
+        self._client = client
+        self._range = GLANCE if tail is not None else WHOLE
+        self._pods: tuple[Pod, ...] = ()
+        self._chosen: dict[str, str] = {}
+        self._everything = False
+        self._targets: tuple[LogTarget, ...] = ()
+        self._streams: tuple[LogStream, ...] = ()
+        self._merger = Merger((), 0.0)
+        self._events = EventLines()
+        self._events_at = 0.0
+        self._events_turn = -1
+        self._link = Link.STARTING
+        self._settling: Timer | None = None
+        self._pumping: Timer | None = None
+        self._states: dict[int, str] = {}
+        self._paused_at: int | None = None
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.view.idle = lambda: float(cast("Any", self).app.idle)
+        self._pumping = self.set_interval(PUMP, self._pump, pause=True)
+        self.set_interval(1.0, self.show_note)
+        self._show_state()
+
+    def on_resize(self) -> None:
+        self._show_state()
+
+    # --- selection of logs
+
+    @property
+    def target(self) -> LogTarget | None:
+        """The first of the shown logs."""
+        return self._targets[0] if self._targets else None
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        return source_names(self._targets)
+
+    @property
+    def file_words(self) -> tuple[str, ...]:
+        return tuple(f"{t.pod}-{t.container}" for t in self._targets)
+
+    @property
+    def chosen_line(self) -> tuple[LogTarget, str] | None:
+        """The target and the sanitized text of the line that keys act on; None if the line is not
+        a log line."""
+        here = self.view.current
+        if here is None or (tag := self.view.buffer.tag(here)) >= len(self._targets):
+            return None
+        return self._targets[tag], clean(plain_text(self.view.buffer[here]))
+
+    def choose(self, pod: Pod | None, *, at_once: bool = False) -> None:
+        """Show this pod's log after `SETTLE` seconds, or ``at_once``."""
+        self.choose_all(() if pod is None else (pod,), at_once=at_once)
+
+    def choose_all(self, pods: Sequence[Pod], *, at_once: bool = False) -> None:
+        """Show the logs of these pods, merged by time, after `SETTLE` seconds or ``at_once``."""
+        if self._settling is not None:
+            self._settling.stop()
+            self._settling = None
+        chosen = tuple(pods)
+        if at_once:
+            self._settle(chosen)
+        else:
+            # Until then, titles and notes describe the pods whose logs are still shown.
+            self._settling = self.set_timer(SETTLE, lambda: self._settle(chosen))
+
+    def _settle(self, pods: tuple[Pod, ...]) -> None:
+        self._pods = pods
+        self._retarget(previous=False)
+
+    def publish(self, pod: Pod | None) -> None:
+        """Update from the model: a finished log may continue, new events may have arrived."""
+        if not self.is_mounted:
+            return
+        pods = {pod_key(p): self._model.pods.get(pod_key(p), p) for p in self._pods}
+        if pod is not None and pod_key(pod) in pods:
+            pods[pod_key(pod)] = pod
+        self._pods = tuple(pods.values())
+        for stream in self._streams:
+            found = pods.get(stream.target.key)
+            if found is not None:
+                stream.publish(found)
+        if self._targets and not self.view.lines.log_lines and self._wanted() != self._targets:
+            self._retarget()
+        self._take_events()
+        if self._model.link is not self._link:
+            self._link = self._model.link
+            for stream in self._streams:
+                stream.poke()
+            self._show_state()
+
+    def _container(self, pod: Pod) -> str:
+        return self._chosen.get(pod_key(pod)) or default_container(pod)
+
+    def _wanted(self, *, previous: bool | None = None) -> tuple[LogTarget, ...]:
+        if previous is None:
+            previous = bool(self._targets) and self._targets[0].previous
+        return targets_of(
+            self._pods,
+            self._container,
+            everything=self._everything,
+            previous=previous,
+            range=self._range,
+        )
+
+    def _retarget(self, *, previous: bool | None = None) -> None:
+        self._settling = None
+        targets = self._wanted(previous=previous)
+        if targets == self._targets:
+            return
+        self._targets = targets
+        now = monotonic()
+        self._merger = Merger(range(len(targets)), now)
+        since = self._range.since
+        self._events = EventLines(self.app_now() - since if since is not None else None)
+        self._states = {}
+        self.view.clear()
+        self.view.name_sources(self.source_names)
+        self.view.follow = not self._range.from_start
+        self._events_at, self._events_turn = 0.0, -1
+        self._take_events()
+        self._show_state()
+        by_key = {pod_key(pod): pod for pod in self._pods}
+        server = "cluster" if self._model.server.is_cluster else "agent"
+        self._streams = tuple(
+            LogStream(self._client, target, number, self, by_key[target.key], server)
+            for number, target in enumerate(targets)
+        )
+        # Pass a callable: a worker that is replaced before it starts would leave a coroutine that
+        # is never awaited.
+        work = partial(self._follow, self._streams)
+        self.run_worker(work, group="log", exclusive=True)
+
+    async def _follow(self, streams: Sequence[LogStream]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for stream in streams:
+                tasks.create_task(stream.run())
+
+    def app_now(self) -> float:
+        """Return the app's time in epoch seconds."""
+        return self.session.now()
+
+    # --- lines
+
+    def take_lines(self, source: int, lines: list[bytes]) -> None:
+        """Implement `podtui.tui.screens.logs.log_stream.Sink`, like the two methods below."""
+        stamps, texts = split_lines(lines, self._merger.last_stamp(source))
+        self._merger.take(source, stamps, texts, monotonic())
+        if len(self._targets) == 1 or self._merger.waiting > AT_ONCE:
+            self._pump()
+        self._wake()
+
+    def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
+        if tag == GAP and len(self._targets) > 1:
+            text = f"{self.source_names[source]}: {text}"
+        elif tag == RULE and len({target.key for target in self._targets}) > 1:
+            # The text begins with the container name.
+            text = f"{clean(self._targets[source].pod)}/{text}"
+        stamp = stamp or self._merger.last_stamp(source)
+        self._merger.take(source, [stamp], [text.encode(errors="replace")], monotonic(), tag)
+        self._pump()
+        self._wake()
+
+    def take_state(self, source: int, state: str, *, quiet: bool) -> None:
+        if quiet:
+            self._merger.finish(source)
+        if self._states.get(source, "") != state:
+            self._states[source] = state
+            self._show_state()
+
+    def _wake(self) -> None:
+        """Run the merge timer until no line waits for other logs."""
+        if self._pumping is not None and self._merger.waits:
+            self._pumping.resume()
+
+    def _pump(self) -> None:
+        if not self._merger.waits:
+            if self._pumping is not None:
+                self._pumping.pause()
+        else:
+            for run in self._merger.ready(monotonic()):
+                self.view.add(run.stamps, run.texts, run.tag)
+
+    def _take_events(self) -> None:
+        now = monotonic()
+        turn = self._model.event_turns
+        if not self._targets or turn == self._events_turn or now - self._events_at < EVENTS_EVERY:
+            return
+        self._events_at, self._events_turn = now, turn
+        several = len({target.key for target in self._targets}) > 1
+        for pod in self._pods:
+            # Events are drawn without a source name: with several pods, name the pod in the text.
+            whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
+            for tag, stamp, text in self._events.take(self._model.events_of(pod)):
+                self._merger.take_event(tag, stamp, whose + text)
+                self._wake()
+
+    # --- titles and notes
+
+    @property
+    def _state(self) -> str:
+        names = self.source_names
+        said = {n: text for n, text in sorted(self._states.items()) if text}
+        if len(names) < 2:
+            return next(iter(said.values()), "")
+        return "\n".join(f"{names[number]}: {text}" for number, text in said.items())
+
+    def _show_state(self) -> None:
+        if not self._targets:
+            self.view.empty_text = "The log of the pod under the cursor is shown here."
+            self.set_detail("")
+        else:
+            self.set_detail(f"· {self._whose()}")
+            self.view.empty_text = self._state or "…"
+        self.show_note()
+
+    def _whose(self) -> str:
+        targets = self._targets
+        first = targets[0]
+        pods = {target.key for target in self._targets}
+        if len(pods) > 1:
+            words = f"{len(pods)} pods, {plural(len(self._targets), 'log')}"
+        else:
+            pod = self._pods[0]
+            which = f"all {len(self._targets)}" if self._everything else clean(first.container)
+            words = f"{pod_label(pod)} › {which}"
+        if first.previous:
+            words += f" · previous{self._which_instance()}"
+        if first.range.words:
+            words += f" · {first.range.words}"
+        return words
+
+    def _which_instance(self) -> str:
+        target = self.target
+        if target is None or len(self._targets) > 1:
+            return ""
+        status = container_status(self._pods[0], target.container)
+        ended = status.lastState.terminated if status is not None else None
+        return f" (exit {ended.exitCode})" if ended is not None else ""
+
+    def show_note(self) -> None:
+        """Show the state of the view in the lower border; first what limits the shown lines."""
+        if self._prompt.filters or not self.is_mounted:
+            return
+        self.set_note(" · ".join(self._notes()) if self._targets else "")
+
+    def _notes(self) -> list[str]:
+        view = self.view
+        parts = self.narrowing()
+        parts.append(self._following())
+        marks = len(view.lines.marks)
+        parts += [word for word, on in (
+            (plural(marks, "mark"), marks), ("wrap", view.wrap),
+            (view.times.value, view.times.value), ("no events", not view.wanted.events),
+            ("json", view.json_all),
+            (view.prefix.value, view.prefix.value and len(self._targets) > 1),
+        ) if on]  # fmt: skip
+        if self._state and view.lines.log_lines:
+            parts.append(self._state.replace("\n", " · "))
+        pod = self._pods[0] if self._pods else None
+        if pod is not None and not self._everything and len(container_names(pod)) > 1:
+            parts.append("] next container")
+        return parts
+
+    def _following(self) -> str:
+        end = self.view.buffer.end
+        if self.view.follow:
+            self._paused_at = None
+            return "follow"
+        self._paused_at = end if self._paused_at is None else self._paused_at
+        fresh = end - max(self._paused_at, self.view.buffer.first)
+        return f"paused, {fresh:,} new below" if fresh > 0 else "paused"
+
+    # --- actions
+
+    def action_toggle_previous(self) -> None:
+        if self._targets:
+            self._retarget(previous=not self._targets[0].previous)
+
+    def show_previous(self) -> None:
+        """Show the log of the previous instance at once."""
+        self._retarget(previous=True)
+
+    def action_container(self, step: int) -> None:
+        if not self._pods:
+            return
+        pod = self._pods[0]
+        names = container_names(pod)
+        current = self._targets[0].container if self._targets else self._container(pod)
+        place = names.index(current) if current in names else 0
+        if not self._everything:
+            place += step
+        self._everything = False
+        self._chosen[pod_key(pod)] = names[place % len(names)]
+        self._retarget()
+
+    def action_toggle_all(self) -> None:
+        self._everything = not self._everything
+        self._retarget()
+
+    def action_range(self) -> None:
+        """Ask how much of the log to show."""
+        from podtui.tui.widgets.picker import Picker
+
+        def take(place: int | None) -> None:
+            if place is None:
+                return
+            self._range = RANGES[place]
+            self._retarget()
+            self.view.follow = not self._range.from_start
+            if self._range.from_start:
+                self.view.action_scroll_home()
+
+        lines = [(Span(range.words, "name"),) for range in RANGES]
+        start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
+        self.session.app.push_screen(Picker("Show of the log", lines, start=start), take)

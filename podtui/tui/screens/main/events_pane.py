@@ -1,0 +1,101 @@
+"""The events pane: newest event first, of all pods or of the selected one."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from podtui.api.v1 import Event, Pod
+from podtui.tui.model.model import Changes, Model, is_about
+from podtui.tui.views.events import EVENT_COLUMNS, event_row
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.waiting import refused_text, waiting_text
+from podtui.tui.widgets.cells import Row, Span
+from podtui.tui.widgets.pane import EmptyText
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.table_pane import TablePane
+
+
+class EventsPane(TablePane):
+    DEFAULT_CSS = "EventsPane > Table { height: 1fr; }"
+    number = 2
+    name_ = "Events"
+
+    def __init__(self, model: Model, *, id: str) -> None:
+        super().__init__(id=id)
+        self._model = model
+        self._pod: Pod | None = None
+        self._only = False
+        self.table = Table(
+            EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id="events-table"
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+
+    @property
+    def event(self) -> Event | None:
+        """The event under the cursor."""
+        return self._model.events.get(self.table.cursor_key)
+
+    @property
+    def only_chosen(self) -> bool:
+        return self._only
+
+    def publish(self, changes: Changes, now: float, start_error: str) -> None:
+        changed: list[Row] = []
+        removed: list[str] = []
+        for key in changes.events:
+            event = self._model.events.get(key)
+            if event is None or not self._wanted(event):
+                removed.append(key)
+            else:
+                changed.append(event_row(event))
+        if changed or removed:
+            self.table.change(changed, removed)
+        came = self.table.tick(now)
+        if not len(self.table.set):
+            self.table.empty = self._empty(start_error)
+        if changes or came:
+            self.recount()
+
+    def choose(self, pod: Pod | None) -> None:
+        """Set the pod under the cursor."""
+        before, self._pod = self._pod, pod
+        same = (
+            before is not None
+            and pod is not None
+            and before.metadata.name == pod.metadata.name
+            and before.metadata.namespace == pod.metadata.namespace
+        )
+        if self._only and not same:
+            self._fill()
+
+    def toggle(self) -> None:
+        """Toggle between the events of all pods and of the selected one."""
+        self._only = not self._only
+        self._fill()
+
+    def _fill(self) -> None:
+        self.table.replace(event_row(e) for e in self._model.events.values() if self._wanted(e))
+        self.table.empty = self._empty("")
+        self.recount()
+
+    def _wanted(self, event: Event) -> bool:
+        return not self._only or (self._pod is not None and is_about(event, self._pod))
+
+    def recount(self) -> None:
+        scope = pod_label(self._pod) if self._only and self._pod is not None else "all"
+        self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
+
+    def _empty(self, start_error: str) -> EmptyText:
+        waiting = waiting_text(self._model, start_error) or refused_text(self._model, Event)
+        if waiting and not self._model.events:
+            return waiting
+        if self.table.set.is_filtered and self.table.set.rows:
+            return ((Span("No event matches the filter. Esc clears it.", "muted"),),)
+        if self._only:
+            return (
+                (Span("No events of this pod.", "soft"),),
+                (Span("E", "hint-key"), Span(" shows those of all", "muted")),
+            )
+        return ((Span("No events yet.", "muted"),),)

@@ -1,0 +1,572 @@
+"""The first screen: pods, events, logs and node at a glance."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from msgspec.structs import replace
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+from textual.widget import Widget
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.errors import UsageError
+from podtui.explain.places import find_place
+from podtui.tui.model.model import Changes, pod_key
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.logs.logs_pane import LogsPane
+from podtui.tui.screens.main.arrangement import PANES, View
+from podtui.tui.screens.main.events_pane import EventsPane
+from podtui.tui.screens.main.layout import Body
+from podtui.tui.screens.main.node_pane import NodePane
+from podtui.tui.screens.main.pods_pane import PodsPane
+from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
+from podtui.tui.screens.main.view_history import Place, ViewHistory
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.header import header, status_line
+from podtui.tui.views.tree.rows import TREE_COLUMNS
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Span, line_width
+from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
+from podtui.tui.widgets.pane import Pane
+from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.table_pane import TablePane
+
+REMEMBER = 1.0
+"""Seconds after a change of sizes or columns until it is saved."""
+
+ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
+
+
+class MainHost(Protocol):
+    """The part of the app that only the main screen uses."""
+
+    simulated: bool
+    start_error: str
+    other_folder: str
+    theme_choice: tuple[str, str]
+    memory: MemoryFile
+
+    @property
+    def folder(self) -> str: ...
+
+    @property
+    def folder_is_missing(self) -> bool: ...
+
+    def remember(self, memory: ScreenMemory) -> None: ...
+
+    def command_words(self) -> list[str]: ...
+
+    def run_command(self, text: str) -> None: ...
+
+
+class MainScreen(ActingScreen):
+    """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
+                id="main.filter"),
+        Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
+        Binding("l", "logs", "Logs", tooltip="Go to the log of the pod", id="main.logs"),
+        Binding("p", "previous", "Previous log", show=False, id="main.previous",
+                tooltip="The log of the container before its last restart"),
+        Binding("y", "open('yaml')", "YAML", id="main.yaml"),
+        Binding("X", "why", "Why", id="main.why",
+                tooltip="Why the pod does not run, and what to change"),
+        Binding("E", "events", "Events", id="main.events",
+                tooltip="Events of all pods, or of the chosen one"),
+        Binding("1", "pane('pods')", "Pods", show=False, id="main.pods"),
+        Binding("2", "pane('events')", "Events pane", show=False, id="main.events-pane"),
+        Binding("3", "pane('logs')", "Logs pane", show=False, id="main.logs-pane"),
+        Binding("4", "pane('node')", "Node pane", show=False, id="main.node-pane"),
+        Binding("tab", "cycle(1)", "Next pane", key_display="tab", id="main.next"),
+        Binding("shift+tab", "cycle(-1)", "Pane before", show=False, id="main.before"),
+        Binding("plus", "zoom(True)", "Zoom", key_display="+", id="main.zoom"),
+        Binding("underscore", "zoom(False)", "Unzoom", show=False, key_display="_",
+                id="main.unzoom"),
+        Binding("greater_than_sign", "resize(1, False)", "Wider", show=False, id="main.wider",
+                tooltip="Make the pane wider, where only heights differ taller"),
+        Binding("less_than_sign", "resize(-1, False)", "Narrower", show=False,
+                id="main.narrower", tooltip="Make the pane narrower, or lower"),
+        Binding("alt+up", "resize(1, True)", "Taller", show=False, id="main.taller",
+                tooltip="Make the pane taller, where only widths differ wider"),
+        Binding("alt+down", "resize(-1, True)", "Lower", show=False, id="main.lower",
+                tooltip="Make the pane lower, or narrower"),
+        Binding("equals_sign", "reset_sizes", "Sizes as at first", show=False,
+                id="main.reset-sizes", tooltip="All panes in their first sizes, none hidden"),
+        Binding("backslash", "hide", "Hide pane", show=False, id="main.hide",
+                tooltip="Hide the pane with the keyboard; its number shows it again"),
+        Binding("minus", "last_view", "Last view", show=False, id="main.last-view",
+                tooltip="The last view, and back"),
+        Binding("alt+left", "view(-1)", "View before", show=False, id="main.view-before",
+                tooltip="Back to earlier views"),
+        Binding("alt+right", "view(1)", "View after", show=False, id="main.view-after",
+                tooltip="Forward to later views"),
+        Binding("escape", "back", "Back", show=False, id="main.back"),
+        Binding("ctrl+r", "refresh_all", "Redraw", show=False, id="main.refresh"),
+    ]  # fmt: skip
+    DEFAULT_CSS = "MainScreen { layout: vertical; background: $background; }"
+    AUTO_FOCUS = "#pods-table"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"main.why"})
+
+    def __init__(self, host: MainHost) -> None:
+        super().__init__()
+        self._host = host
+        self._history = ViewHistory(Place("pods"))
+        self._remembering: Timer | None = None
+        self._choosing = False
+        """True after the cursor has moved, until the other panes are updated."""
+        self._followed: tuple[str, ...] = ()
+        """Keys of the pods whose logs were last requested."""
+
+    def compose(self) -> ComposeResult:
+        host, session = self._host, self.session
+        yield Bar(id="header")
+        self.pods = PodsPane(
+            session.model, lambda: host.folder, lambda: host.folder_is_missing, id="pods"
+        )
+        self.events = EventsPane(session.model, id="events")
+        self.logs = LogsPane(session.model, session.client, id="logs")
+        self.node = NodePane(session.model, id="node")
+        self.body = Body((self.pods, self.events, self.logs, self.node))
+        yield self.body
+        yield Hints()
+        yield Prompt()
+        yield Bar(id="status")
+
+    def on_mount(self) -> None:
+        memory = self._host.memory.memory
+        for name, pane in self._tables.items():
+            if name in memory.tables:
+                pane.recall(memory.tables[name])
+        with self.prevent(Body.Arranged):
+            self.body.show_view(recalled_view(memory))
+        self.body.fit(self.size.width, self.size.height)
+        if self.active != "pods":
+            self.call_after_refresh(self.set_focus, self.focus_of(self.active))
+
+    # --- selection
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        """Return the pods to act on: the marked pods that pass the filter, in the order of the
+        table; if there are none, the pod under the cursor.
+        """
+        return self.pods.chosen
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        manifest = self.pods.manifest
+        return (manifest,) if manifest is not None else super().chosen_manifests()
+
+    def _follow_choice(self) -> None:
+        """Show the logs of the selected pods if the selection has changed, by cursor, marks, filter
+        or the end of a pod.
+        """
+        chosen = self.chosen_pods()
+        keys = tuple(pod_key(pod) for pod in chosen)
+        if keys != self._followed:
+            self._followed = keys
+            self.logs.choose_all(chosen)
+
+    def clear_marks(self) -> None:
+        """Remove all marks after an action on the marked pods."""
+        self.pods.table.action_clear_marks()
+
+    # --- display
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if not self.opened:
+            return
+        error = self._host.start_error
+        self.pods.publish(changes, now, error)
+        self.events.publish(changes, now, error)
+        self.node.publish(changes, now, error)
+        self._follow_choice()
+        self.logs.publish(self.pods.pod)
+        if self.pods.table.cursor_key in changes.pods - changes.measured:
+            self.refresh_bindings()
+        if changes:
+            self._chrome()
+
+    def _chrome(self) -> None:
+        host, model = self._host, self.session.model
+        width = self.size.width
+        left, right = header(model, self.pods.totals, width)
+        self.query_one("#header", Bar).show(left, right)
+        hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
+        names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
+        note = (Span(f" hidden: {names} ", "muted"),) if names else ()
+        room = width - line_width(note)
+        line = status_line(
+            model, self.session.client.target, host.folder, room,
+            simulated=host.simulated, other=host.other_folder,
+        )  # fmt: skip
+        self.query_one("#status", Bar).show(line, note)
+
+    # --- panes
+
+    @property
+    def active(self) -> str:
+        return self.body.view.active
+
+    @property
+    def _tables(self) -> dict[str, TablePane]:
+        return {"pods": self.pods, "events": self.events}
+
+    @property
+    def active_table(self) -> TablePane | None:
+        return self._tables.get(self.active)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.body.fit(self.size.width, self.size.height)
+        self._chrome()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        pane = next((w for w in event.widget.ancestors_with_self if isinstance(w, Pane)), None)
+        if pane is not None and pane.id is not None and pane.id != self.active:
+            self.body.show_view(self.body.view.go(pane.id))
+            self.refresh_bindings()
+
+    def _pane(self, name: str) -> Pane:
+        return self.body.pane(name)
+
+    def focus_of(self, name: str) -> Widget:
+        return {
+            "pods": self.pods.table,
+            "events": self.events.table,
+            "logs": self.logs.view,
+            "node": self.node.view,
+        }[name]
+
+    def action_pane(self, name: str) -> None:
+        """Focus a pane, and show it if it was hidden or shares a place."""
+        self._turn_to(name)
+        self.went()
+
+    def _turn_to(self, name: str) -> None:
+        self.body.show_view(self.body.view.go(name))
+        self.set_focus(self.focus_of(name))
+        self.publish(Changes(), self.session.now())
+
+    def action_cycle(self, step: int) -> None:
+        panes = self.body.view.panes
+        self.action_pane(panes[(panes.index(self.active) + step) % len(panes)])
+
+    def action_zoom(self, zoomed: bool) -> None:
+        self.body.show_view(replace(self.body.view, zoomed=zoomed))
+        self.refresh_bindings()
+
+    def action_resize(self, step: int, stacked: bool) -> None:
+        self.body.resize_active(step, stacked=stacked)
+
+    def action_reset_sizes(self) -> None:
+        self.body.show_view(View(self.active, self.body.view.lower))
+        self._chrome()
+
+    def action_hide(self, name: str = "") -> None:
+        """Hide a pane, by default the focused one."""
+        pane = self._named(name) if name else self.active
+        if pane is None:
+            return
+        if self.body.view.panes == (pane,):
+            self.notify("The last pane stays.", severity="warning")
+            return
+        self.body.show_view(self.body.view.without(pane))
+        self._turn_to(self.active)
+
+    def action_go_to(self, name: str) -> None:
+        """Focus a pane by its name or the beginning of it."""
+        pane = self._named(name)
+        if pane is not None:
+            self.action_pane(pane)
+
+    def _named(self, name: str) -> str | None:
+        found = next((pane for pane in PANES if name and pane.startswith(name.lower())), None)
+        if found is None:
+            self.notify(f"The panes are {', '.join(PANES)}.", severity="warning")
+        return found
+
+    # --- the prompt
+
+    def action_filter(self) -> None:
+        prompt = self.query_one(Prompt)
+        pane = self.active_table
+        if self.active == "logs":
+            prompt.ask(Purpose.SEARCH)
+        elif pane is not None:
+            table = pane.table.set
+            prompt.ask(
+                Purpose.FILTER,
+                table.filter.text,
+                complete=lambda text: complete_filter(
+                    text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
+                ),
+                check=lambda text: self._fault_of(text, pane),
+            )
+        self._prompting(prompt.is_open)
+
+    def ask_command(self) -> None:
+        """Open the prompt for a command."""
+        prompt = self.query_one(Prompt)
+        prompt.ask(Purpose.COMMAND, words=self._host.command_words())
+        self._prompting(True)
+
+    def _prompting(self, on: bool) -> None:
+        self.query_one(Hints).display = not on
+        if not on:
+            self.set_focus(self.focus_of(self.active))
+
+    # --- answers
+
+    def _fault_of(self, text: str, pane: TablePane) -> FilterError | None:
+        try:
+            parse_filter(text, pane.table.columns)
+        except FilterError as error:
+            return error
+        return None
+
+    def filter_table(self, text: str) -> None:
+        """Filter the focused table, by default the pods. Raises `FilterError`."""
+        pane = self.active_table or self.pods
+        pane.filter_by(parse_filter(text, pane.table.columns))
+        self.publish(Changes(), self.session.now())
+
+    def on_prompt_changed(self, message: Prompt.Changed) -> None:
+        pane = self.active_table
+        if (
+            message.purpose is Purpose.FILTER
+            and pane is not None
+            and self._fault_of(message.text, pane) is None
+        ):
+            self.filter_table(message.text)
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table(message.text)
+            self.went()
+        elif message.purpose is Purpose.SEARCH:
+            self.logs.find(message.text)
+        else:
+            self._host.run_command(message.text)
+
+    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
+        self._prompting(False)
+        if message.purpose is Purpose.FILTER:
+            self.filter_table("")
+
+    # --- commands
+
+    def action_go(self, pane: str, text: str = "") -> None:
+        """Focus a pane; filter its table by ``text`` unless that is empty."""
+        self.action_pane(pane)
+        if text and self.active_table is not None:
+            try:
+                self.filter_table(text)
+            except FilterError as error:
+                self.notify(str(error), severity="error", title="Filter", markup=False)
+            else:
+                self.went()
+
+    def action_sort_by(self, column: str) -> None:
+        """Sort the table by a column, given by any of its names."""
+        table = (self.active_table or self.pods).table
+        place = column_named(column, table.columns)
+        if place is None:
+            names = " ".join(c.names[0] for c in table.columns)
+            self.notify(f"The columns are {names}", severity="warning", markup=False)
+        else:
+            table.sort_by(table.columns[place].key)
+
+    def action_choose_columns(self) -> None:
+        (self.active_table or self.pods).action_columns()
+
+    # --- view history
+
+    def _place(self, pod: str = "") -> Place:
+        table = self.active_table
+        return Place(self.active, table.table.set.filter.text if table is not None else "", pod)
+
+    def went(self) -> None:
+        """Add the current view to the history."""
+        self._history.visit(self._place())
+
+    def on_screen_resume(self) -> None:
+        if self.opened:
+            self.went()
+
+    def action_view(self, step: int) -> None:
+        self._return_to(self._history.step(step))
+
+    def action_last_view(self) -> None:
+        self._return_to(self._history.last())
+
+    def _return_to(self, place: Place | None) -> None:
+        if place is None:
+            return
+        self._turn_to(place.pane)
+        if self.active_table is not None:
+            self.filter_table(place.filter)
+        if place.pod and self.pods.table.select(place.pod):
+            from podtui.tui.screens.pods.pod_screen import PodScreen
+
+            self.session.push(PodScreen(place.pod, "overview"))
+
+    # --- persistence
+
+    def on_body_arranged(self) -> None:
+        self._chrome()
+        self.remember_soon()
+
+    def on_table_arranged(self) -> None:
+        self.remember_soon()
+
+    def remember_soon(self) -> None:
+        if self._remembering is not None:
+            self._remembering.stop()
+        self._remembering = self.set_timer(REMEMBER, self._write_down)
+
+    def _write_down(self) -> None:
+        self._remembering = None
+        self._host.remember(self.memory)
+
+    @property
+    def memory(self) -> ScreenMemory:
+        tables = {name: pane.memory for name, pane in self._tables.items()}
+        found = memory_of(self.body.view, tables)
+        theme, over = self._host.theme_choice
+        return replace(found, theme=theme, theme_over=over)
+
+    # --- the row under the cursor
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if message.table is self.pods.table and not self._choosing:
+            self._choosing = True
+            # Draw the cursor first: updating all panes takes longer than a key press should.
+            self.call_after_refresh(self._show_choice)
+
+    def _show_choice(self) -> None:
+        """Update all panes for the row under the cursor."""
+        self._choosing = False
+        if not self.opened:
+            return
+        self.pods.explain()
+        self.events.choose(self.pods.pod)
+        self.node.choose(self.pods.table.cursor_key)
+        self._follow_choice()
+        self.refresh_bindings()
+
+    def on_table_marks_changed(self) -> None:
+        self._follow_choice()
+        self.refresh_bindings()
+
+    def has_target(self, action: str) -> bool:
+        if action in ON_CHOSEN_PODS:
+            return bool(self.chosen_pods())
+        if action in ("open", "open('overview')"):
+            table = self.active_table or self.pods
+            return bool(table.table.cursor_key)
+        return super().has_target(action)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        if message.table is self.pods.table:
+            self.action_open("overview")
+        else:
+            event = self.events.event
+            if event is not None:
+                self.session.push(EventScreen(event))
+
+    def action_open_node(self, tab: str, wish: str = "") -> None:
+        """Open the node screen; ``wish`` is the first what-if question."""
+        if self.active != "node":
+            self.action_pane("node")
+        self.session.push(NodeScreen(tab, wish, self.pods.table.cursor_key))
+
+    def action_explain(self, field: str = "") -> None:
+        """Show the documentation of a manifest field, by default of the Pod itself."""
+        try:
+            self.session.push(ExplainScreen(find_place(field)))
+        except UsageError as error:
+            self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+
+    def action_tree(self, text: str = "") -> None:
+        """Open the tree of pods, filtered by ``text``."""
+        try:
+            wanted = parse_filter(text, TREE_COLUMNS)
+        except FilterError as error:
+            self.notify(clean(str(error)), title="Filter", severity="warning", markup=False)
+        else:
+            self.session.push(TreeScreen(wanted, self.pods.table.cursor_key))
+
+    def action_open(self, tab: str) -> None:
+        pod, manifest = self.pods.pod, self.pods.manifest
+        if pod is not None:
+            self._history.visit(self._place(pod_key(pod)))
+            self.session.push(PodScreen(pod_key(pod), tab))
+        elif manifest is not None:
+            self.session.push(ManifestScreen(manifest.metadata.name))
+
+    def action_why(self) -> None:
+        pod, manifest = self.pods.pod, self.pods.manifest
+        if pod is not None:
+            self.session.push(WhyScreen(pod))
+        elif manifest is not None:
+            self.session.push(WhyScreen(None, manifest.metadata.name))
+
+    def open_pod(self, key: str) -> None:
+        """Select a pod and open it."""
+        if self.pods.table.select(key):
+            self.action_open("overview")
+
+    def action_logs(self) -> None:
+        """Show the log of the selected pod, or the merged log of all marked pods."""
+        self._show_choice()
+        self.logs.choose_all(self.chosen_pods(), at_once=True)
+        self.action_pane("logs")
+
+    def action_previous(self) -> None:
+        self._show_choice()
+        self.logs.choose(self.pods.pod, at_once=True)
+        self.logs.show_previous()
+        self.action_pane("logs")
+
+    def action_events(self) -> None:
+        self._show_choice()
+        self.events.toggle()
+        if self.body.view.lower != "events" and self.body.shares_place:
+            self.action_pane("events")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "zoom" and parameters == (False,):
+            return self.is_mounted and self.body.view.zoomed
+        if action == "filter" and self.is_mounted:
+            return self.active == "logs" or self.active_table is not None
+        if action == "why":
+            return self.opened and bool(self.pods.pod or self.pods.manifest)
+        return super().check_action(action, parameters)
+
+    def action_refresh_all(self) -> None:
+        self.refresh(layout=True)
+        self.publish(self.session.model.everything(), self.session.now())
+
+    def action_back(self) -> None:
+        """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""
+        table = self.active_table
+        if table is not None and table.table.set.is_filtered:
+            table.clear_filter()
+            self.publish(Changes(), self.session.now())
+        elif self.active == "logs" and self.logs.view.match_count:
+            self.logs.search("")
+        elif self.body.view.zoomed:
+            self.action_zoom(False)
+        else:
+            self.action_pane("pods" if "pods" in self.body.view.panes else self.active)

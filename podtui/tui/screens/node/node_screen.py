@@ -1,0 +1,339 @@
+"""The node screen: resources, pods, usage history, images, rejected pods, what-if."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+from msgspec import Struct
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher
+
+from podtui.api.v1 import Pod
+from podtui.errors import PodtuiError
+from podtui.tui.model.model import Changes
+from podtui.tui.model.usage import Usage
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.screens.node.node_history_view import NodeHistoryView
+from podtui.tui.screens.node.node_images import NodeImages
+from podtui.tui.screens.node.what_if_view import WhatIfView
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TabBar, hidden_tabs
+from podtui.tui.views.node.gauges import Ask, Gauge, Rejection, Shares, ask_of, gauges, rejections
+from podtui.tui.views.node.nodes import Books, books_of, node_state
+from podtui.tui.views.node.overview import overview_lines
+from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Row, Span
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.tones import LinesView
+
+NODE_TABS: Final = {
+    "overview": "Overview",
+    "pods": "Pods",
+    "history": "History",
+    "images": "Images",
+    "rejected": "Rejected",
+    "what-if": "What if",
+}
+PAUSE: Final = 0.5
+"""Seconds between two updates: summing up a thousand pods for each change would delay keys."""
+IMAGES_SECONDS: Final = 5.0
+OF_PODS: Final = frozenset(
+    binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
+) - {"undo", "new", "journal", "trash", "forwards"}
+"""Session that are available only on tabs where a pod is selected."""
+PLOTS: Final = 14
+"""Minimum number of free rows below the overview to show the usage history there."""
+
+
+class _ShareRow(Struct, frozen=True):
+    """A cached row of a pod, and its basis: the pod's ask and usage, the node's allocatable
+    resources, the pod's labels."""
+
+    basis: tuple[Ask, Usage | None, dict[str, int], dict[str, str]]
+    row: Row
+
+
+class NodeScreen(ActingScreen, BackScreen):
+    """Opens on ``tab``; with several nodes, shows the node of the pod with the key ``pod``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "tab('overview')", "Overview", show=False, id="node.overview",
+                tooltip="Resources, conditions, the machine"),
+        Binding("2", "tab('pods')", "Pods", show=False, id="node.pods",
+                tooltip="Requests and usage of each pod"),
+        Binding("3", "tab('history')", "History", show=False, id="node.history",
+                tooltip="Usage of the node, from minutes to a week"),
+        Binding("4", "tab('images')", "Images", show=False, id="node.images",
+                tooltip="The images on the engine's disk"),
+        Binding("5", "tab('rejected')", "Rejected", show=False, id="node.rejected",
+                tooltip="Rejected pods, and the resources that they lack"),
+        Binding("6,w", "tab('what-if')", "What if", key_display="w", id="node.what-if",
+                tooltip="Would it fit? Type requests, or name a manifest"),
+        Binding("tab", "cycle(1)", "Next tab", show=False, id="node.next",
+                tooltip="Go to the next tab"),
+        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="node.before",
+                tooltip="Go to the tab before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    NodeScreen {
+        #tabs { background: $background; }
+        #content { height: 1fr; }
+        .part {
+            height: 1fr; border: round $pane-border; padding: 0 1; background: $background;
+            border-subtitle-color: $tone-muted; border-subtitle-background: $background;
+            &:focus { border: round $pane-border-focus; }
+        }
+    }
+    """
+    SHOWS_PULLS = True
+    AUTO_FOCUS = ""
+
+    def __init__(self, tab: str = "overview", wish: str = "", pod: str = "") -> None:
+        super().__init__()
+        self._pod = pod
+        self._tab = tab
+        self._wish = wish
+        self._asks: dict[str, Ask] = {}
+        self._uses: dict[str, Usage | None] = {}
+        """By pod key, as far as published: new usage of very many pods arrives in parts."""
+        self._allocatable: dict[str, int] = {}
+        self._share_rows: dict[str, _ShareRow] = {}
+        self._changed: set[str] = set()
+        """Keys of pods whose rows in the table may be outdated."""
+        self._shares = Shares()
+        self._books: Books | None = None
+        self._gauges: tuple[Gauge, ...] = ()
+        self._rejections: tuple[Rejection, ...] = ()
+        self._stale = True
+        self._drawn_at = 0.0
+        self._poke = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        self.pods = Table(SHARE_COLUMNS, sort="cpu-requested", descending=True, id="pods")
+        self.rejected = Table(REJECTED_COLUMNS, sort="name", id="rejected")
+        self.rejected.empty = ((Span("✔ No pod is rejected.", "good"),),)
+        self.images = NodeImages(id="images")
+        self.what_if = WhatIfView(id="what-if")
+        yield Bar(id="header")
+        yield TabBar(NODE_TABS)
+        with Container(id="content"), ContentSwitcher(initial=self._tab):
+            yield LinesView(id="overview", classes="part")
+            yield _part(self.pods)
+            yield _part(NodeHistoryView(id="history"))
+            yield _part(self.images)
+            yield _part(self.rejected)
+            yield self.what_if
+        yield Hints()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.action_tab(self._tab)
+        self.run_worker(self._ask_images, name="images", group="images")
+
+    # --- selection
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
+        pod = self.session.model.pods.get(table.cursor_key) if table is not None else None
+        return () if pod is None else (pod,)
+
+    def chosen_image(self) -> str:
+        image = self.images.chosen if self._tab == "images" else None
+        return "" if image is None else next(iter(image.names), image.id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in OF_PODS and self._tab not in ("pods", "rejected"):
+            return False
+        return super().check_action(action, parameters)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        if message.table in (self.pods, self.rejected):
+            self.session.push(PodScreen(message.key, "overview"))
+
+    # --- drawing
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if not self.opened:
+            return
+        model = self.session.model
+        for key in changes.pods:
+            pod = model.pods.get(key)
+            if pod is None:
+                for known in (self._asks, self._uses, self._share_rows):
+                    known.pop(key, None)
+                continue
+            if key not in changes.measured:
+                self._asks[key] = ask_of(pod)
+            self._uses[key] = model.usage.get((pod.metadata.namespace, pod.metadata.name))
+        self._changed |= changes.pods
+        self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
+        if not 0 <= now - self._drawn_at < PAUSE:
+            self._draw(now)
+        elif changes.pods and self._books is not None and not self._several:
+            # Update a few rows with each change: all rows of half a second at once would cause a
+            # noticeable delay.
+            self._show_rows()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
+
+    def _draw(self, now: float) -> None:
+        if not self.shown:
+            return
+        self._drawn_at = now
+        if self._stale:
+            self._reckon(now)
+        self._head()
+        if self._tab == "overview":
+            self._overview(now)
+        elif self._tab == "history":
+            self.query_one(NodeHistoryView).show_gauges(self._gauges)
+        elif self._tab == "images":
+            self.images.show_pulls(self.session.model.pods.values(), self.session.pulls)
+        for table in (self.pods, self.images, self.rejected):
+            table.tick(now)
+
+    def _reckon(self, now: float) -> None:
+        """Recompute all sums and update the tables."""
+        self._stale = False
+        model = self.session.model
+        self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
+        if books is None:
+            return
+        self._gauges = gauges(books.node, books.asks, model.usage, books.use, self._shares)
+        self._rejections = rejections(books.asks, self._gauges)
+        allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
+        if allocatable != self._allocatable or self._several:
+            self._allocatable = allocatable
+            self._changed.clear()
+            self.pods.replace(self._share_row(ask) for ask in books.asks if self._counts(ask))
+        else:
+            self._show_rows()
+        refused = {rejection.key: rejection for rejection in self._rejections}
+        self.rejected.replace(
+            rejected_row(model.pods[key], rejection)
+            for key, rejection in refused.items()
+            if key in model.pods
+        )
+        if self._tab == "what-if":
+            self.what_if.node_changed(now)
+
+    @property
+    def _several(self) -> bool:
+        """True if there are several nodes: then the shown set of pods may change completely."""
+        return self.session.model.server.capabilities.several_nodes
+
+    def _show_rows(self) -> None:
+        """Update the rows of changed pods."""
+        asks = [(key, self._asks.get(key)) for key in self._changed]
+        self._changed.clear()
+        self.pods.change(
+            [self._share_row(ask) for _, ask in asks if ask is not None and self._counts(ask)],
+            [key for key, ask in asks if ask is None or not self._counts(ask)],
+        )
+
+    def _counts(self, ask: Ask) -> bool:
+        return ask.active and ask.key in self.session.model.pods
+
+    def _share_row(self, ask: Ask) -> Row:
+        """Return the row of a pod; rebuild it only if its basis changed."""
+        pod, use = self.session.model.pods[ask.key], self._uses.get(ask.key)
+        basis = ask, use, self._allocatable, pod.metadata.labels
+        kept = self._share_rows.get(ask.key)
+        if kept is None or kept.basis != basis:
+            kept = _ShareRow(basis, share_row(pod, ask, use, self._allocatable))
+            self._share_rows[ask.key] = kept
+        return kept.row
+
+    def _head(self) -> None:
+        node = self._books.node if self._books is not None else None
+        if node is None:
+            head = (Span(" node ", "brand"), Span(" it has not reported itself yet", "muted"))
+        else:
+            ready, words = node_state(node)
+            head = (
+                Span(" node ", "brand"),
+                Span(f" {clean(node.metadata.name)} ", "name"),
+                Span("● " if ready else "✖ ", "good" if ready else "error"),
+                Span(words, "muted" if ready else "error"),
+            )
+        self.query_one("#header", Bar).show(head)
+        count = len(self._rejections)
+        self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
+
+    def _overview(self, now: float) -> None:
+        if self._books is not None:
+            node = self._books.node
+            view = self.query_one("#overview", LinesView)
+            width, height = max(20, view.size.width - 1), view.size.height
+            count = len(self._rejections)
+            lines = overview_lines(node, self._gauges, count, now, width, height)
+            several = self.session.model.server.capabilities.several_nodes
+            if (room := height - len(lines) - 1) >= PLOTS and not several:
+                past = self.query_one(NodeHistoryView)
+                past.show_gauges(self._gauges)
+                lines += [(), *past.history(width, room)]
+            view.show(lines)
+
+    async def _ask_images(self) -> None:
+        """Poll the images forever, while the images tab is open."""
+        while True:
+            self._poke.clear()
+            here = self._tab == "images"
+            if here:
+                try:
+                    self.images.show_images(await self.session.client.images())
+                except PodtuiError as error:
+                    self.images.show_problem(str(error))
+            try:
+                async with asyncio.timeout(IMAGES_SECONDS if here else None):
+                    await self._poke.wait()
+            except TimeoutError:
+                continue
+
+    def on_node_images_changed(self, message: NodeImages.Changed) -> None:
+        self._poke.set()
+
+    # --- tabs
+
+    def action_tab(self, tab: str) -> None:
+        if tab == "what-if":
+            self.what_if.open(self._asked_file())
+        self._tab = tab
+        self._poke.set()
+        self.query_one(ContentSwitcher).current = tab
+        self._body().focus()
+        self._draw(self.session.now())
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
+        self.refresh_bindings()
+
+    def _asked_file(self) -> str:
+        """Return the initial question: the given wish, or the manifest file of the rejected pod
+        under the cursor."""
+        wish, self._wish = self._wish, ""
+        if not wish and self._tab == "rejected":
+            for pod in self.chosen_pods():
+                manifest = self.session.model.manifest_of(pod)
+                wish = "" if manifest is None else PurePosixPath(manifest.spec.path).name
+        return wish
+
+    def _body(self) -> Widget:
+        return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")
+
+    def action_cycle(self, step: int) -> None:
+        hidden = hidden_tabs(NODE_TABS, self)
+        names = [name for name in NODE_TABS if name not in hidden]
+        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+
+
+def _part(widget: Widget) -> Widget:
+    return widget.add_class("part")

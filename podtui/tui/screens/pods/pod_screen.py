@@ -1,0 +1,332 @@
+"""The screen of one pod, with a tab for each aspect: state, start, events, logs, manifest,
+usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher
+from textual.worker import Worker
+
+from podtui.api.v1 import Pod
+from podtui.errors import PodtuiError
+from podtui.tui.model.model import Changes
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.screens.logs.logs_pane import LogsPane
+from podtui.tui.screens.pods.pod_events import PodEvents
+from podtui.tui.screens.pods.pod_knowledge import TABS_ASKED, Knowledge
+from podtui.tui.screens.pods.pod_probes import ProbesView
+from podtui.tui.screens.pods.pod_resources import ResourcesView
+from podtui.tui.screens.pods.pod_timeline import TimelineView
+from podtui.tui.screens.pods.pod_yaml import YamlView
+from podtui.tui.screens.tab_bar import TABS, TabBar, hidden_tabs
+from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.pods.describe import describe_pod, title_of
+from podtui.tui.views.pods.probes import Key
+from podtui.tui.views.pods.resources import Used
+from podtui.tui.views.pulls import pull_of
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.text_view import ManifestText, TextView
+from podtui.tui.widgets.tones import LinesView
+
+RETRY_SECONDS = 2.0
+LEAST_SECONDS = 0.3
+"""Minimum seconds between two answers; this limits how often the screen is updated."""
+
+
+class PodScreen(ActingScreen, BackScreen):
+    """Opens on ``tab``. When the manifest is edited, the screen follows the pod's replacement."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1,d", "tab('overview')", "Overview", key_display="d", id="pod.overview",
+                tooltip="The pod and its containers, in words"),
+        Binding("2", "tab('timeline')", "Timeline", show=False, id="pod.timeline",
+                tooltip="How the pod started, step by step, beside the last time"),
+        Binding("3", "tab('events')", "Events", show=False, id="pod.events",
+                tooltip="The events of this pod"),
+        Binding("4,l", "tab('logs')", "Logs", key_display="l", id="pod.logs",
+                tooltip="Logs of its containers"),
+        Binding("5,y", "tab('yaml')", "YAML", key_display="y", id="pod.yaml",
+                tooltip="The live object, or its manifest"),
+        Binding("6,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest",
+                tooltip="The manifest, with diagnostics below its lines"),
+        Binding("7", "tab('resources')", "Resources", show=False, id="pod.resources",
+                tooltip="Usage, from minutes to a week"),
+        Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
+                tooltip="States and results of its probes"),
+        Binding("X", "why", "Why", id="pod.why",
+                tooltip="Why the pod does not run, and what to change"),
+        Binding("x", "explain", "Explain", id="pod.explain",
+                tooltip="Explain the field on this line"),
+        Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
+                tooltip="Go to the next tab"),
+        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
+                tooltip="Go to the tab before"),
+        Binding("slash", "search", "Search", id="pod.search", tooltip="Search in the text"),
+        Binding("n", "match(1)", "Next match", show=False, id="pod.next-match",
+                tooltip="Go to the next match"),
+        Binding("N", "match(-1)", "Match before", show=False, id="pod.match-before",
+                tooltip="Go to the match before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    PodScreen {
+        #tabs { background: $background; }
+        #content { height: 1fr; }
+        .part {
+            border: round $pane-border; padding: 0 1; background: $background;
+            border-title-color: $pane-title; border-title-background: $background;
+            &:focus { border: round $pane-border-focus; }
+        }
+        .part, #logs { height: 1fr; }
+    }
+    """
+    AUTO_FOCUS = ""
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"pod.explain"})
+
+    def __init__(self, key: str, tab: str) -> None:
+        super().__init__()
+        self._key = key
+        self._tab = tab
+        self._last: Pod | None = None
+        self._asking: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        session = self.session
+        self._known = Knowledge(session.client, session.now)
+        yield Bar(id="header")
+        yield TabBar()
+        # Keep references: while the screen closes, queries no longer find its widgets.
+        self._overview = LinesView(id="overview")
+        self._timeline = TimelineView(id="timeline")
+        self._events = PodEvents(id="events")
+        self.logs = LogsPane(session.model, session.client, tail=None, id="logs")
+        self._yaml = YamlView(id="yaml")
+        self._manifest = ManifestText(line_numbers=True, id="manifest")
+        self._resources = ResourcesView(id="resources")
+        self._probes = ProbesView(id="probes")
+        with Container(id="content"), ContentSwitcher(initial=self._tab):
+            yield _part(self._overview)
+            yield _part(self._timeline)
+            yield _part(self._events)
+            yield self.logs
+            yield _part(self._yaml)
+            yield _part(self._manifest)
+            yield _part(self._resources)
+            yield _part(self._probes)
+        yield Hints()
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.action_tab(self._tab)
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod, or its last known state after its removal."""
+        model = self.session.model
+        found = model.pods.get(self._key)
+        if found is None and self._last is not None:
+            name, namespace = self._last.metadata.name, self._last.metadata.namespace
+            for key, pod in model.pods.items():
+                if pod.metadata.name == name and pod.metadata.namespace == namespace:
+                    self._key, found = key, pod
+                    self.logs.choose(pod, at_once=self._tab == "logs")
+                    break
+        if found is not None:
+            self._last = found
+        return self._last
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if self.opened:
+            self._draw(now)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
+
+    def _draw(self, now: float) -> None:
+        model = self.session.model
+        pod = self.pod
+        if pod is None or not self.shown:
+            return
+        gone = self._key not in model.pods
+        head = (Span(" pod ", "brand"), Span(" "), *title_of(pod, now))
+        if gone:
+            head = (*head, Span("  · removed; this is how it was last seen", "warning"))
+        self.query_one("#header", Bar).show(head)
+        manifest = model.manifest_of(pod)
+        remarks = len(manifest.status.diagnostics) if manifest is not None else 0
+        marks = {"manifest": f" ▲{remarks}"} if remarks else {}
+        self.query_one(TabBar).show_tabs(self._tab, marks)
+        if self._tab == "overview":
+            self._overview.show(
+                describe_pod(
+                    pod,
+                    events=model.events_of(pod),
+                    manifest=manifest,
+                    usage=model.usage.get((pod.metadata.namespace, pod.metadata.name)),
+                    now=now,
+                    width=max(20, self._overview.size.width - 1),
+                    pull=pull_of(pod, model.pods.values()),
+                )
+            )
+        elif self._tab == "timeline":
+            pull = pull_of(pod, model.pods.values())
+            self._timeline.show_starts(self._known.starts, self._known.problem, now, pull)
+        elif self._tab == "events":
+            self._events.show_pod(model, pod, now)
+        elif self._tab == "yaml":
+            self._yaml.show_pod(pod, manifest)
+        elif self._tab == "resources":
+            known = self._known
+            self._resources.show_usage(Used(pod, known.usage, known.network, known.unmeasured), now)
+        elif self._tab == "probes":
+            known = self._known
+            self._probes.show_reports(pod, known.probes, known.problem, known.asked_at, now)
+        elif self._tab == "manifest":
+            self._show_manifest(pod)
+        self.logs.publish(pod if not gone else None)
+
+    def _show_manifest(self, pod: Pod) -> None:
+        manifest = self.session.model.manifest_of(pod)
+        shown = (manifest.spec, manifest.status) if manifest is not None else None
+        if getattr(self, "_manifest_of", ()) != shown:
+            self._manifest_of = shown
+            show_manifest(self._manifest, manifest)
+
+    # --- queries to the agent
+
+    def _ask(self) -> None:
+        """Query the data of the open tab, and cancel the query of the previous one."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+        if self._tab in TABS_ASKED:
+            self._asking = self.run_worker(
+                partial(self._ask_on, self._tab), name="ask", group="ask"
+            )
+
+    async def _ask_on(self, tab: str) -> None:
+        """Query until the screen is closed; the agent answers as soon as it has news."""
+        while True:
+            pod = self.pod
+            span = self._resources.span
+            answered = pod is not None and await self._known.ask(pod, tab, span)
+            self._draw(self.session.now())
+            await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
+
+    def on_resources_view_wider(self, message: ResourcesView.Wider) -> None:
+        self._ask()
+
+    def on_probes_view_ask(self, message: ProbesView.Ask) -> None:
+        pod = self.pod
+        if pod is not None:
+            self.run_worker(
+                partial(self._run_probe, pod, message.key), group="probe", exclusive=True
+            )
+
+    async def _run_probe(self, pod: Pod, key: Key) -> None:
+        meta = pod.metadata
+        try:
+            run = await self.session.client.run_probe(meta.namespace, meta.name, *key)
+        except PodtuiError as error:
+            self.notify(clean(str(error)), title=pod_label(pod), severity="error", markup=False)
+        else:
+            self._probes.answer(key, run)
+
+    # --- tabs
+
+    def action_tab(self, tab: str) -> None:
+        self._tab = tab
+        self._ask()
+        self.query_one(ContentSwitcher).current = tab
+        if tab == "logs":
+            self.logs.choose(self.pod, at_once=True)
+        self._draw(self.session.now())
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
+        self._body().focus()
+        self.refresh_bindings()
+
+    def _body(self) -> Widget:
+        return self.logs.view if self._tab == "logs" else self.query_one(f"#{self._tab}")
+
+    def action_cycle(self, step: int) -> None:
+        hidden = hidden_tabs(TABS, self)
+        names = [name for name in TABS if name not in hidden]
+        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        return () if self.pod is None else (self.pod,)
+
+    def has_target(self, action: str) -> bool:
+        if action == "ask":
+            return self._probes.has_probes
+        return super().has_target(action)
+
+    def action_why(self) -> None:
+        if self.pod is not None:
+            self.session.push(WhyScreen(self.pod))
+
+    def action_explain(self) -> None:
+        if self.pod is not None:
+            line = self._manifest.line
+            explain_line(self.session, self.session.model.manifest_of(self.pod), line)
+
+    # --- search
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "explain":
+            return self._tab == "manifest"
+        if action in ("search", "match"):
+            return self._tab in ("logs", "yaml", "manifest")
+        return super().check_action(action, parameters)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        event = self._events.event(self.session.model)
+        if event is not None:
+            self.session.push(EventScreen(event))
+
+    def action_search(self) -> None:
+        self.query_one(Prompt).ask(Purpose.SEARCH)
+        self.query_one(Hints).display = False
+
+    def action_match(self, step: int) -> None:
+        if self._tab in ("yaml", "manifest"):
+            view = self.query_one(f"#{self._tab}", TextView)
+            if step > 0:
+                view.next_match()
+            else:
+                view.previous_match()
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self._searched()
+        if self._tab == "logs":
+            self.logs.find(message.text)
+        else:
+            self.query_one(f"#{self._tab}", TextView).search(message.text)
+            self.action_match(1)
+
+    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
+        self._searched()
+
+    def _searched(self) -> None:
+        self.query_one(Hints).display = True
+        self.set_focus(self._body())
+
+
+def _part(widget: Widget) -> Widget:
+    return widget.add_class("part")

@@ -1,0 +1,72 @@
+"""The list of deleted files, which can be restored from here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from podtui.tui.commands.delete_manifests import restore
+from podtui.tui.commands.manifest_file import Trashed, trashed_files
+from podtui.tui.screens.list_screen import ListScreen
+from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+
+TRASH_COLUMNS = (
+    Column("age", "DELETED", 90, align="right", descending=True, kind=Kind.AGE),
+    Column("name", "FILE", 100, minimum=16, maximum=60, flexible=True),
+    Column("path", "IN THE TRASH AS", 50, minimum=20, maximum=200, flexible=True, filling=True),
+)
+
+
+def trash_row(one: Trashed) -> Row:
+    moment, name, kept = one.moment.timestamp(), clean(one.origin.name), clean(one.path.name)
+    cells = (Cell("", "muted", moment), Cell(name, "name"), Cell(kept, "muted"))
+    return Row(one.path.name, cells, (moment, name, kept), (moment, name, kept), search=name)
+
+
+class TrashScreen(ListScreen):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "restore", "Bring back", id="trash.restore",
+                tooltip="Move the file back to where it was; its pod starts fresh"),
+    ]  # fmt: skip
+    COLUMNS: ClassVar[Sequence[Column]] = TRASH_COLUMNS
+    SORT = "age"
+    NAME = "trash"
+    NOTHING = ("The trash is empty.", "Files stay in it until somebody empties it.")
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._found: dict[str, Trashed] = {}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "restore" and self.session.readonly:
+            return False
+        return super().check_action(action, parameters)
+
+    async def rows(self) -> Iterable[Row]:
+        found = await asyncio.to_thread(trashed_files, self._folder)
+        self._found = {one.path.name: one for one in found}
+        return map(trash_row, found)
+
+    def summary(self, count: int) -> Line:
+        return (Span(f"{plural(count, 'file')} · {clean(str(self._folder))}", "soft"),)
+
+    def action_restore(self) -> None:
+        found = self._found.get(self.table.cursor_key)
+        if found is not None:
+
+            async def bring() -> None:
+                await restore(self.session, [found])
+                self.ask()
+
+            self.session.start("Bring back", bring)
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        self.action_restore()

@@ -1,0 +1,303 @@
+"""The screen that explains why a pod does not run: cause, evidence, manifest line, and the fix."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from podtui.api.insight import InsightPart, InsightQuery
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.client.protocol import LogQuery
+from podtui.errors import PodtuiError
+from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
+from podtui.tui.model.model import Changes
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.views.labels import place_of, pod_label
+from podtui.tui.views.why import WhyView, facts_of, health_word, newest_of, why_lines
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.tones import LinesView
+from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
+from podtui.why.look import log_failure
+from podtui.why.trial import begin_trial
+from podtui.why.waiting import diagnose_waiting
+
+LOG_LINES = 8
+LONGEST_LINE = 500
+"""Bytes of a log line that are kept. The diagnosis runs at each change, and needs the beginning
+only.
+"""
+LOG_SECONDS = 10.0
+"""Timeout of the log query."""
+PROBE_SECONDS = 5.0
+"""Seconds that the agent holds a probe query until it has news."""
+PROBE_PAUSE = 0.5
+AGAIN_SECONDS = 5.0
+"""Seconds until a failed log query is repeated."""
+
+
+class WhyScreen(ActingScreen, BackScreen):
+    """The explanation of a pod, found by namespace and name so that the screen follows its
+    replacement after a fix; or of a manifest file that defines no pod.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "apply", "Apply the fix", id="why.apply",
+                tooltip="Show the plan of the fix, then apply it"),
+        Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
+        Binding("N", "next(-1)", "Fix before", show=False, id="why.before"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    WhyScreen #why-text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
+        border-title-color: $pane-title-focus; background: $background; }
+    """
+    AUTO_FOCUS = "#why-text"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply", "why.next"})
+
+    def __init__(self, pod: Pod | None, file: str = "") -> None:
+        super().__init__()
+        self._name_ = (pod.metadata.namespace, pod.metadata.name) if pod is not None else None
+        self._file = file
+        self._pod = pod
+        self._chosen = 0
+        self._applied: Applied | None = None
+        self._in_force = False
+        """True after the agent has read the applied fix."""
+        self._liveness_passed = False
+        self._said: Diagnosis | None = None
+        self._logs: dict[str, tuple[str, ...]] = {}
+        self._log_of: tuple[object, ...] = ()
+        self._log_problems: dict[str, str] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="header")
+        yield LinesView(id="why-text")
+        yield Hints()
+
+    # --- subject
+
+    @property
+    def manifest(self) -> Manifest | None:
+        model = self.session.model
+        if self._file:
+            return model.manifests.get(self._file)
+        found = model.manifest_of(self._pod) if self._pod is not None else None
+        return found
+
+    def _find(self) -> Pod | None:
+        """Return the current pod or its replacement. Return None if it is gone; `_pod` keeps its
+        last known state.
+        """
+        model, manifest = self.session.model, self.manifest
+        name = self._name_
+        if manifest is not None and name is None and manifest.status.podName:
+            name = (manifest.status.podNamespace, manifest.status.podName)
+        pods = [p for p in model.pods.values() if (p.metadata.namespace, p.metadata.name) == name]
+        found = newest_of(pods, manifest.status.podUID if manifest is not None else "")
+        if found is not None:
+            self._pod, self._name_ = found, name
+        return found
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        return (self._pod,) if self._pod is not None else ()
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        return (self.manifest,) if self.manifest is not None else ()
+
+    # --- display
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if self.shown:
+            self._draw(now)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(lambda: self._draw(self.session.now()))
+
+    def _draw(self, now: float) -> None:
+        if not self.shown:
+            return
+        pod, manifest = self._find(), self.manifest
+        facts = self._facts(pod, now) if pod is not None else None
+        said = self._diagnose(facts, manifest)
+        if said is None:
+            self._header((Span("is gone", "warning"),))
+            return
+        if self._said is None or (said.cause, said.fixes) != (self._said.cause, self._said.fixes):
+            self._chosen = 0
+        self._said = said
+        self._header(health_word(said.health))
+        view = self.query_one("#why-text", LinesView)
+        shown = WhyView(
+            said,
+            manifest,
+            now,
+            self._chosen,
+            readonly=self.session.readonly,
+            progress=self._progress(manifest, facts, said),
+        )
+        view.show(why_lines(shown, view.size.width - 1, view.size.height))
+        self.refresh_bindings()
+        if pod is not None:
+            self._ask_log(pod, said)
+
+    def _facts(self, pod: Pod, now: float) -> Facts:
+        return facts_of(self.session.model, pod, now, self._logs, self._log_problems)
+
+    def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
+        if facts is not None:
+            return diagnose(facts)
+        if manifest is None:
+            return None
+        # The pod is gone or never existed. An accepted file gets a pod as soon as the node is
+        # ready.
+        return diagnose_waiting(manifest, self.session.model.node) or diagnose_manifest(manifest)
+
+    def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
+        """Return the progress of an applied fix; empty without one, after undo and after another
+        edit.
+        """
+        applied = self._applied
+        if applied is None:
+            return ()
+        read = manifest is not None and manifest.spec.text == applied.text
+        if applied.change not in self.session.undoable or (self._in_force and not read):
+            self._applied = None
+            return ()
+        self._in_force = read
+        passed = self._liveness_passed
+        found = outcome(applied, manifest, facts, said, liveness_passed=passed)
+        return outcome_line(applied, found)
+
+    def _header(self, state: Line) -> None:
+        label = pod_label(self._pod) if self._pod is not None else ""
+        if not label and self.manifest is not None:
+            label = place_of(self.manifest)
+        head = (Span(" why ", "brand"), Span(f" {clean(label or self._file)} ", "name"), *state)
+        self.query_one("#header", Bar).show(head)
+
+    # --- the log
+
+    def _ask_log(self, pod: Pod, said: Diagnosis) -> None:
+        """Query the last log lines of the diagnosed container, once per run."""
+        statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+        status = next((s for s in statuses if s.name == said.container), None)
+        if not said.wants_log or status is None:
+            return
+        runs = status.state.running is not None
+        end = status.lastState.terminated if runs else None
+        basis = (pod.metadata.uid, status.name, status.restartCount, status.containerID, runs)
+        if basis == self._log_of:
+            return
+        self._log_of = basis
+        previous = runs and end is not None and said.health is Health.BROKEN and status.ready
+        query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
+                         timestamps=False)  # fmt: skip
+        self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)
+
+    async def _fetch(self, pod: Pod, query: LogQuery) -> None:
+        lines: list[str] = []
+        try:
+            meta = pod.metadata
+            async with asyncio.timeout(LOG_SECONDS):
+                async for batch in self.session.client.logs(meta.namespace, meta.name, query):
+                    lines += map(_shortened, batch)
+        except PodtuiError as error:
+            self._no_log(query.container, str(error))
+        except TimeoutError:
+            self._no_log(query.container, f"no answer in {LOG_SECONDS:.0f} s")
+        else:
+            failure = log_failure(lines)
+            self._logs = {} if failure else {query.container: tuple(lines[-LOG_LINES:])}
+            self._log_problems = {query.container: failure} if failure else {}
+        self._draw(self.session.now())
+
+    def _no_log(self, container: str, why: str) -> None:
+        self._logs = {}
+        self._log_problems = {container: why}
+        self.set_timer(AGAIN_SECONDS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._log_of = ()
+        self._draw(self.session.now())
+
+    # --- the fix
+
+    def _fix(self) -> Fix | None:
+        fixes = self._said.fixes if self._said is not None else ()
+        return fixes[self._chosen % len(fixes)] if fixes else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "apply":
+            return self._fix() is not None and not self.session.readonly
+        if action == "next":
+            return self._said is not None and len(self._said.fixes) > 1
+        return super().check_action(action, parameters)
+
+    def action_next(self, step: int) -> None:
+        self._chosen += step
+        self._draw(self.session.now())
+
+    def action_apply(self) -> None:
+        fix, manifest, said = self._fix(), self.manifest, self._said
+        if fix is None or manifest is None or said is None:
+            return
+
+        facts = self._facts(self._pod, self.session.now()) if self._pod is not None else None
+        trial = begin_trial(facts, said)
+
+        async def apply() -> None:
+            applied = await apply_fix(self.session, manifest, fix, trial)
+            if applied is None:
+                return
+            self._applied, self._in_force, self._liveness_passed = applied, False, False
+            if trial.watches_liveness and self.is_attached:
+                watch = partial(self._watch_liveness, trial.container)
+                self.run_worker(watch, group="why-probe", exclusive=True)
+            self._draw(self.session.now())
+
+        self.session.start("Fix", apply)
+
+    async def _watch_liveness(self, container: str) -> None:
+        """Wait until the liveness probe of the fixed pod has passed."""
+        seen = ""
+        while self._applied is not None and not self._liveness_passed:
+            pod, found = self._pod_in_force(), None
+            if pod is not None:
+                query = InsightQuery(part=InsightPart.PROBES, seen=seen, wait=PROBE_SECONDS)
+                try:
+                    async with asyncio.timeout(2 * PROBE_SECONDS):
+                        meta = pod.metadata
+                        found = await self.session.client.insight(meta.namespace, meta.name, query)
+                except (PodtuiError, TimeoutError):
+                    seen = ""
+            after = self._pod_in_force()
+            if found is not None and pod is not None and after is not None:
+                seen = found.version
+                same = pod.metadata.uid == after.metadata.uid
+                self._liveness_passed = same and any(
+                    report.container == container
+                    and (report.probe, report.last) == ("Liveness", "Success")
+                    for report in found.probes
+                )
+                self._draw(self.session.now())
+            await asyncio.sleep(PROBE_PAUSE)
+
+    def _pod_in_force(self) -> Pod | None:
+        """Return the pod that has the applied fix; None until it exists."""
+        pod, manifest = self._pod, self.manifest
+        if pod is None or manifest is None or not self._in_force:
+            return None
+        wanted = manifest.status.podUID
+        return pod if not wanted or pod.metadata.uid == wanted else None
+
+
+def _shortened(line: bytes) -> str:
+    more = "…" if len(line) > LONGEST_LINE else ""
+    return line[:LONGEST_LINE].decode(errors="replace") + more

@@ -1,1 +1,0 @@
-"""The pods as a tree, down to ports and mounts."""

@@ -1,0 +1,1 @@
+"""The lines of a log: stored, filtered, merged and exported."""

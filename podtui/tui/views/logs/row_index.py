@@ -1,0 +1,184 @@
+"""An index between log lines and screen rows, where a line takes several rows or none.
+
+Counting the rows of a million lines at each change of width would block the screen, so rows are
+counted one chunk at a time when the event loop is free, newest first. A chunk that is not yet
+counted is assumed to have one row per shown line; when it is counted, the rows below it move, and
+the view moves with them. The total of each chunk is kept; the rows of each line are kept only for
+recently used chunks.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final
+
+from podtui.tui.views.logs.line_buffer import CHUNK_LINES, Chunk, LineBuffer
+from podtui.tui.views.logs.line_set import LineSet
+
+RowCount = Callable[[Chunk, int], int]
+"""Callback: return the number of rows of a line, given its chunk and its index in the chunk."""
+DETAILED: Final = 256
+"""Maximum number of chunks whose rows are kept for each line."""
+AT_ONCE: Final = 512
+"""Number of lines counted in one step of background work."""
+
+
+def _always(chunk: Chunk) -> bool:
+    return True
+
+
+class RowIndex:
+    """The rows of a `LineBuffer`, or of its ``shown`` lines.
+
+    With a ``count`` of None, each line has one row. Otherwise ``count`` is called for the lines of
+    chunks for which ``uneven`` returns True.
+    """
+
+    def __init__(
+        self,
+        buffer: LineBuffer,
+        shown: LineSet | None = None,
+        count: RowCount | None = None,
+        uneven: Callable[[Chunk], bool] = _always,
+    ) -> None:
+        self._buffer = buffer
+        self.shown = shown
+        self._count = count
+        self._uneven = uneven
+        # By the first sequence number of a chunk: (number of rows, number of counted lines).
+        self._rows: dict[int, tuple[int, int]] = {}
+        # By the same key: (index of the first shown line, running row totals of the shown lines).
+        self._details: OrderedDict[int, tuple[int, array[int]]] = OrderedDict()
+        self._starts: list[int] | None = None
+        # All chunks from this index on are counted.
+        self._below = 0
+        self.refresh()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, assuming one row for each line that is not counted yet."""
+        return self.starts[-1]
+
+    @property
+    def starts(self) -> list[int]:
+        if self._starts is None:
+            self._starts = list(accumulate(map(self._rows_in, self._buffer.chunks), initial=0))
+        return self._starts
+
+    def refresh(self) -> None:
+        """Register appended, dropped or scanned lines; count the newest chunk at once."""
+        self._starts = None
+        self._below = len(self._buffer.chunks)
+        first = self._buffer.first
+        for gone in [key for key in self._rows if key < first]:
+            del self._rows[gone]
+            self._details.pop(gone, None)
+        for chunk in self._buffer.chunks[-2:]:
+            if chunk is self._buffer.chunks[-1] or chunk.first in self._rows:
+                self._take_in(chunk)
+
+    def recount(self, sequence: int) -> None:
+        """Count the rows of the chunk of a line again."""
+        chunk = self._buffer.chunk_of(sequence)
+        self._rows.pop(chunk.first, None)
+        self._details.pop(chunk.first, None)
+        self._starts = None
+        self._take_in(chunk)
+
+    def count_more(self) -> bool:
+        """Count up to `AT_ONCE` uncounted lines. Returns False if there were none."""
+        if self._count is None:
+            return False
+        while self._below:
+            chunk = self._buffer.chunks[self._below - 1]
+            if self._uneven(chunk) and self._stale(chunk):
+                self._take_in(chunk, AT_ONCE)
+                return True
+            self._below -= 1
+        return False
+
+    def row_of(self, sequence: int) -> int:
+        """Return the first row of a line, or where it would be if it is not shown."""
+        place = self._buffer.place_of(sequence)
+        chunk = self._buffer.chunks[place]
+        rank = self._rank(chunk, sequence - chunk.first)
+        totals = self._totals(chunk)
+        start = self.starts[place]
+        if totals is None or rank == 0 or not totals:
+            return start + rank
+        counted = min(rank, len(totals))
+        return start + totals[counted - 1] + rank - counted
+
+    def line_at(self, row: int) -> tuple[int, int] | None:
+        """Return (sequence number, row within the line), or None past the end."""
+        if not 0 <= row < self.rows:
+            return None
+        place = bisect_right(self.starts, row) - 1
+        chunk = self._buffer.chunks[place]
+        inside = row - self.starts[place]
+        totals = self._totals(chunk)
+        rank = inside
+        if not totals:
+            inside = 0
+        elif inside >= totals[-1]:
+            rank, inside = len(totals) + inside - totals[-1], 0
+        else:
+            rank = bisect_right(totals, inside)
+            inside -= totals[rank - 1] if rank else 0
+        index = self.shown.members(chunk)[rank] if self.shown is not None else rank
+        return chunk.first + index, inside
+
+    # --- chunks
+
+    def _rank(self, chunk: Chunk, index: int) -> int:
+        if self.shown is None:
+            return min(index, chunk.count)
+        return bisect_left(self.shown.members(chunk), index)
+
+    def _lines_in(self, chunk: Chunk) -> int:
+        return chunk.count if self.shown is None else len(self.shown.members(chunk))
+
+    def _rows_in(self, chunk: Chunk) -> int:
+        found = self._rows.get(chunk.first)
+        # Assume one row for each line that was added after the count.
+        return (
+            self._lines_in(chunk) if found is None else found[0] + self._lines_in(chunk) - found[1]
+        )
+
+    def _stale(self, chunk: Chunk) -> bool:
+        found = self._rows.get(chunk.first)
+        return found is None or found[1] != self._lines_in(chunk)
+
+    def _totals(self, chunk: Chunk) -> array[int] | None:
+        """Return the running totals of a counted chunk; None if each line has one row."""
+        if self._count is None or chunk.first not in self._rows:
+            return None
+        if chunk.first not in self._details:
+            self._take_in(chunk)
+        self._details.move_to_end(chunk.first)
+        return self._details[chunk.first][1]
+
+    def _take_in(self, chunk: Chunk, most: int = CHUNK_LINES) -> None:
+        if self._count is None or not self._uneven(chunk):
+            return
+        members = self.shown.members(chunk) if self.shown is not None else range(chunk.count)
+        begin = members[0] if members else 0
+        was, totals = self._details.get(chunk.first, (begin, array("I")))
+        if was != begin or len(totals) > len(members):
+            # Context lines were inserted before the counted lines: count again.
+            totals = array("I")
+        known = len(totals)
+        until = min(len(members), known + most)
+        counts = (self._count(chunk, members[rank]) for rank in range(known, until))
+        running = accumulate(counts, initial=totals[-1] if totals else 0)
+        next(running)
+        totals.extend(running)
+        self._details[chunk.first] = (begin, totals)
+        self._rows[chunk.first] = (totals[-1] if totals else 0, len(totals))
+        self._starts = None
+        while len(self._details) > DETAILED:
+            self._details.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Views of the node: its resources, images and what-if answers."""

@@ -1,0 +1,247 @@
+"""The allocation of each node resource: capacity, requests and usage, in total and by pod."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Final
+
+from msgspec import Struct
+
+from podtui.api.names import WOULD_FIT
+from podtui.api.v1 import Node, Pod
+from podtui.tui.model.model import pod_key
+from podtui.tui.model.usage import Usage, amount, is_active, limited, requested
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.pod_status import REJECTED, is_rejected
+from podtui.tui.widgets.format import cores, size
+from podtui.tui.widgets.sanitize import clean
+
+
+class Share(Struct, frozen=True):
+    """One pod's request of a resource, in the unit of the resource.
+
+    ``pod`` is its namespace and name.
+    """
+
+    key: str
+    name: str
+    pod: tuple[str, str]
+    requested: int
+
+
+class Column(Struct, frozen=True):
+    """The shares of one resource, largest first; ``totals[i]`` is the sum of the first ``i + 1``
+    requests, ``limits`` the sum of all limits."""
+
+    shares: tuple[Share, ...] = ()
+    totals: tuple[int, ...] = ()
+    limits: int = 0
+
+
+class Shares:
+    """Caches the sorted shares until a pod is added or removed or its requests or limits change."""
+
+    def __init__(self) -> None:
+        self.sorts = 0
+        """Number of times that shares were sorted; tests check it instead of the time."""
+        self._asks: dict[str, Ask] = {}
+        self._columns: dict[str, Column] = {}
+
+    def keep(self, asks: Iterable[Ask]) -> None:
+        """Set the current pods, including inactive ones; drop the cache if anything changed."""
+        before = self._asks
+        fresh = {ask.key: ask for ask in asks}
+        same = len(fresh) == len(before)
+        for key, ask in fresh.items():
+            known = before.get(key)
+            if known is not ask and (known is None or not _alike(known, ask)):
+                same = False
+                break
+        self._asks = fresh
+        if not same:
+            self._columns.clear()
+
+    def of(self, resource: str) -> Column:
+        """Return the shares of the active pods."""
+        found = self._columns.get(resource)
+        if found is None:
+            found = self._columns[resource] = self._sorted(resource)
+        return found
+
+    def _sorted(self, resource: str) -> Column:
+        self.sorts += 1
+        active = [ask for ask in self._asks.values() if ask.active]
+        shares = [Share(ask.key, ask.label, ask.name, ask.requests[resource]) for ask in active]
+        shares.sort(key=lambda share: (-share.requested, share.name))
+        return Column(
+            tuple(shares),
+            tuple(accumulate(share.requested for share in shares)),
+            sum(ask.limits.get(resource, 0) for ask in active),
+        )
+
+
+def _alike(one: Ask, other: Ask) -> bool:
+    """Return True if two asks result in the same shares."""
+    return (
+        one.active is other.active
+        and one.label == other.label
+        and one.requests == other.requests
+        and one.limits == other.limits
+    )
+
+
+RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
+TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}
+_LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
+_SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
+
+
+class Ask(Struct, frozen=True):
+    """The requests and limits of one pod by resource; computed once for each change of the pod."""
+
+    key: str
+    label: str
+    name: tuple[str, str]
+    active: bool
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+    refused: tuple[str, str] | None
+    """(reason, message) if the node rejected the pod."""
+    would_fit: bool = False
+    """True if the agent reports that the node would admit the pod now."""
+
+
+def ask_of(pod: Pod) -> Ask:
+    refused = None
+    if is_rejected(pod):
+        message = clean(pod.status.message.removeprefix(REJECTED))
+        refused = (clean(pod.status.reason), message)
+    return Ask(
+        pod_key(pod),
+        pod_label(pod),
+        (pod.metadata.namespace, pod.metadata.name),
+        is_active(pod),
+        {resource: requested(pod, resource) for resource in RESOURCES},
+        {resource: limited(pod, resource) for resource in RESOURCES if resource != "pods"},
+        refused,
+        pod.metadata.annotations.get(WOULD_FIT) == "true",
+    )
+
+
+class Gauge(Struct, frozen=True):
+    """One resource, in millicores, bytes or pods. ``used`` is None if it is not measured."""
+
+    resource: str
+    capacity: int
+    allocatable: int
+    requested: int
+    limits: int
+    used: int | None
+    shares: tuple[Share, ...]
+    """Largest first."""
+    totals: tuple[int, ...]
+    """The cumulative requests: each share plus all before it."""
+    usage: Mapping[tuple[str, str], Usage]
+    """By namespace and name of the pod."""
+
+    def used_by(self, share: Share) -> int | None:
+        """Return the usage of one pod, or None."""
+        return _used(self.usage.get(share.pod), self.resource)
+
+    @property
+    def reserved(self) -> int:
+        return max(0, self.capacity - self.allocatable)
+
+    def text(self, count: int) -> str:
+        return in_unit(self.resource, count)
+
+
+class Rejection(Struct, frozen=True):
+    """A pod that the node rejected.
+
+    ``missing`` describes the lacking resources; ``fits`` is True if it would be admitted now.
+    """
+
+    key: str
+    name: str
+    reason: str
+    missing: str
+    fits: bool
+
+
+def in_unit(resource: str, count: int) -> str:
+    if resource == "cpu":
+        return cores(count)
+    return str(count) if resource == "pods" else size(count)
+
+
+def gauges(
+    node: Node,
+    asks: Iterable[Ask],
+    usage: Mapping[tuple[str, str], Usage],
+    node_use: Usage | None,
+    shares: Shares | None = None,
+) -> tuple[Gauge, ...]:
+    """Return one gauge for each of `RESOURCES` that the node has.
+
+    ``shares`` is the cache from the previous call.
+    """
+    if shares is None:
+        shares = Shares()
+    shares.keep(asks)
+    found: list[Gauge] = []
+    for resource in RESOURCES:
+        if resource not in node.status.capacity:
+            continue
+        capacity = amount(resource, node.status.capacity[resource])
+        allocatable = node.status.allocatable.get(resource)
+        column = shares.of(resource)
+        found.append(
+            Gauge(
+                resource,
+                capacity,
+                capacity if allocatable is None else amount(resource, allocatable),
+                column.totals[-1] if column.totals else 0,
+                column.limits,
+                _used(node_use, resource),
+                column.shares,
+                column.totals,
+                usage,
+            )
+        )
+    return tuple(found)
+
+
+def _used(use: Usage | None, resource: str) -> int | None:
+    if use is None or resource not in ("cpu", "memory"):
+        return None
+    return use.cpu if resource == "cpu" else use.memory
+
+
+def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
+    """Return all rejected pods, sorted by name."""
+    by_resource = {gauge.resource: gauge for gauge in found}
+    result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
+    return tuple(sorted(result, key=lambda r: r.name))
+
+
+def _rejection(ask: Ask, by_resource: Mapping[str, Gauge]) -> Rejection:
+    reason, message = ask.refused or ("", "")
+    lacking = [name for name, _ in _LACKING.findall(message)]
+    lacking += [match[0] for match in _SHORT.findall(message)]
+    words: list[str] = []
+    fits = bool(lacking)
+    for resource in lacking:
+        gauge = by_resource.get(resource)
+        if gauge is None:
+            fits = False
+            words.append(f"lacks {resource}")
+            continue
+        need, free = ask.requests[resource], gauge.allocatable - gauge.requested
+        fits &= need <= free
+        words.append(
+            f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
+        )
+    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit)

@@ -1,0 +1,1 @@
+"""Views of pods: table rows and the content of the pod screen's tabs."""

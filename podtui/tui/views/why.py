@@ -1,0 +1,402 @@
+"""A one-line explanation of a pod's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from podtui.api.local import Manifest
+from podtui.api.printing import ending
+from podtui.api.times import epoch, short_duration
+from podtui.api.v1 import Node, Pod
+from podtui.tui.model.model import Model
+from podtui.tui.views.labels import manifest_message, place_of
+from podtui.tui.views.pod_status import is_rejected
+from podtui.tui.widgets.cells import Line, Span, line_width, prefix, sized, width_of, wrap
+from podtui.tui.widgets.format import ago, plural
+from podtui.tui.widgets.sanitize import clean
+from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
+from podtui.why.source import BREAK
+from podtui.why.waiting import diagnose_waiting
+
+WIDE: Final = 130
+"""Width from which manifest and fix are beside the evidence."""
+
+AROUND: Final = 2
+"""Lines of context before and after the relevant line of the manifest."""
+
+_GAP: Final = 3
+
+_LABEL: Final = 9
+
+_TONES: Final = {"-": "error", "+": "good"}
+
+
+@dataclass(frozen=True, slots=True)
+class WhyView:
+    """The diagnosis to show. ``chosen`` is the index of the selected fix; with ``readonly``, no fix
+    can be applied.
+    """
+
+    said: Diagnosis
+    manifest: Manifest | None
+    now: float
+    chosen: int = 0
+    readonly: bool = False
+    progress: Line = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Limits of the text: maximum ``witnesses`` (evidence) and log ``lines``; whether to show the
+    ``excerpt`` of the manifest even if a fix shows the same lines, and the ``more`` link to the
+    documentation; lines of ``context`` around a change.
+    """
+
+    witnesses: int = 20
+    lines: int = 20
+    excerpt: bool = True
+    more: bool = True
+    context: int = 2
+
+
+ROOMS: Final = (
+    Room(),
+    Room(6, 5),
+    Room(4, 3, excerpt=False),
+    Room(3, 2, excerpt=False, more=False, context=1),
+    Room(2, 1, excerpt=False, more=False, context=1),
+    Room(1, 1, excerpt=False, more=False, context=1),
+    Room(1, 1, excerpt=False, more=False, context=0),
+)
+"""From everything to the most important only."""
+
+
+def why_lines(view: WhyView, width: int, height: int = 0) -> list[Line]:
+    """Return rows of at most ``width`` cells. If there are more than ``height``, the least
+    important are left out first.
+    """
+    rows: list[Line] = []
+    for room in ROOMS:
+        rows = _rows(view, max(20, width), room)
+        if not height or len(rows) <= height:
+            break
+    return rows
+
+
+def _rows(view: WhyView, width: int, room: Room) -> list[Line]:
+    head = _head(view, width)
+    if width < WIDE:
+        rest = [_manifest(view, width, room), _cure(view, width, room)]
+        return _apart([head, _evidence(view, width, room), *rest])
+    left = (width - _GAP) // 2
+    right = width - _GAP - left
+    beside = _apart([_manifest(view, right, room), _cure(view, right, room)])
+    return _apart([head, _beside(_evidence(view, left, room), beside, left)])
+
+
+def _apart(parts: Sequence[list[Line]]) -> list[Line]:
+    lines: list[Line] = []
+    for part in parts:
+        if part:
+            lines += [(), *part] if lines else part
+    return lines
+
+
+def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
+    return [
+        (*one, Span(" " * (width + _GAP - line_width(one))), *other) if other else one
+        for one, other in zip_longest(left, right, fillvalue=())
+    ]
+
+
+def _head(view: WhyView, width: int) -> list[Line]:
+    said = view.said
+    glyph, tone = GLYPHS[said.health]
+    lines = wrap((Span(f"{glyph} ", tone), Span(clean(said.title), "name")), width, indent=2)
+    for sentence in said.sentences:
+        lines += wrap((Span("  "), Span(clean(sentence))), width, indent=2)
+    if view.progress:
+        lines += [(), *wrap(view.progress, width, indent=2)]
+    return lines
+
+
+def _evidence(view: WhyView, width: int, room: Room) -> list[Line]:
+    lines: list[Line] = []
+    logs: list[Line] = []
+    seen = [one for one in view.said.evidence if one.source != "log"]
+    said = [one for one in view.said.evidence if one.source == "log"]
+    for one in seen[-room.witnesses :]:
+        lines += _witness(one, view.now, width)
+    for one in said[-room.lines :]:
+        logs += wrap((Span("│ ", "muted"), Span(clean(one.text), "soft")), width, indent=2)
+    if lines:
+        lines = [(Span("Evidence", "heading"),), *lines]
+    if view.said.log_problem:
+        text = f"  could not be read: {clean(view.said.log_problem)}"
+        logs = wrap((Span(text, "warning"),), width, indent=2)
+    if logs:
+        title = f"Last lines of {clean(view.said.container)}"
+        lines += [(), (Span(title, "heading"),), *logs] if lines else [
+            (Span(title, "heading"),), *logs]  # fmt: skip
+    return lines
+
+
+def _witness(one: Evidence, now: float, width: int) -> list[Line]:
+    when = ago(one.time, now).removesuffix(" ago") if one.time else ""
+    text = clean(one.text)
+    reason, parted, rest = text.partition(": ")
+    words: Line = (Span(text, ""),)
+    if one.source == "event" and parted:
+        words = (Span(f"{reason}: ", "warning" if one.warning else "reason"), Span(rest))
+    elif one.warning:
+        words = (Span("▲ ", "warning"), Span(text))
+    times = Span(f" ×{one.count}" if one.count > 1 else "", "muted")
+    label = Span(f"{when:>{_LABEL - 2}}  ", "muted")
+    return wrap((label, *words, times), width, indent=_LABEL)
+
+
+def _manifest(view: WhyView, width: int, room: Room) -> list[Line]:
+    said, manifest = view.said, view.manifest
+    if manifest is None or not (said.field or said.place):
+        return []
+    line = f":{said.place[0]}" if said.place is not None else ""
+    where = (Span(f"{clean(manifest.metadata.name)}{line}", "heading"),
+             Span(f"  {clean(said.field)}", "key"),
+             Span("  is not written" * (not said.written and said.place is not None), "muted"),
+             )  # fmt: skip
+    lines = wrap(where, width, indent=2)
+    if said.place is not None and manifest.spec.text:
+        if room.excerpt or not said.fixes:
+            lines += excerpt(manifest.spec.text, said.place[0], said.place[1], width)
+    elif not manifest.spec.text:
+        words = "  The text may hold a Secret and is not shown."
+        lines += wrap((Span(words, "muted"),), width, indent=2)
+    return lines
+
+
+def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
+    """Return the lines around ``line`` of a manifest, highlighted from ``column`` on."""
+    source = BREAK.split(text)
+    first, last = max(1, line - AROUND), min(len(source), line + AROUND)
+    digits = len(str(last))
+    room = max(8, width - digits - 4)
+    rows: list[Line] = []
+    # In cells of the cleaned text: the source may contain characters that are not drawn.
+    place = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
+    shift = place + 1 - room // 2 if place + 1 > room - 8 else 0
+    for number in range(first, last + 1):
+        whole = clean(source[number - 1])
+        left = len(prefix(whole, shift)) if shift else 0
+        shown = prefix(whole[left:], room)
+        if len(shown) < len(whole) - left:
+            shown = prefix(whole[left:], room - 1) + "…"
+        here = number == line
+        mark = Span("▶ " if here else "  ", "error")
+        gutter = Span(f"{number:>{digits}} ", "key" if here else "muted")
+        soft = place - width_of(whole[:left])
+        before = len(shown) if not here else len(prefix(shown, soft)) if soft > 0 else 0
+        rows.append((mark, gutter, Span(shown[:before], "soft"), Span(shown[before:], "name")))
+    return rows
+
+
+def _cure(view: WhyView, width: int, room: Room) -> list[Line]:
+    said = view.said
+    lines: list[Line] = []
+    if said.fixes:
+        lines += _fix(view, said.fixes[view.chosen % len(said.fixes)], width, room)
+    if said.advice:
+        word = "Or by hand" if said.fixes else "What to do"
+        by_hand = (Span(f"{word}  ", "heading"), Span(clean(said.advice)))
+        lines += ([()] if lines else []) + wrap(by_hand, width, indent=2)
+    if said.docs and room.more:
+        lines += wrap((Span("Read  ", "heading"), Span(said.docs, "muted")), width, indent=2)
+    return lines
+
+
+def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
+    count = len(view.said.fixes)
+    number = f" {view.chosen % count + 1} of {count}" if count > 1 else ""
+    lines = wrap((Span(f"Fix{number}  ", "heading"), Span(clean(fix.title), "name")), width,
+                 indent=2)  # fmt: skip
+    if fix.note:
+        lines += wrap((Span(f"  {clean(fix.note)}", "muted"),), width, indent=2)
+    text = view.manifest.spec.text if view.manifest is not None else ""
+    lines += diff_rows(text, fix, width, room.context)
+    if view.readonly:
+        lines.append((Span("  podtui runs read-only: it cannot be applied here", "muted"),))
+    else:
+        more = f", n shows the next of {plural(count, 'fix').replace('fixs', 'fixes')}"
+        lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
+                       Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
+    return lines
+
+
+def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
+    """Return the diff of a fix; signs repeat the meaning of the colours."""
+    try:
+        diff = diff_lines(text, fix.edits, context)
+    except EditError as error:
+        return [(Span(f"  ▲ {clean(str(error))}", "warning"),)]
+    rows: list[Line] = []
+    for line in diff:
+        sign = line[:1]
+        if sign == "@":
+            if rows:
+                rows.append((Span("  ⋯", "muted"),))
+            continue
+        shown = clean(line[1:])
+        if sign in _TONES:
+            # Wrap changed lines instead of cutting them: they must be readable at any width.
+            inside = 6 + len(shown) - len(shown.lstrip())
+            rows += wrap((Span(f"  {sign} {shown}", _TONES[sign]),), width, indent=inside)
+        else:
+            rows.append((Span(f"    {sized(shown, max(8, width - 4)).rstrip()}", "soft"),))
+    return rows
+
+
+FRESH_SECONDS: Final = 2.0
+"""Seconds after which the explanation of an unhealthy pod is updated at the latest."""
+GLYPHS: Final = {
+    Health.HEALTHY: ("●", "running"),
+    Health.DONE: ("✔", "completed"),
+    Health.WAITING: ("◔", "pending"),
+    Health.BROKEN: ("✖", "error"),
+}
+
+
+def facts_of(
+    model: Model,
+    pod: Pod,
+    now: float,
+    logs: Mapping[str, tuple[str, ...]] | None = None,
+    log_problems: Mapping[str, str] | None = None,
+) -> Facts:
+    """Return the facts about a pod that the screen has."""
+    return Facts(
+        pod=pod,
+        now=now,
+        events=tuple(model.events_of(pod)),
+        manifest=model.manifest_of(pod),
+        node=model.home_of(pod),
+        others=tuple(model.neighbours_of(pod)),
+        logs=logs or {},
+        log_problems=log_problems or {},
+    )
+
+
+class Explanations:
+    """The explanation of the pod under the cursor, cached while its inputs are unchanged."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._basis: tuple[object, ...] = ()
+        self._well = False
+        self._line: Line = ()
+
+    def of(self, pod: Pod, now: float) -> Line:
+        model = self._model
+        # A healthy pod stays healthy until its record changes; a wait may exceed its deadline.
+        turn = None if self._well else now // FRESH_SECONDS
+        basis = (pod, model.home_of(pod), len(model.events), turn)
+        if len(basis) != len(self._basis) or any(
+            a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
+        ):
+            facts = facts_of(model, pod, now)
+            said = diagnose(facts)
+            self._well = said.health is Health.HEALTHY
+            self._basis = (*basis[:-1], None if self._well else now // FRESH_SECONDS)
+            self._line = _told(facts, said)
+        return self._line
+
+
+def explain_pod(facts: Facts) -> Line:
+    """Return the cause and the fix of a problem; for a healthy pod, its containers."""
+    return _told(facts, diagnose(facts))
+
+
+def titled_explanation(facts: Facts) -> tuple[str, Line]:
+    """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
+    said = diagnose(facts)
+    title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(said.health, "Why")
+    return title, _told(facts, said)
+
+
+def _told(facts: Facts, said: Diagnosis) -> Line:
+    if said.health is Health.DONE:
+        return _endings(facts.pod, facts.now)
+    if said.health is Health.HEALTHY:
+        return _contents(facts.pod)
+    return (*_cause(facts.pod, said), *_cure_words(said))
+
+
+def _cause(pod: Pod, said: Diagnosis) -> Line:
+    rejected = is_rejected(pod)
+    head = (Span("rejected ", "error"),) if rejected else ()
+    return (*head, Span(clean(said.title)))
+
+
+def _cure_words(said: Diagnosis) -> Line:
+    if said.fixes:
+        return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
+    return (Span("  X", "hint-key"), Span(": details", "muted"))
+
+
+def _endings(pod: Pod, now: float) -> Line:
+    spans: list[Span] = []
+    for status in pod.status.containerStatuses:
+        ended = status.state.terminated
+        if ended is None:
+            continue
+        when = epoch(ended.finishedAt)
+        ago = f" {short_duration(now - when)} ago" if when is not None else ""
+        reason = "" if ended.exitCode == 0 else f" ({clean(ending(ended))})"
+        spans += [
+            Span("  ·  " if spans else "", "muted"),
+            Span(clean(status.name) + " ", "key"),
+            Span(f"ended with exit code {ended.exitCode}{reason}{ago}", "soft"),
+        ]
+    return tuple(spans) or _contents(pod)
+
+
+def _contents(pod: Pod) -> Line:
+    spans: list[Span] = []
+    for container in pod.spec.containers:
+        if spans:
+            spans.append(Span("  ·  ", "muted"))
+        spans.append(Span(clean(container.name) + " ", "key"))
+        spans.append(Span(clean(container.image), "soft"))
+    return tuple(spans)
+
+
+def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
+    """Return the problem of a file with podtui's reaction, or what its pod waits for."""
+    waits = diagnose_waiting(manifest, node)
+    if waits is not None:
+        return (
+            Span(f"{clean(waits.title)} "),
+            Span(place_of(manifest), "key"),
+            *_cure_words(waits),
+        )
+    state = manifest.status.message
+    return (
+        Span(f"{manifest_message(manifest)}  "),
+        Span(place_of(manifest), "key"),
+        Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
+    )
+
+
+def health_word(health: Health) -> Line:
+    """Return a glyph and a word for the health of a pod."""
+    glyph, tone = GLYPHS[health]
+    return (Span(f"{glyph} {health}", tone),)
+
+
+def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:
+    """Return the pod that its manifest currently defines, else the last one."""
+    for pod in pods:
+        if uid and pod.metadata.uid == uid:
+            return pod
+    return pods[-1] if pods else None

@@ -1,0 +1,42 @@
+"""Asking systemd whether the machine goes down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podtui.agent import systemd
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "systemctl"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "stopping"),
+    [
+        ('test "$1" = is-system-running && echo stopping; exit 1', True),
+        ("echo running", False),
+        ("echo degraded; exit 1", False),
+        ("echo stopping-not-at-all", False),
+        ("exit 4", False),
+    ],
+)
+def test_what_systemd_says(tmp_path: Path, text: str, stopping: bool) -> None:
+    assert systemd.machine_is_stopping(script(tmp_path, text)) is stopping
+
+
+def test_without_systemd_nothing_goes_down() -> None:
+    assert systemd.machine_is_stopping("/nowhere/systemctl") is False
+
+
+def test_a_systemd_that_hangs_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(systemd, "_STATE_PATIENCE", 0.05)
+    assert systemd.machine_is_stopping(script(tmp_path, "exec sleep 60")) is False
+    assert "does not tell" in caplog.text

@@ -1,0 +1,44 @@
+"""On which node ``podtui check`` tries pods."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podtui.cli import main
+from podtui.cli.check import lacking_words
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {cpu: "9999"}}}]}
+"""
+
+
+def test_an_agent_that_has_no_node_yet_keeps_nobody_from_checking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing(*_: object, **__: object) -> dict[str, Any]:
+        return {"items": []}
+
+    monkeypatch.setattr("podtui.cli.check.get_json", nothing)
+    monkeypatch.setenv("PODTUI_CONFIG", "")
+    (tmp_path / "huge.yaml").write_text(POD)
+    assert main(["check", "--root-dir", str(tmp_path), str(tmp_path / "huge.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert "this node (this machine, empty; its agent just starts) would not admit" in said
+    assert re.search(r"admit the pod: cpu: 9999 requested, \S+ of \S+ free", said), said
+    assert "fix: lower the requests" in said
+
+
+def test_what_is_lacking_is_said_in_kubernetes_amounts() -> None:
+    lacks = [("cpu", 3500, 250, 2000), ("memory", 64 * 1024**4, 0, 24 * 1024**3),
+             ("pods", 1, 110, 110)]  # fmt: skip
+    assert lacking_words(lacks) == (
+        "cpu: 3500m requested, 1750m of 2 free; memory: 64Ti requested, 24Gi of 24Gi free;"
+        " pods: 1 requested, 0 of 110 free"
+    )

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from podtui.cli.status import render
+from podtui.terminal_text import cells, one_line
+
+TABLE = {
+    "columnDefinitions": [
+        {"name": "Name", "priority": 0},
+        {"name": "Ready", "priority": 0},
+        {"name": "IP", "priority": 1},
+        {"name": "Age"},
+    ],
+    "rows": [
+        {"cells": ["web-n1", "2/2", "10.0.0.1", "5s"]},
+        {"cells": ["a-longer-name-n1", "0/1", "<none>", "3m"]},
+    ],
+}
+
+
+def test_wide_columns_are_left_out_and_the_rest_lines_up() -> None:
+    assert render(TABLE).splitlines() == [
+        "NAME               READY   AGE",
+        "web-n1             2/2     5s",
+        "a-longer-name-n1   0/1     3m",
+    ]
+
+
+def test_an_empty_table_is_its_head() -> None:
+    assert render({**TABLE, "rows": None}) == "NAME   READY   AGE"
+
+
+def test_control_characters_never_reach_the_terminal() -> None:
+    evil = "a\x1b[31mb\u202ec\n\x9b2J"
+    table = {"columnDefinitions": [{"name": f"n{evil}"}], "rows": [{"cells": [f"x{evil}"]}]}
+    assert render(table) == "NABC\nxabc"
+
+
+def test_wide_letters_and_marks_line_up_as_well() -> None:
+    names = ("web", "界面", "e\u0301te\u0301", "🚀🚀", "ﾊﾝｶｸ", "x\u200d\u0301", "각", "ก็")
+    rows = [{"cells": [name, "1/1", "", "3m"]} for name in names]
+    drawn = render({**TABLE, "rows": rows}).splitlines()
+    assert {cell_len(line[: line.index("1/1")]) for line in drawn[1:]} == {7}
+    assert drawn[0].index("READY") == 7
+
+
+def test_every_letter_is_as_wide_as_the_screen_draws_it() -> None:
+    codes = [*range(0x20, 0xD800), *range(0xE000, 0x20000)]
+    rows = [one_line("".join(f"a{chr(code)}" for code in codes[at : at + 64]))
+            for at in range(0, len(codes), 64)]  # fmt: skip
+    assert [row for row in rows if cells(row) != cell_len(row)] == []

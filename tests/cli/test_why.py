@@ -1,0 +1,203 @@
+"""``podtui why`` against answers of an API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.names import GROUP_VERSION
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Node,
+    NodeCondition,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
+from podtui.cli import main
+from podtui.cli import why as why_module
+from podtui.cli.why import why
+from podtui.errors import AgentUnavailable, ApiError, UsageError
+from podtui.manifest.diagnose import read_manifest
+
+SOCKET = Path("/nowhere.sock")
+TEXT = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  containers:
+  - {name: c, image: a:1}
+"""
+
+
+def pod(name: str, *, fails: bool) -> Pod:
+    made = read_manifest(f"/m/{name}.yaml", TEXT.replace("NAME", name).encode(), node_name="n1")
+    ended = ContainerStateTerminated(exitCode=1, reason="Error")
+    waiting = ContainerStateWaiting(reason="CrashLoopBackOff")
+    status = ContainerStatus(
+        name="c", image="a:1", imageID="", ready=not fails, restartCount=3,
+        state=ContainerState(waiting=waiting) if fails else ContainerState(),
+        lastState=ContainerState(terminated=ended) if fails else ContainerState(),
+    )  # fmt: skip
+    ready = PodCondition(type="Ready", status=str(not fails))
+    return msgspec.structs.replace(
+        made.pods[0],
+        status=PodStatus(phase="Running", conditions=(ready,), containerStatuses=(status,)),
+    )
+
+
+class Api:
+    """What the agent answers; ``asked`` are the paths of logs."""
+
+    def __init__(self, *pods: Pod, log: bytes | Exception = b"one\nit broke\n") -> None:
+        self.items: dict[str, list[Any]] = {
+            "/api/v1/pods": list(pods),
+            "/api/v1/nodes": [Node(metadata=ObjectMeta(name="n1"))],
+        }
+        self._log = log
+        self.asked: list[str] = []
+
+    def json(self, socket: Path, path: str) -> Any:
+        return {"items": msgspec.to_builtins(self.items.get(path, []))}
+
+    def bytes(self, socket: Path, path: str) -> bytes:
+        self.asked.append(path)
+        if isinstance(self._log, Exception):
+            raise self._log
+        return self._log
+
+
+def serve(
+    monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes | Exception = b"one\nit broke\n"
+) -> Api:
+    api = Api(*pods, log=log)
+    monkeypatch.setattr(why_module, "get_json", api.json)
+    monkeypatch.setattr(why_module, "get_bytes", api.bytes)
+    return api
+
+
+def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, None, "text")
+    assert not well
+    assert text.startswith("✖ bad-n1  broken\n")
+    assert "Last log line: it broke" in text
+    assert "good" not in text
+    assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
+
+
+def test_where_all_is_well_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("good", fails=False))
+    assert why(SOCKET, None, "text") == ("All pods are well.", True)
+
+
+@pytest.mark.parametrize("wanted", ["bad", "bad-n1", "default/bad-n1", "default/bad"])
+def test_a_pod_is_called_by_its_name_with_or_without_the_nodes(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, wanted, "json")
+    assert not well
+    assert [found["name"] for found in json.loads(text)] == ["bad-n1"]
+
+
+def test_a_pod_that_is_well_is_told_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
+    text, well = why(SOCKET, "good", "text")
+    assert well
+    assert "It is healthy" in text
+
+
+@pytest.mark.parametrize("wanted", ["none", "other/bad-n1"])
+def test_a_pod_that_there_is_not(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    serve(monkeypatch, pod("bad", fails=True))
+    with pytest.raises(UsageError):
+        why(SOCKET, wanted, "text")
+
+
+def unready(api: Api, *names: str) -> None:
+    """Files are read, and their node is not ready."""
+    condition = NodeCondition(type="Ready", status="False", message="container runtime is down")
+    status = NodeStatus(conditions=(condition,))
+    api.items["/api/v1/nodes"] = [Node(metadata=ObjectMeta(name="n1"), status=status)]
+    api.items[f"/apis/{GROUP_VERSION}/manifests"] = [
+        Manifest(
+            metadata=ObjectMeta(name=f"{name}.yaml"),
+            spec=ManifestSpec(path=f"/m/{name}.yaml"),
+            status=ManifestStatus(
+                state=ManifestState.ACCEPTED, podNamespace="default", podName=f"{name}-n1"
+            ),
+        )
+        for name in names
+    ]
+
+
+def test_pods_that_cannot_begin_are_not_called_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    unready(serve(monkeypatch, pod("there", fails=False)), "new", "there")
+    text, well = why(SOCKET, None, "text")
+    assert not well
+    seen, new = text.split("\n\n")
+    assert seen.startswith("✖ there-n1  broken\n  The node is not ready: container runtime is down")
+    assert new.startswith("◔ new-n1  waiting\n  It waits for the node n1, which is not ready: ")
+
+
+@pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new", "new.yaml"])
+def test_a_pod_that_cannot_begin_is_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    unready(serve(monkeypatch), "new", "newer")
+    text, well = why(SOCKET, wanted, "json")
+    assert not well
+    assert [found["name"] for found in json.loads(text)] == ["new-n1"]
+
+
+NO_HOST = 'Get "https://n1:10250/containerLogs/x": dial tcp: lookup n1: no such host'
+
+
+@pytest.mark.parametrize(
+    "error", [ApiError(500, "InternalError", NO_HOST), AgentUnavailable(NO_HOST)]
+)
+def test_a_failed_log_request_is_reported_and_is_no_output_of_the_container(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=error)
+    text, _ = why(SOCKET, None, "text")
+    assert f"The log of c could not be read: {NO_HOST[:20]}" in text
+    assert "Last log line" not in text
+    assert "something that it needs does not answer" not in text
+    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (found["cause"], found["logError"]) == ("Fails", NO_HOST)
+    assert not [one for one in found["evidence"] if one["source"] == "log"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"unable to retrieve container logs for containerd://1a2b",
+        b'failed to try resolving symlinks in path "/var/log/pods/a/b/0.log": no such file\n',
+    ],
+)
+def test_what_a_kubelet_answers_in_place_of_a_log_is_no_output_of_the_container(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=body)
+    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (found["cause"], found["logError"]) == ("Fails", body.decode().strip())
+
+
+def test_without_an_agent_it_ends_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", "--root-dir", str(tmp_path)]) == 3
+    assert "no agent runs" in capsys.readouterr().err
