@@ -205,7 +205,7 @@ class LivePreferences:
             write_to_terminal(text)
 
     def _lend(self, _: object) -> None:
-        # Another program uses the terminal, and Textual's writer thread buffers only a few pieces.
+        # Another program uses the terminal.
         self._lent = True
 
     def _take_back(self, _: object) -> None:
