@@ -32,15 +32,15 @@ from podtui.api.v1 import (
     Pod,
     PodStatus,
 )
-from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
+from podtui.kubelet.base.types import AdmitResult, ObservedPod, ProbeView
 from podtui.kubelet.status.pod_status import (
     deadline,
-    ended_status,
+    final_status,
     merge_readiness,
     past_deadline,
     pod_status,
     rejected_status,
-    terminated_status,
+    status_ended_by,
 )
 
 PROBE = {"exec": {"command": ["true"]}}
@@ -639,7 +639,7 @@ def test_case_105_readiness_gates():
 
 def test_foreign_conditions_stand_in_front_and_stay():
     pod = make_pod()
-    marked = ended_status(
+    marked = status_ended_by(
         pod, status(pod, seen(up())), reason="Preempting", message="m", disruption="d", now=at(0)
     )
     assert marked.conditions[0].type == "DisruptionTarget"
@@ -652,7 +652,7 @@ def test_foreign_conditions_stand_in_front_and_stay():
 
 def test_what_succeeded_is_not_overridden():
     done = PodStatus(phase="Succeeded")
-    assert ended_status(make_pod(), done, reason="r", message="m", now=at(0)) is done
+    assert status_ended_by(make_pod(), done, reason="r", message="m", now=at(0)) is done
 
 
 def test_a_pod_with_unready_sidecars_names_them_first():
@@ -743,7 +743,7 @@ def test_the_address_goes_with_the_sandbox_but_not_at_the_end():
 
 
 def test_case_26_a_rejected_pod():
-    verdict = Verdict(admitted=False, reason="NodePorts", message="Predicate NodePorts failed")
+    verdict = AdmitResult(admitted=False, reason="NodePorts", message="Predicate NodePorts failed")
     assert wire(rejected_status(make_pod(), verdict, at(0))) == {
         "phase": "Failed",
         "reason": "NodePorts",
@@ -756,7 +756,7 @@ def test_case_26_a_rejected_pod():
 @pytest.mark.parametrize("static", [True, False])
 def test_terminated_status_leaves_no_container_without_an_end(static):
     pod = make_pod(ctr("a"), ctr("b"), static=static)
-    last = terminated_status(pod, status(pod, seen(up("a"), down("b", 3))))
+    last = final_status(pod, status(pod, seen(up("a"), down("b", 3))))
     a, b = last.containerStatuses
     assert a.state.terminated is not None
     assert a.state.terminated.exitCode == 137
@@ -771,7 +771,7 @@ def test_terminated_status_leaves_no_container_without_an_end(static):
 
 def test_terminated_status_of_a_pod_that_never_got_past_init():
     pod = make_pod(init=(ctr("i"), ctr("j")))
-    last = terminated_status(pod, status(pod, seen(up("i"))))
+    last = final_status(pod, status(pod, seen(up("i"))))
     first, second = last.initContainerStatuses
     assert first.state.terminated is not None
     assert second.state.waiting is not None
@@ -781,7 +781,7 @@ def test_terminated_status_of_a_pod_that_never_got_past_init():
 def test_regular_containers_stay_waiting_after_the_only_init_container_failed():
     """hasPodInitialized wants the last init container to have ended with 0."""
     pod = make_pod(init=(ctr("i"),), restartPolicy="Never")
-    last = terminated_status(pod, status(pod, seen(down("i", 3)), terminal=True))
+    last = final_status(pod, status(pod, seen(down("i", 3)), terminal=True))
     assert last.phase == "Failed"
     assert last.initContainerStatuses[0].state.terminated.exitCode == 3
     waiting = last.containerStatuses[0].state.waiting
@@ -832,7 +832,7 @@ def test_a_pod_is_initialized_by_what_its_source_says_of_the_last_init_container
 ):
     init = ctr("i", restartPolicy="Always") if sidecar else ctr("i")
     pod = make_pod(init=(init,), static=False)
-    last = terminated_status(_with_status(pod, reported), status(pod, seen(down("i", 3))))
+    last = final_status(_with_status(pod, reported), status(pod, seen(down("i", 3))))
     assert (last.containerStatuses[0].state.terminated is not None) is initialized
 
 
@@ -841,13 +841,13 @@ def test_a_pod_is_initialized_once_a_regular_container_left_its_waiting_state():
     failed = _reported("i", terminated=ContainerStateTerminated(exitCode=1))
     running = _reported("c", running=_RUNNING)
     source = _with_status(pod, failed, running)
-    last = terminated_status(source, status(pod, seen(down("i", 1))))
+    last = final_status(source, status(pod, seen(down("i", 1))))
     assert last.containerStatuses[0].state.terminated is not None
 
 
 def test_the_first_init_container_ends_though_it_never_started():
     pod = make_pod(init=(ctr("i"), ctr("j")))
-    last = terminated_status(pod, status(pod, seen()))
+    last = final_status(pod, status(pod, seen()))
     first, second = last.initContainerStatuses
     assert first.state.terminated is not None
     assert first.state.terminated.reason == "ContainerStatusUnknown"

@@ -51,7 +51,7 @@ class Disk:
 
     async def look(self, *running: str, local: bool = True) -> int:
         """How often the engine has been asked by then."""
-        await self.sizes.look(running, local=local)
+        await self.sizes.measure(running, local=local)
         return self.engine.asked
 
 
@@ -61,9 +61,9 @@ async def test_a_layer_and_its_logs_are_what_a_container_keeps(tmp_path: Path) -
     (tmp_path / "c-json.log.1").write_bytes(b"y" * 5)
     ended = replace(one("ended", log), state=ContainerState.EXITED)
     disk = Disk(one("c", log), one("bare"), one("gone", tmp_path / "no.log"), ended, c=100, bare=7)
-    assert not disk.sizes.looked
+    assert not disk.sizes.measured
     await disk.look("c", "bare", "gone")
-    assert disk.sizes.looked
+    assert disk.sizes.measured
     assert disk.sizes.of("c") == Kept(layer=100, logs=15)
     assert disk.sizes.of("c").total == 115
     assert disk.sizes.of("bare").total == 7

@@ -14,7 +14,7 @@ from podtui.kubelet.admission.admissions import AdmittedPods
 from podtui.kubelet.admission.predicates import admit, node_matches
 from podtui.kubelet.admission.preemption import preempt
 from podtui.kubelet.base.resources import pod_requests
-from podtui.kubelet.base.types import Verdict
+from podtui.kubelet.base.types import AdmitResult
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl, normalized
 
 PREFIX = (
@@ -33,7 +33,9 @@ def with_ports(*ports, uid="u1", **fields):
 
 
 def test_a_pod_that_fits():
-    assert admit(asking("1", "1Gi"), node(), [asking("1", "1Gi", "u2")]) == Verdict(admitted=True)
+    assert admit(asking("1", "1Gi"), node(), [asking("1", "1Gi", "u2")]) == AdmitResult(
+        admitted=True
+    )
 
 
 def test_golden_outofcpu():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from grpc_server import GRPC, GrpcServer, grpc_server, message
@@ -14,18 +17,27 @@ from hypothesis import strategies as st
 from kubelet_listener import closed_port, listening
 from pod_builders import box, engine, make_pod, seen
 
-from podtui.api.v1 import Container, GRPCAction, Probe
-from podtui.kubelet.prober.address import Address, PodAddresses
+from podtui.api.v1 import Container, ContainerPort, GRPCAction, HTTPGetAction, Probe
+from podtui.kubelet.prober.address import (
+    Address,
+    PodAddresses,
+    Unreachable,
+    hook_port,
+    pod_ip,
+    probe_port,
+)
 from podtui.kubelet.prober.grpc_health import Reply, check, code_name, judge, request
 from podtui.kubelet.prober.handlers import Handlers
-from podtui.kubelet.prober.state import Outcome, Verdict, failure
+from podtui.kubelet.prober.http_get import redirected, request_for
+from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict, failure
+from podtui.kubelet.prober.tcp import dial_error, dial_timeout, read_error
 
 UNIMPLEMENTED = (
     "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
 )
 
 
-async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Outcome:
+async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> ProbeOutcome:
     async with grpc_server(server):
         return await check(Address("127.0.0.1", server.port), service, timeout)
 
@@ -36,7 +48,7 @@ async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Ou
 async def test_a_serving_server_is_well() -> None:
     server = GrpcServer()
     outcome = await ask(server, "web")
-    assert outcome.verdict is Verdict.SUCCESS
+    assert outcome.verdict is ProbeVerdict.SUCCESS
     headers, body = server.asked[0]
     assert headers[":method"] == "POST"
     assert headers[":path"] == "/grpc.health.v1.Health/Check"
@@ -133,7 +145,7 @@ async def test_a_call_that_is_reset() -> None:
 
 async def test_an_answer_without_end_is_cut_off() -> None:
     outcome = await ask(GrpcServer(body=b"\x00" * 12_000))
-    assert outcome.verdict is Verdict.FAILURE
+    assert outcome.verdict is ProbeVerdict.FAILURE
     assert "code = ResourceExhausted" in outcome.text
 
 
@@ -172,7 +184,9 @@ async def test_a_server_that_comes_up_in_time_is_found() -> None:
 
     async with asyncio.TaskGroup() as group:
         later = group.create_task(come_up())
-        assert await check(Address("127.0.0.1", port), "", 4.0) == Outcome(Verdict.SUCCESS)
+        assert await check(Address("127.0.0.1", port), "", 4.0) == ProbeOutcome(
+            ProbeVerdict.SUCCESS
+        )
         later.cancel()
 
 
@@ -196,8 +210,8 @@ def test_no_bytes_are_taken_for_health(body: bytes, framed: bool) -> None:
         body = b"\x00" + len(body).to_bytes(4, "big") + body
     reply = Reply(headers=dict(GRPC), body=body, trailers={"grpc-status": "0"})
     outcome = judge(reply, 1.0)
-    assert outcome.verdict in (Verdict.SUCCESS, Verdict.FAILURE)
-    if outcome.verdict is Verdict.SUCCESS:
+    assert outcome.verdict in (ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE)
+    if outcome.verdict is ProbeVerdict.SUCCESS:
         assert b"\x08" in body
 
 
@@ -217,3 +231,146 @@ def test_what_is_no_grpc_is_told_by_its_http_status(headers: dict[str, str], cod
 def test_nothing_loads_h2_before_a_check_is_made() -> None:
     code = "import sys, podtui.agent.run; sys.exit('h2' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- Addresses, ports and errors as texts
+
+
+WEB = Container(name="c", ports=(ContainerPort(name="web", containerPort=8080),))
+SIX = Address("fd00::7", 80)
+
+
+def test_errors_as_go_words_them() -> None:
+    here = Address("10.0.0.7", 80)
+    refused = OSError(errno.ECONNREFUSED, "whatever")
+    assert dial_error(here, refused) == "dial tcp 10.0.0.7:80: connect: connection refused"
+    no_route = OSError(errno.EHOSTUNREACH, "")
+    assert dial_error(SIX, no_route) == "dial tcp [fd00::7]:80: connect: no route to host"
+    unknown = socket.gaierror(socket.EAI_NONAME, "")
+    assert dial_error(Address("x.y", 1), unknown) == "dial tcp: lookup x.y: no such host"
+    reset = OSError(errno.ECONNRESET, "")
+    assert read_error(here, reset) == "read tcp 10.0.0.7:80: read: connection reset by peer"
+    assert dial_timeout(SIX) == "dial tcp [fd00::7]:80: i/o timeout"
+    assert dial_error(here, OSError("of its own")) == "dial tcp 10.0.0.7:80: connect: of its own"
+
+
+@pytest.mark.parametrize(("port", "expected"), [(81, 81), ("web", 8080), ("82", 82)])
+def test_ports(port: int | str, expected: int) -> None:
+    assert probe_port(port, WEB) == expected
+    assert hook_port(port, WEB) == expected
+
+
+def test_ports_that_are_none() -> None:
+    assert probe_port(65536, WEB) == Unreachable("invalid port number: 65536")
+    assert (hook_port("", WEB), hook_port(0, WEB)) == (80, 80)
+    assert hook_port("x", WEB) == Unreachable("couldn't find port: x")
+
+
+def test_the_newest_sandbox_counts_if_it_is_ready() -> None:
+    assert pod_ip(None) == pod_ip(seen(sandboxes=())) == ""
+    assert pod_ip(seen(sandboxes=(box(1, ips=("a",)), box(0, ips=("b",))))) == "a"
+    assert pod_ip(seen(sandboxes=(box(1, ready=False), box(0, ips=("b",))))) == ""
+
+
+@pytest.mark.parametrize("enterable", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "reached"),
+    [
+        ({}, True),
+        ({"local_host_network": False}, False),
+        ({"local_host_network": False, "rootless": True}, False),
+        ({"local_host_network": True, "rootless": True}, True),
+    ],
+)
+def test_the_hosts_network(fields: dict[str, bool], reached: bool, enterable: bool) -> None:
+    observed = seen(sandboxes=(replace(box(host_network=True), enterable=enterable),))
+    addresses = PodAddresses(lambda uid: observed, lambda: engine(**fields))
+    found = addresses.find(make_pod(hostNetwork=True), 80)
+    if reached:
+        assert found == Address("127.0.0.1", 80)
+    elif enterable:
+        assert found == Address("127.0.0.1", 80, "s0")
+    else:
+        assert isinstance(found, Unreachable)
+        assert "user of a rootless engine" in found.text
+    unseen = PodAddresses(lambda uid: None, lambda: engine(**fields))
+    assert isinstance(unseen.find(make_pod(hostNetwork=True), 80), Address) is reached
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("enterable", [True, False])
+@pytest.mark.parametrize("routable", [True, False])
+def test_a_port_is_dialled_here_then_inside_the_pod_then_where_it_is_published(
+    routable: bool, enterable: bool, published: bool, ready: bool
+) -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}] if published else []
+    sandbox = replace(box(ready=ready), routable=routable, enterable=enterable)
+    observed = seen(sandboxes=(sandbox,))
+    addresses = PodAddresses(lambda uid: observed, engine)
+    pod = make_pod({"name": "c", "ports": ports})
+    found = addresses.find(pod, 80)
+    if not ready:
+        assert found == Unreachable("the pod has no address")
+    elif routable:
+        assert found == Address("10.0.0.7", 80)
+    elif enterable:
+        assert found == Address("10.0.0.7", 80, "s0")
+    elif published:
+        assert found == Address("127.0.0.1", 8080)
+    else:
+        assert isinstance(found, Unreachable)
+        assert "10.0.0.7 is not reachable from here" in found.text
+        assert "give port 80 a hostPort" in found.text
+    assert addresses.find(pod, 80, host="192.0.2.1") == Address("192.0.2.1", 80)
+
+
+def test_an_address_that_is_a_strangers_here_is_not_dialled() -> None:
+    pod = make_pod({"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]})
+    for routable in (True, False):
+        observed = seen()
+        sandboxes = tuple(replace(one, routable=routable) for one in observed.sandboxes)
+        strange = replace(observed, sandboxes=sandboxes)
+        addresses = PodAddresses(lambda uid, seen=strange: seen, engine)
+        own = Address(sandboxes[0].ips[0], 80)
+        assert addresses.find(pod, 80) == (own if routable else Address("127.0.0.1", 8080))
+        assert isinstance(addresses.find(pod, 81), Address) is routable
+
+
+def test_a_far_engine_publishes_nothing_here() -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}]
+    pod, observed = make_pod({"name": "c", "ports": ports}), seen()
+    far = PodAddresses(lambda uid: observed, lambda: engine(routable_pods=False, local=False))
+    assert isinstance(far.find(pod, 80), Unreachable)
+    desktop = engine(routable_pods=False, local=False, operating_system="Docker Desktop")
+    near = PodAddresses(lambda uid: observed, lambda: desktop)
+    assert near.find(pod, 80) == Address("127.0.0.1", 8080)
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("/b", "http://[fd00::7]:80/b"),
+        ("c?d=e", "http://[fd00::7]:80/c?d=e"),
+        ("https://[fd00::7]/x", "https://[fd00::7]:443/x"),
+        ("http://elsewhere/x", None),
+    ],
+)
+def test_redirects(location: str, url: str | None) -> None:
+    request = request_for(HTTPGetAction(port=80, path="/a"), SIX, "test")
+    following = redirected(request, location).request
+    assert (None if following is None else following.url) == url
+
+
+def test_a_redirect_stays_inside_the_pod() -> None:
+    inside = replace(SIX, sandbox_id="s0")
+    request = request_for(HTTPGetAction(port=80, path="/a"), inside, "test")
+    following = redirected(request, "http://[fd00::7]:81/b").request
+    assert following is not None
+    assert following.address == Address("fd00::7", 81, "s0")
+
+
+@pytest.mark.parametrize("location", ["http://[fd00::7", "ftp://[fd00::7]/", "http://[fd00::7]:x/"])
+def test_redirects_that_cannot_be_followed(location: str) -> None:
+    request = request_for(HTTPGetAction(port=80, path="/a"), SIX, "test")
+    assert redirected(request, location).problem

@@ -80,8 +80,8 @@ def test_conditions_carry_the_generation():
 
 
 def test_phases_without_statuses_are_pending():
-    assert pod_phase(make_pod(), (), initialized=False) == "Pending"
-    assert pod_phase(make_pod(init=(sidecar(),)), (), initialized=False) == "Pending"
+    assert pod_phase(make_pod(), (), created_in_newest_sandbox=False) == "Pending"
+    assert pod_phase(make_pod(init=(sidecar(),)), (), created_in_newest_sandbox=False) == "Pending"
 
 
 @pytest.mark.parametrize("make", [created, unknown])

@@ -15,7 +15,13 @@ from virtual_time import virtual
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.v1 import ContainerPort, ObjectMeta, Pod, ResourceRequirements
 from podtui.api.what_if import Lack, PortHolder, WhatIf
-from podtui.kubelet.admission.what_if import SETS_TRIED, Candidate, Ground, smallest_set, what_if
+from podtui.kubelet.admission.what_if import (
+    SETS_TRIED,
+    AdmissionContext,
+    Candidate,
+    smallest_set,
+    what_if,
+)
 from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.node.host import Listener, read_listeners
 
@@ -40,7 +46,7 @@ def view(cpu: int = 2000, memory: int = 1 << 30, pods: int = 10) -> NodeView:
 
 
 def ask(wanted: Pod, *active: Pod, listeners: tuple[Listener, ...] = (), **node: int) -> WhatIf:
-    return what_if(wanted, Ground(node=view(**node), active=active, listeners=listeners))
+    return what_if(wanted, AdmissionContext(node=view(**node), active=active, listeners=listeners))
 
 
 def leaving(answer: WhatIf) -> list[str]:

@@ -32,7 +32,7 @@ from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.address import Address, PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import HttpProblem, HttpRequest, get, request_for
-from podtui.kubelet.prober.state import Outcome, Verdict
+from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict
 from podtui.kubelet.prober.tcp import connect
 from podtui.runtime.protocol import EngineInfo, ExecResult
 
@@ -75,7 +75,7 @@ async def run(
     runtime: Commands | None = None,
     info: EngineInfo | None = None,
     simulated: bool = False,
-) -> Outcome:
+) -> ProbeOutcome:
     addresses = PodAddresses(lambda uid: observed, lambda: info or engine())
     handlers = Handlers(runtime or Commands(), addresses, simulated=simulated)  # type: ignore[arg-type]
     return await handlers.run(pod or make_pod(), container or Container(name="c"), "c-0", probe)
@@ -109,7 +109,7 @@ async def test_exec_passes_what_the_container_gets_asked() -> None:
     )
     probe = exec_("echo", "$(A)", "$$(A)", "$(N)", "$(NONE)", timeout=3)
     found = await run(probe, container=Container(name="c", env=env), runtime=runtime)
-    assert found.verdict is Verdict.SUCCESS
+    assert found.verdict is ProbeVerdict.SUCCESS
     assert runtime.asked == [("c-0", ("echo", "1", "$(A)", "$(N)", "$(NONE)"), 3.0, 10240)]
 
 
@@ -119,22 +119,24 @@ async def test_exec_fails_with_its_output() -> None:
     found = await run(
         exec_("cat", "/tmp/ok"), runtime=Commands(ExecResult(exit_code=1, output=said))
     )
-    assert found == Outcome(
-        Verdict.FAILURE, "cat: can't open '/tmp/ok': No such file or directory\n"
+    assert found == ProbeOutcome(
+        ProbeVerdict.FAILURE, "cat: can't open '/tmp/ok': No such file or directory\n"
     )
 
 
 @pytest.mark.case(65)
 async def test_exec_that_takes_too_long() -> None:
     found = await run(exec_("sleep", "5"), runtime=Commands(ExecTimeout("too long")))
-    assert found == Outcome(Verdict.FAILURE, 'command timed out: "sleep 5" timed out after 1s')
+    assert found == ProbeOutcome(
+        ProbeVerdict.FAILURE, 'command timed out: "sleep 5" timed out after 1s'
+    )
 
 
 async def test_exec_that_cannot_be_asked() -> None:
     found = await run(exec_("true"), runtime=Commands(EngineConflict("container is not running")))
-    assert found == Outcome(Verdict.ERROR, "container is not running")
+    assert found == ProbeOutcome(ProbeVerdict.ERROR, "container is not running")
     found = await run(exec_("true"), runtime=Commands(EngineUnavailable("gone")))
-    assert found.verdict is Verdict.NO_ENGINE
+    assert found.verdict is ProbeVerdict.NO_ENGINE
 
 
 # --- httpGet
@@ -143,7 +145,7 @@ async def test_exec_that_cannot_be_asked() -> None:
 @pytest.mark.parametrize("status", ["200 OK", "204 No Content", "299 Fine"])
 async def test_http_success(status: str) -> None:
     async with listening(answer(status)) as server:
-        assert (await run(http(server.port))).verdict is Verdict.SUCCESS
+        assert (await run(http(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
 @pytest.mark.case(61)
@@ -151,7 +153,7 @@ async def test_http_success(status: str) -> None:
 async def test_http_failure_does_not_show_the_body(code: int) -> None:
     async with listening(answer(f"{code} Oops", b"secret")) as server:
         found = await run(http(server.port))
-    assert found == Outcome(Verdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
 
 @pytest.mark.compares("probes")
@@ -190,24 +192,26 @@ async def test_http_does_not_follow_the_environments_proxy(monkeypatch: pytest.M
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port()}")
     async with listening(answer("200 OK")) as server:
-        assert (await run(http(server.port))).verdict is Verdict.SUCCESS
+        assert (await run(http(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
 async def test_http_named_port() -> None:
     async with listening(answer("200 OK")) as server:
         ports = (ContainerPort(name="web", containerPort=server.port),)
         container = Container(name="c", ports=ports)
-        assert (await run(http("web"), container=container)).verdict is Verdict.SUCCESS
-        assert (await run(http(str(server.port)))).verdict is Verdict.SUCCESS
+        assert (await run(http("web"), container=container)).verdict is ProbeVerdict.SUCCESS
+        assert (await run(http(str(server.port)))).verdict is ProbeVerdict.SUCCESS
     found = await run(http("nameless"))
-    assert found == Outcome(Verdict.ERROR, 'strconv.Atoi: parsing "nameless": invalid syntax')
-    assert await run(http(0)) == Outcome(Verdict.ERROR, "invalid port number: 0")
+    assert found == ProbeOutcome(
+        ProbeVerdict.ERROR, 'strconv.Atoi: parsing "nameless": invalid syntax'
+    )
+    assert await run(http(0)) == ProbeOutcome(ProbeVerdict.ERROR, "invalid port number: 0")
 
 
 async def test_https_is_not_verified(tmp_path: Path) -> None:
     async with listening(answer("200 OK"), tls=server_tls(tmp_path)) as server:
         found = await run(http(server.port, scheme="HTTPS"))
-    assert found.verdict is Verdict.SUCCESS
+    assert found.verdict is ProbeVerdict.SUCCESS
 
 
 async def test_https_to_a_plain_server() -> None:
@@ -215,7 +219,7 @@ async def test_https_to_a_plain_server() -> None:
         found = await run(http(server.port, scheme="HTTPS"))
     url = f"https://127.0.0.1:{server.port}/"
     text = f'Get "{url}": http: server gave HTTP response to HTTPS client'
-    assert found == Outcome(Verdict.FAILURE, text)
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, text)
 
 
 # --- redirects (case 67)
@@ -228,7 +232,7 @@ async def test_redirect_on_the_same_host_is_followed() -> None:
         server.answers["/last"] = answer("500 Oops")
         found = await run(http(server.port))
         assert server.paths() == ["/", "/next?a=1", "/last"]
-    assert found == Outcome(Verdict.FAILURE, "HTTP probe failed with statuscode: 500")
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, "HTTP probe failed with statuscode: 500")
 
 
 async def test_redirect_keeps_the_host_only_where_it_is_relative() -> None:
@@ -248,13 +252,13 @@ async def test_redirect_to_another_host_is_a_warning() -> None:
         found = await run(http(server.port))
         assert len(server.requests) == 1
     text = "Probe terminated redirects, Response body: see there"
-    assert found == Outcome(Verdict.WARNING, text)
+    assert found == ProbeOutcome(ProbeVerdict.WARNING, text)
 
 
 @pytest.mark.parametrize("status", ["304 Not Modified", "300 Choices", "302 Found"])
 async def test_redirect_to_nowhere_is_a_warning(status: str) -> None:
     async with listening(answer(status)) as server:
-        assert (await run(http(server.port))).verdict is Verdict.WARNING
+        assert (await run(http(server.port))).verdict is ProbeVerdict.WARNING
 
 
 async def test_redirects_without_end() -> None:
@@ -262,7 +266,7 @@ async def test_redirects_without_end() -> None:
         found = await run(http(server.port))
         assert len(server.requests) == 10
         url = f"http://127.0.0.1:{server.port}/again"
-    assert found == Outcome(Verdict.FAILURE, f'Get "{url}": stopped after 10 redirects')
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, f'Get "{url}": stopped after 10 redirects')
 
 
 # --- what goes wrong
@@ -274,7 +278,7 @@ async def test_http_refused() -> None:
     text = (
         f'Get "http://127.0.0.1:{port}/h": dial tcp 127.0.0.1:{port}: connect: connection refused'
     )
-    assert found == Outcome(Verdict.FAILURE, text)
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, text)
 
 
 def request(port: int) -> HttpRequest:
@@ -304,7 +308,7 @@ async def test_http_without_a_connection() -> None:
     cause = f"dial tcp 127.0.0.1:{port}: i/o timeout"
     late = "(Client.Timeout exceeded while awaiting headers)"
     assert found == HttpProblem(f'Get "http://127.0.0.1:{port}/": {cause} {late}')
-    assert tried == Outcome(Verdict.FAILURE, cause)
+    assert tried == ProbeOutcome(ProbeVerdict.FAILURE, cause)
 
 
 async def test_http_body_that_stalls_is_no_verdict() -> None:
@@ -319,13 +323,15 @@ async def test_http_body_that_stalls_is_no_verdict() -> None:
 async def test_http_body_that_breaks_off_is_no_verdict() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
     async with listening(head) as server:
-        assert await run(http(server.port)) == Outcome(Verdict.ERROR, "unexpected EOF")
+        assert await run(http(server.port)) == ProbeOutcome(ProbeVerdict.ERROR, "unexpected EOF")
 
 
 async def test_http_connection_closed_without_a_word() -> None:
     async with listening(b"") as server:
         found = await run(http(server.port))
-    assert found == Outcome(Verdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": EOF')
+    assert found == ProbeOutcome(
+        ProbeVerdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": EOF'
+    )
     # A new connection that breaks is not a reason to send the request again.
     assert len(server.requests) == 1
 
@@ -333,7 +339,7 @@ async def test_http_connection_closed_without_a_word() -> None:
 async def test_http_nonsense() -> None:
     async with listening(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as server:
         found = await run(http(server.port))
-    assert found.verdict is Verdict.FAILURE
+    assert found.verdict is ProbeVerdict.FAILURE
     assert "malformed HTTP response" in found.text
 
 
@@ -341,7 +347,7 @@ async def test_http_reads_no_more_than_it_needs() -> None:
     """An endless answer: 10 KiB of it are enough."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
     async with listening(head + b"x" * 50_000, stall=True) as server:
-        assert (await run(http(server.port))).verdict is Verdict.SUCCESS
+        assert (await run(http(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
 # --- tcpSocket and grpc
@@ -350,14 +356,14 @@ async def test_http_reads_no_more_than_it_needs() -> None:
 @pytest.mark.compares("probes")
 async def test_tcp_connects() -> None:
     async with listening(b"") as server:
-        assert (await run(tcp(server.port))).verdict is Verdict.SUCCESS
+        assert (await run(tcp(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
 @pytest.mark.case(66)
 async def test_tcp_refused() -> None:
     port = closed_port()
     text = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
-    assert await run(tcp(port)) == Outcome(Verdict.FAILURE, text)
+    assert await run(tcp(port)) == ProbeOutcome(ProbeVerdict.FAILURE, text)
 
 
 # --- where to dial
@@ -368,18 +374,18 @@ async def test_a_pod_on_the_hosts_network_is_on_localhost() -> None:
     pod = make_pod(hostNetwork=True)
     async with listening(answer("200 OK")) as server:
         found = await run(http(server.port), pod=pod, observed=HOST_NETWORK)
-    assert found.verdict is Verdict.SUCCESS
+    assert found.verdict is ProbeVerdict.SUCCESS
 
 
 async def test_a_pod_without_an_address() -> None:
     found = await run(tcp(80), observed=seen(sandboxes=(box(ready=False),)))
-    assert found == Outcome(Verdict.ERROR, "the pod has no address")
+    assert found == ProbeOutcome(ProbeVerdict.ERROR, "the pod has no address")
 
 
 async def test_the_host_of_the_manifest_goes_first() -> None:
     async with listening(b"") as server:
         found = await run(tcp(server.port, host="127.0.0.1"), observed=seen())
-        assert found.verdict is Verdict.SUCCESS
+        assert found.verdict is ProbeVerdict.SUCCESS
 
 
 async def test_an_unroutable_pod_is_reached_by_its_published_port() -> None:
@@ -388,9 +394,9 @@ async def test_an_unroutable_pod_is_reached_by_its_published_port() -> None:
         ports = [{"containerPort": 80, "hostPort": server.port}]
         pod = make_pod({"name": "c", "ports": ports})
         found = await run(http(80), pod=pod, info=rootless)
-        assert found.verdict is Verdict.SUCCESS
+        assert found.verdict is ProbeVerdict.SUCCESS
     found = await run(http(81), pod=pod, info=rootless)
-    assert found.verdict is Verdict.ERROR
+    assert found.verdict is ProbeVerdict.ERROR
     assert "give port 81 a hostPort" in found.text
 
 
@@ -402,27 +408,27 @@ async def test_http_from_inside_the_pod() -> None:
     async with listening(answer("200 OK")) as server:
         server.answers["/moved"] = answer("302 Found", Location="/here")
         found = await run(http(server.port, "/moved"), observed=INSIDE, runtime=runtime)
-        assert found.verdict is Verdict.SUCCESS
+        assert found.verdict is ProbeVerdict.SUCCESS
         assert server.paths() == ["/moved", "/here"]
         assert server.headers()["host"] == f"127.0.0.1:{server.port}"
     assert runtime.opened == [("s0", "127.0.0.1")] * 2
     port = closed_port()
     refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     found = await run(http(port), observed=INSIDE, runtime=runtime)
-    assert found == Outcome(Verdict.FAILURE, f'Get "http://127.0.0.1:{port}/": {refused}')
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, f'Get "http://127.0.0.1:{port}/": {refused}')
     found = await run(tcp(port), observed=INSIDE, runtime=runtime)
-    assert found == Outcome(Verdict.FAILURE, refused)
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, refused)
 
 
 async def test_tcp_and_grpc_from_inside_the_pod() -> None:
     runtime = Commands()
     async with listening(b"") as server:
         found = await run(tcp(server.port), observed=INSIDE, runtime=runtime)
-        assert found.verdict is Verdict.SUCCESS
+        assert found.verdict is ProbeVerdict.SUCCESS
     async with grpc_server(GrpcServer()) as server:
         probe = Probe(grpc=GRPCAction(port=server.port), timeoutSeconds=5)
         found = await run(probe, observed=INSIDE, runtime=runtime)
-        assert found.verdict is Verdict.SUCCESS
+        assert found.verdict is ProbeVerdict.SUCCESS
     assert runtime.opened == [("s0", "127.0.0.1")] * 2
 
 
@@ -430,23 +436,28 @@ async def test_a_host_of_the_manifest_is_not_dialled_from_inside_the_pod() -> No
     runtime = Commands()
     async with listening(b"") as server:
         probe = tcp(server.port, host="127.0.0.1")
-        assert (await run(probe, observed=INSIDE, runtime=runtime)).verdict is Verdict.SUCCESS
+        assert (await run(probe, observed=INSIDE, runtime=runtime)).verdict is ProbeVerdict.SUCCESS
     assert runtime.opened == []
 
 
 @pytest.mark.parametrize("probe", [http(80), tcp(80), Probe(grpc=GRPCAction(port=80))])
 @pytest.mark.parametrize(
     ("lost", "verdict"),
-    [(EngineError("no entry"), Verdict.ERROR), (EngineUnavailable("gone"), Verdict.NO_ENGINE)],
+    [
+        (EngineError("no entry"), ProbeVerdict.ERROR),
+        (EngineUnavailable("gone"), ProbeVerdict.NO_ENGINE),
+    ],
 )
 async def test_a_pod_that_cannot_be_entered(
-    probe: Probe, lost: EngineError, verdict: Verdict
+    probe: Probe, lost: EngineError, verdict: ProbeVerdict
 ) -> None:
     found = await run(probe, observed=INSIDE, runtime=Commands(lost))
-    assert found == Outcome(verdict, str(lost))
+    assert found == ProbeOutcome(verdict, str(lost))
 
 
 async def test_nothing_is_dialled_in_a_simulation() -> None:
-    assert (await run(tcp(closed_port()), simulated=True)).verdict is Verdict.SUCCESS
+    assert (await run(tcp(closed_port()), simulated=True)).verdict is ProbeVerdict.SUCCESS
     failing = Commands(ExecResult(exit_code=1, output=b"no"))
-    assert (await run(exec_("false"), runtime=failing, simulated=True)).verdict is Verdict.FAILURE
+    assert (
+        await run(exec_("false"), runtime=failing, simulated=True)
+    ).verdict is ProbeVerdict.FAILURE

@@ -10,8 +10,8 @@ from podtui.api.thresholds import threshold_amount
 from podtui.api.v1 import NodeStatus
 from podtui.kubelet.base.types import NodeResources
 from podtui.kubelet.node.node_status import (
-    Health,
     Machine,
+    NodeHealth,
     condition_events,
     node_labels,
     node_resources,
@@ -38,7 +38,7 @@ def resources(**fields) -> NodeResources:
 def status(*, now=0.0, previous=None, health=None, **fields) -> NodeStatus:
     known = {"name": "refnode", "engine": engine(), "resources": resources()}
     return node_status(
-        **{**known, **fields}, now=at(now), previous=previous, health=health or Health()
+        **{**known, **fields}, now=at(now), previous=previous, health=health or NodeHealth()
     )
 
 
@@ -107,7 +107,7 @@ def test_golden_conditions():
 
 
 def test_pressures():
-    pressed = Health(pressures={"MemoryPressure", "DiskPressure", "PIDPressure"})
+    pressed = NodeHealth(pressures={"MemoryPressure", "DiskPressure", "PIDPressure"})
     found = [(one.status, one.reason, one.message) for one in status(health=pressed).conditions]
     assert found[:3] == [
         ("True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
@@ -124,7 +124,7 @@ def test_pressures():
     ],
 )
 def test_case_25_not_ready(errors, message):
-    ready = status(health=Health(errors=errors)).conditions[-1]
+    ready = status(health=NodeHealth(errors=errors)).conditions[-1]
     assert (ready.type, ready.status, ready.reason, ready.message) == (
         "Ready",
         "False",
@@ -136,7 +136,7 @@ def test_case_25_not_ready(errors, message):
 def test_times_of_conditions():
     first = status(now=0)
     beat = status(now=10, previous=first)
-    lost = status(now=20, previous=beat, health=Health(errors=["x"]))
+    lost = status(now=20, previous=beat, health=NodeHealth(errors=["x"]))
     times = [(one.lastHeartbeatTime, one.lastTransitionTime) for one in beat.conditions]
     assert set(times) == {("2026-01-02T03:04:15Z", "2026-01-02T03:04:05Z")}
     assert lost.conditions[-1].lastTransitionTime == "2026-01-02T03:04:25Z"
@@ -215,7 +215,7 @@ def test_events_of_conditions():
         ("NodeHasSufficientPID", "Node n status is now: NodeHasSufficientPID"),
     )
     assert condition_events("n", first, status(now=9, previous=first)) == ()
-    lost = status(health=Health(errors=["x"], pressures={"DiskPressure"}))
+    lost = status(health=NodeHealth(errors=["x"], pressures={"DiskPressure"}))
     assert [reason for reason, _ in condition_events("n", first, lost)] == [
         "NodeHasDiskPressure",
         "NodeNotReady",

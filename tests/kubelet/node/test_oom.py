@@ -11,7 +11,7 @@ from virtual_time import VirtualClock, settle
 
 from podtui.api.v1 import Event
 from podtui.kubelet.events.recorder import EventRecorder
-from podtui.kubelet.node.oom import OomParser, hear, watch_oom
+from podtui.kubelet.node.oom import OomParser, watch_log, watch_oom
 from podtui.store import open_store
 
 GLOBAL = (
@@ -63,7 +63,7 @@ async def test_the_log_becomes_an_event_on_the_node() -> None:
     ours.setblocking(False)
     with kernel, ours:
         async with asyncio.TaskGroup() as group:
-            listening = group.create_task(hear(events, ours.fileno()))
+            listening = group.create_task(watch_log(events, ours.fileno()))
             for number, line in enumerate((*GROUP, *GLOBAL)):
                 kernel.send(f"6,{number},123,-;{line}\n SUBSYSTEM=x\n".encode())
             async with asyncio.timeout(5.0):

@@ -14,13 +14,13 @@ from kubelet_world import World, pod
 
 from podtui.api.insight import InsightPart, InsightQuery, PodInsight
 from podtui.errors import PodtuiError
-from podtui.kubelet.insight.metrics import LEAST_SECONDS, Reading, rate
+from podtui.kubelet.insight.metrics import LEAST_SECONDS, CounterReading, rate
 from podtui.kubelet.insight.usage_history import (
     GONE_SECONDS,
     LEVELS,
     NOT_MEASURED,
     SPACING,
-    Row,
+    PointRow,
     UsageBook,
     UsageHistory,
     decode,
@@ -112,13 +112,13 @@ def test_pods_have_their_own_and_those_that_are_gone_keep_theirs_for_a_while() -
 def test_only_a_new_point_is_news() -> None:
     history = filled(10)
     history.drain()
-    before = history.turn.number
+    before = history.changed.count
     history.add(T0 + 3, KEY, values(1))
     history.drain()
-    assert history.turn.number == before
+    assert history.changed.count == before
     history.add(T0 + 11, KEY, values(1))
     history.drain()
-    assert history.turn.number == before + 1
+    assert history.changed.count == before + 1
 
 
 # --- rates
@@ -134,8 +134,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def test_counters_that_go_back_or_clocks_that_jump_make_no_rate(
     before: int, after: int, seconds: float, expected: float | None
 ) -> None:
-    later = Reading(after, NOON + timedelta(seconds=seconds))
-    assert rate(Reading(before, NOON), later) == expected
+    later = CounterReading(after, NOON + timedelta(seconds=seconds))
+    assert rate(CounterReading(before, NOON), later) == expected
     assert rate(None, later) is None
 
 
@@ -237,12 +237,12 @@ def test_what_is_not_ours_is_left_out(data: bytes) -> None:
 
 def test_values_of_another_width_are_left_out() -> None:
     history = UsageHistory()
-    history.restore(Row(1, T0, {KEY: (1.0, 2.0), ("a", "b", "c", "d"): (1.0,)}))
+    history.restore(PointRow(1, T0, {KEY: (1.0, 2.0), ("a", "b", "c", "d"): (1.0,)}))
     assert history.containers("default", "web") == ()
 
 
 def test_rows_come_back_as_they_were() -> None:
-    row = Row(2, T0, {KEY: (1.5, 2.0, NOT_MEASURED, 0.0, 3.0), (): (1.0, 2.0, 3.0, 4.0)})
+    row = PointRow(2, T0, {KEY: (1.5, 2.0, NOT_MEASURED, 0.0, 3.0), (): (1.0, 2.0, 3.0, 4.0)})
     found = decode(encode(row))
     assert found is not None
     assert (found.level, found.at, found.values.keys()) == (2, T0, row.values.keys())
@@ -259,7 +259,7 @@ async def test_a_file_that_cannot_be_used_is_logged_once(
     for _ in range(3):
         await book.write(rows)
     assert [record.getMessage() for record in caplog.records] == [
-        "the history of usage begins anew: disk full",
+        "the usage history starts empty: disk full",
         "the history of usage is not on record: disk full",
     ]
 

@@ -9,7 +9,7 @@ from pod_builders import at, down, up
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.v1 import ExecAction, Probe
 from podtui.kubelet.base.types import ObservedContainer, ProbeResult
-from podtui.kubelet.prober.state import Outcome, ProbeKind, ProbeState, Rules, Verdict
+from podtui.kubelet.prober.state import ProbeKind, ProbeOutcome, ProbeState, ProbeVerdict, Rules
 from podtui.kubelet.prober.worker import probe_run, report
 
 UID = "uid-web-n1"
@@ -74,9 +74,9 @@ def test_the_streak_is_held_against_the_threshold_that_it_is_about() -> None:
 
 
 def test_of_the_output_the_first_lines_are_kept() -> None:
-    run = probe_run(Outcome(Verdict.FAILURE, "x\n" * 5000), at(0), 0.25)
+    run = probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "x\n" * 5000), at(0), 0.25)
     assert run.output.splitlines() == ["x"] * 10
-    assert len(probe_run(Outcome(Verdict.FAILURE, "y" * 5000), at(0), 0.1).output) == 1000
+    assert len(probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "y" * 5000), at(0), 0.1).output) == 1000
 
 
 def probed(command: str, **more: object) -> Probe:

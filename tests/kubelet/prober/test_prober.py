@@ -20,7 +20,14 @@ from podtui.api.v1 import (
 )
 from podtui.errors import EngineError
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, Verdict, failure, probe_of
+from podtui.kubelet.prober.state import (
+    SUCCESS,
+    ProbeKind,
+    ProbeOutcome,
+    ProbeVerdict,
+    failure,
+    probe_of,
+)
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time
@@ -45,10 +52,12 @@ class Scripted:
     """Handlers that say what they are told to, by container and kind."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, ProbeKind], Outcome] = {}
+        self.outcomes: dict[tuple[str, ProbeKind], ProbeOutcome] = {}
         self.calls: list[tuple[str, ProbeKind]] = []
 
-    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+    async def run(
+        self, pod: Pod, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
         kind = next(kind for kind in ProbeKind if probe_of(container, kind) is probe)
         self.calls.append((container.name, kind))
         return self.outcomes.get((container.name, kind), SUCCESS)
@@ -479,7 +488,7 @@ async def test_a_sidecars_startup_holds_up_the_rest() -> None:
 async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
     world = World()
     handlers = scripted(world)
-    handlers.outcomes["c", ProbeKind.LIVENESS] = Outcome(Verdict.ERROR, "cannot ask")
+    handlers.outcomes["c", ProbeKind.LIVENESS] = ProbeOutcome(ProbeVerdict.ERROR, "cannot ask")
     async with world.running():
         await world.sleep(100.0)
         probe = cat("/", periodSeconds=10, failureThreshold=1)
@@ -500,7 +509,7 @@ async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
 async def test_a_warning_is_told_and_counts_as_success() -> None:
     world = World()
     text = "Probe terminated redirects, Response body: see there"
-    scripted(world).outcomes["c", ProbeKind.READINESS] = Outcome(Verdict.WARNING, text)
+    scripted(world).outcomes["c", ProbeKind.READINESS] = ProbeOutcome(ProbeVerdict.WARNING, text)
     async with world.running():
         await world.sleep(100.0)
         world.add(pod("web-n1", "", container(readinessProbe=cat("/"))))
@@ -533,7 +542,7 @@ async def test_a_broken_handler_does_not_end_the_others() -> None:
     class Broken(Scripted):
         async def run(
             self, pod: Pod, container: Container, container_id: str, probe: Probe
-        ) -> Outcome:
+        ) -> ProbeOutcome:
             outcome = await super().run(pod, container, container_id, probe)
             if container.name == "c":
                 raise EngineError("nobody expected this")
@@ -579,7 +588,7 @@ async def test_slow_probes_keep_their_beat() -> None:
     class Slow(Scripted):
         async def run(
             self, pod: Pod, container: Container, container_id: str, probe: Probe
-        ) -> Outcome:
+        ) -> ProbeOutcome:
             times.append(world.clock.monotonic())
             await world.clock.sleep(0.7 if len(times) != 3 else 2.5)
             return SUCCESS

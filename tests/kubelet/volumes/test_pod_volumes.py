@@ -8,9 +8,7 @@ from pod_builders import GI, MI, ctr, make_pod, node
 from podtui.api.v1 import Volume
 from podtui.kubelet.base.types import ConfigError, NodeResources
 from podtui.kubelet.base.value_sources import ValueSources
-from podtui.kubelet.containers.killer import NoHooks
-from podtui.kubelet.pods.sync import not_done
-from podtui.kubelet.prober.state import NoProbes
+from podtui.kubelet.pods.sync import unsupported
 from podtui.kubelet.volumes.pod_volumes import (
     HostPathCheck,
     VolumePlan,
@@ -181,7 +179,7 @@ def test_volumes_that_nobody_mounts_are_passed_over():
     ]
     pod = make_pod(volumes=volumes)
     assert plan_volumes(pod, AROUND) == VolumePlan(failures={})
-    assert not_done(pod, probes=NoProbes(), hooks=NoHooks()) == ()
+    assert unsupported(pod) == ()
     init = make_pod(init=(mounting("e"),), volumes=volumes)
     assert [one.name for one in plan_volumes(init, AROUND).volumes] == ["e"]
 
@@ -249,7 +247,7 @@ def test_a_volume_that_cannot_be_mounted_is_never_a_plain_directory(kind):
     found = plan({"name": "f", kind: source})
     assert (found.volumes, found.foreign) == ((), ("f",))
     pod = make_pod(mounting("f"), volumes=[{"name": "f", kind: source}])
-    assert not_done(pod, probes=NoProbes(), hooks=NoHooks()) == (
+    assert unsupported(pod) == (
         ("NotSupported", f'volumes of type {kind} are not supported: the pod waits for "f"'),
     )
 
