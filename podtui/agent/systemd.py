@@ -239,7 +239,7 @@ def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> 
     if before is not None and before != text and not force:
         raise ServiceFailed(
             f"{manager.unit} is there and differs; nothing was changed."
-            f" --force overwrites it:\n{_difference(before, text)}"
+            f" --force replaces it:\n{_difference(before, text)}"
         )
     if before != text:
         _write(manager.unit, text)
