@@ -6,7 +6,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 IMAGE := busybox:1.36
-MARKS := .cache/marks
 # The compiled tests are kept, whatever the environment says: to rewrite all anew takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 # Tests of screens, files and processes wait as well: one more at a time than there are cores.
@@ -15,7 +14,7 @@ WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e proof docs bench conformance contract engines soak soak-short lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -49,7 +48,7 @@ run: setup ## Open podtui on the samples, engine and all
 
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
-	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e soak-short engines proof
+	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e soak-short engines
 	@$(MAKE) --no-print-directory test-pythons NEWEST=1
 
 check: lint types ## Lint, format, types, import directions
@@ -67,19 +66,19 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
-	$(PYTEST) -m "not engine and not e2e and not screen" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/unit.json
+	$(PYTEST) -m "not engine and not e2e and not screen" -n $(WAITING) --dist worksteal
 
 test-pythons: dev ## The unit tests on every Python from 3.11 on that is found on this machine
 	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)
 
 screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
-	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal --marks-report=$(MARKS)/screens.json
+	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal
 
 integration: dev ## Tests on the real engine
-	$(PYTEST) -m "engine and not e2e" --marks-report=$(MARKS)/engine.json
+	$(PYTEST) -m "engine and not e2e"
 
 e2e: dev ## The real program in tmux
-	$(PYTEST) -m e2e --marks-report=$(MARKS)/e2e.json
+	$(PYTEST) -m e2e
 
 engines: dev ## The runtime contract on rootless Docker, Podman and rootless Podman, each set up here
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX
@@ -92,15 +91,9 @@ contract: dev ## Contract and golden cases on any engine: make contract ENGINE=u
 	$(BIN)/python -m conformance || failed=1; \
 	exit $$failed
 
-proof: dev ## After the tests: each case, pod field and row of the comparison is proved, as the documents say
-	$(BIN)/python scripts/coverage_docs.py --check $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
-	$(BIN)/python scripts/comparison_docs.py --check $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
-
-docs: dev ## Run the tests and write the documents that come from them
-	@scripts/with_engine.sh $(MAKE) --no-print-directory unit screens integration e2e
-	$(BIN)/python scripts/coverage_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
+docs: dev ## Write the generated documents
+	$(BIN)/python scripts/keys_docs.py
 	$(BIN)/python scripts/explain_data.py
-	$(BIN)/python scripts/comparison_docs.py $(MARKS)/unit.json $(MARKS)/screens.json $(MARKS)/engine.json $(MARKS)/e2e.json
 
 bench: dev ## The figures, as ratios to a floor measured in the same run
 	@$(PYTHON) scripts/engine.py peer

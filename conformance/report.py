@@ -166,6 +166,6 @@ def document(results: Results, node: Sequence[Difference]) -> str:
         + "\n".join(f"* {line}" for line in summary(results).splitlines())
         + f"\n* the node's record: {verdict}\n\n"
         + _markdown_table(table)
-        + "\n\n## What may differ\n\n"
+        + "\n\n## Permitted differences\n\n"
         "These rules are laid on both sides alike (`conformance/rules.py`).\n\n" + _rules() + "\n"
     )

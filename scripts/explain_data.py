@@ -1,6 +1,6 @@
 """Write ``podtui/explain/facts.json``: what is known of each field of a Pod, from where it stands.
 
-* what becomes of it: ``docs/pod-fields.md``, which the tests' marks prove
+* what becomes of it: ``docs/pod-fields.md``, whose rows link the tests that show it
 * rules and the values that there are: the messages in ``tests/validation/``
 * what must be given: what ``podtui check`` reports where it is left out
 * defaults: what `podtui.manifest.defaults` fills in
@@ -42,13 +42,13 @@ _MESSAGE: Final = re.compile(
 )
 _VALUE: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|…|[^:\s]+): ')
 _BARE: Final = {
-    "Required value": "must be given",
-    "Duplicate value": "each must be there once",
-    "Not found": "must name one that there is",
+    "Required value": "must be set",
+    "Duplicate value": "must be unique",
+    "Not found": "must exist",
     "Invalid value": "",
-    "Forbidden": "must not be given here",
-    "Too long": "must not be so long",
-    "Too many": "must not be so many",
+    "Forbidden": "not allowed here",
+    "Too long": "too long",
+    "Too many": "too many",
     "Unsupported value": "",
 }
 # Of one case alone: amounts and names of that manifest, and what is about other systems.
@@ -128,7 +128,7 @@ def _rule(kind: str, rest: str) -> str:
         rest = _VALUE.sub("", f"{rest}: ", count=1).removesuffix(": ")
     rest = re.sub(r"^\d+: ", "", _PATTERN.sub("", rest))
     if kind == "Forbidden" and rest.startswith("when "):
-        return f"must not be given {rest}"
+        return f"not allowed {rest}"
     return rest or _BARE[kind]
 
 

@@ -15,8 +15,6 @@ if HERE not in sys.path:
     sys.path.append(HERE)
 
 import quick_start  # noqa: E402 - needs the path above
-from marks_report import MarksReport, note_marks  # noqa: E402 - needs the path above
-from screen_mark import ScreenMarks  # noqa: E402 - needs the path above
 from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
 
 
@@ -26,30 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("PODTUI_TEST_ENGINE", "unix:///var/run/docker.sock"),
         help="the Docker-compatible engine of tests marked engine (also: PODTUI_TEST_ENGINE)",
     )
-    parser.addoption(
-        "--marks-report",
-        type=Path,
-        help="write which tests cover which cases, pod fields and rows of the comparison (JSON)",
-    )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        note_marks(item)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(quick_start, "podtui-quick-start")
-    config.pluginmanager.register(ScreenMarks(), "podtui-screen-marks")
-    report: Path | None = config.getoption("--marks-report")
-    if report is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(MarksReport(report.absolute()), "podtui-marks-report")
     config.addinivalue_line(
         "markers", "virtual_time: run on a loop whose time jumps to the next timer"
     )
-    config.addinivalue_line(
-        "markers", "case(*numbers): covers these acceptance cases of the kubelet reference"
-    )
+    config.addinivalue_line("markers", "case(*numbers): covers these cases of docs/conformance.md")
     config.addinivalue_line(
         "markers",
         "field(*paths, answer): proves what becomes of these fields of a pod; a path such as "
@@ -57,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "compares(*rows): proves what these rows of scripts/proof/comparison.toml say of podtui",
+        "compares(*rows): proves what rows of docs/comparison.md say of podtui",
     )
 
 

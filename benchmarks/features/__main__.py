@@ -74,7 +74,7 @@ def mark(yes: bool) -> str:
 
 def document(features: Sequence[Feature], peer: Results, ours: Results, version: str) -> str:
     lines = [
-        "# What runs a Pod, feature by feature",
+        "# Features of a Pod: kubelet, podman, podtui",
         "",
         INTRODUCTION,
         "",

@@ -22,7 +22,7 @@ class Form(Enum):
     """The forms of a field's value; each text is the wording used in messages."""
 
     TEXT = "a text"
-    INTEGER = "a whole number"
+    INTEGER = "an integer"
     BOOLEAN = "true or false"
     QUANTITY = "a quantity such as 100m or 1Gi"
     TIME = "a time such as 2024-01-31T12:00:00Z"

@@ -120,7 +120,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         add("service", "service:run", "have systemd run the agent, with the settings in force")
     )
     _exec(add("exec", "sessions:run_exec", "run a command in a container"))
-    attach = add("attach", "sessions:run_attach", "talk with a container's process")
+    attach = add("attach", "sessions:run_attach", "attach to a container's process")
     _pod(attach)
     _streams(attach)
     forward = add("port-forward", "sessions:run_forward", "open a port here that leads to a pod's")

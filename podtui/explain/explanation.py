@@ -11,13 +11,13 @@ from podtui.explain.facts import Example
 from podtui.explain.places import Place, find_place, type_words
 
 FATES: Final = {
-    "honoured": "podtui does what it says",
-    "no-effect": "taken, without effect here; that is said once",
-    "refused": "not done here; the reason is said",
-    "mixed": "some of its fields have an effect, some have none",
+    "honoured": "Supported",
+    "no-effect": "Accepted without effect; reported once",
+    "refused": "Refused, with the reason",
+    "mixed": "Some of its fields are supported, others are not",
 }
 """The texts for the support of a field."""
-POD_WORDS: Final = "Containers that run together: one address, shared volumes, one life."
+POD_WORDS: Final = "Containers that run together: one IP, shared volumes, one lifecycle."
 
 
 class Child(msgspec.Struct, frozen=True):

@@ -63,28 +63,32 @@ def struct_of(field: Field) -> type[v1.Struct] | None:
 
 
 def type_words(field: Field) -> str:
-    """Return the type in words: ``list of objects``, ``whole number`` …"""
+    """Return the type as kubectl names it: ``[]Object``, ``integer`` …"""
     return _type(field.shape)
 
 
-_WORDS: Final = {
-    Form.TEXT: ("text", "texts"),
-    Form.INTEGER: ("whole number", "whole numbers"),
-    Form.BOOLEAN: ("true or false", "true or false"),
-    Form.QUANTITY: ("quantity", "quantities"),
-    Form.TIME: ("time", "times"),
-    Form.PORT: ("number or name", "numbers or names"),
-    Form.ANY: ("anything", "anything"),
-    Form.OBJECT: ("object", "objects"),
-    Form.LIST: ("list", "lists"),
-    Form.MAP: ("map", "maps"),
+_NAMES: Final = {
+    Form.TEXT: "string",
+    Form.INTEGER: "integer",
+    Form.BOOLEAN: "boolean",
+    Form.QUANTITY: "Quantity",
+    Form.TIME: "Time",
+    Form.PORT: "IntOrString",
+    Form.ANY: "any",
+    Form.OBJECT: "Object",
+    Form.LIST: "[]",
+    Form.MAP: "map",
 }
 
 
 def _type(shape: Shape) -> str:
-    if shape.item is None or shape.form not in (Form.LIST, Form.MAP):
-        return _WORDS[shape.form][0]
-    return f"{_WORDS[shape.form][0]} of {_WORDS[shape.item.form][1]}"
+    if shape.item is None:
+        return _NAMES[shape.form]
+    if shape.form is Form.LIST:
+        return f"[]{_type(shape.item)}"
+    if shape.form is Form.MAP:
+        return f"map[string]{_type(shape.item)}"
+    return _NAMES[shape.form]
 
 
 def place_of(path: str) -> Place | None:

@@ -13,8 +13,15 @@ from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineNotFound, LogError, SessionError
 from podtui.kubelet.insight.metrics import Metrics
 from podtui.kubelet.status.status_manager import StatusManager
-from podtui.runtime.protocol import ContainerState, LogLine, LogOptions, Runtime, SandboxState
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import (
+    ContainerState,
+    Duplex,
+    LogLine,
+    LogOptions,
+    Runtime,
+    SandboxState,
+    Session,
+)
 
 _PULLING: Final = {
     "ErrImagePull": "image can't be pulled",

@@ -23,13 +23,14 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import seen_text
-from podtui.manifest.ignore import being_edited, edit_signs
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import (
     FolderStamp,
     Listed,
     Listing,
     Stamp,
+    being_edited,
+    edit_signs,
     folder_stamp,
     list_names,
     list_path,

@@ -27,8 +27,7 @@ from textual.theme import Theme
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
-from podtui.client.capabilities import LOCAL, Server
-from podtui.client.protocol import Client, Lost
+from podtui.client.protocol import LOCAL, Client, Lost, Server
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui.commands.agent import (
     Agent,

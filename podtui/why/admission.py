@@ -86,7 +86,7 @@ def _ask_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None
     if largest is None or left is None:
         return
     edits = source.set(largest[0], str(left))
-    note = "The program must make do with that; its limit stays as it is."
+    note = "The program must work with that; its limit stays the same."
     yield Fix(f"Lower the {resource} request to {left}, which fits now", edits, note)
 
 
@@ -127,7 +127,7 @@ def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | No
     edit = source.remove(port.path)
     if edit is not None:
         note = "The pod is then reached at its own address only."
-        yield Fix("Take no port of the node", (edit,), note)
+        yield Fix("Remove the hostPort", (edit,), note)
 
 
 def _move(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
@@ -169,8 +169,8 @@ def _select_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | N
     whole = len(facts.pod.spec.nodeSelector) == 1
     edit = source.remove(("spec", "nodeSelector") if whole else ("spec", "nodeSelector", key))
     if edit is not None:
-        yield Fix("Take the selector out: there is one node" if whole else
-                  "Take this label out of the selector", (edit,))  # fmt: skip
+        yield Fix("Remove the selector: there is one node" if whole else
+                  "Remove this label from the selector", (edit,))  # fmt: skip
 
 
 def _affinity(facts: Facts) -> Found | None:
@@ -185,7 +185,7 @@ def _sysctl(facts: Facts) -> Found | None:
     sysctls = context.sysctls if context is not None else ()
     index = next((i for i, s in enumerate(sysctls) if s.name == match[1]), 0)
     why = (
-        "It is not on the list of settings that are safe between pods."
+        "It is not a safe sysctl."
         if "not allowlisted" in match[2]
         else "The pod shares that namespace with the node, whose own setting it would change."
     )
@@ -214,8 +214,8 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="TooBigForTheNode",
         match=_too_big,
-        title="It asks for {asks} of {resource}, and the whole node has {whole}.",
-        sentences=("No other pod is in its way: this node can never run it as it is.",),
+        title="It requests {asks} of {resource}, but the whole node has {whole}.",
+        sentences=("Even without other pods, this node cannot run it.",),
         advice="Lower the request, or run it on a larger machine.",
         events=("UnexpectedAdmissionError",),
         fixes=_ask_less,
@@ -224,14 +224,10 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NoRoom",
         match=_no_room,
-        title="The node is short of {by} of {resource}: it asks for {asks}, and others have taken"
-        " the rest.",
+        title="The node lacks {by} of {resource}: it requests {asks}, other pods hold the rest.",
         sentences=(
-            "Requests are what counts, whether or not they are used. Most is held by: {holders}.",
-            (
-                "A rejected pod is not tried again by itself: edit it, or start it afresh once"
-                " there is room."
-            ),
+            "Requests count, not usage. Most is held by: {holders}.",
+            "A rejected pod is not retried: edit it, or retry it once there is room.",
         ),
         advice="Lower this request or another pod's, or remove a pod.",
         events=("UnexpectedAdmissionError",),
@@ -241,7 +237,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="TooManyPods",
         match=_too_many,
-        title="The node runs {most} pods already, and takes no more.",
+        title="The node already runs its maximum of {most} pods.",
         advice="Remove a pod, or raise maxPods in the settings.",
         events=("UnexpectedAdmissionError",),
         docs=_DOCS + "setup/best-practices/cluster-large/",
@@ -249,7 +245,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="HostPortTaken",
         match=_port,
-        title="Port {port} of the node belongs to the pod {holder} already.",
+        title="Port {port} of the node is already used by the pod {holder}.",
         sentences=("A hostPort is the node's own port: two pods cannot have the same one.",),
         advice="Give one of the two another hostPort, or none.",
         events=("NodePorts",),
@@ -261,7 +257,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         match=_selector,
         title="It may only run on a node with the label {label}, and this one does not have it.",
         sentences=("{has}",),
-        advice="Change the nodeSelector, or take it out.",
+        advice="Change or remove the nodeSelector.",
         events=("NodeAffinity",),
         fixes=_select_less,
         docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",
@@ -271,7 +267,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         match=_affinity,
         title="Its node affinity does not allow this node.",
         sentences=("Every required term must hold for one of the node's labels or its name.",),
-        advice="Change what it requires, or take the affinity out.",
+        advice="Change or remove the affinity.",
         field=("spec", "affinity", "nodeAffinity"),
         events=("NodeAffinity",),
         docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",
@@ -279,17 +275,17 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="SysctlForbidden",
         match=_sysctl,
-        title="The kernel setting {sysctl} is not allowed to a pod here.",
+        title="The sysctl {sysctl} is not allowed.",
         sentences=("{why}",),
-        advice="Take it out, or allow it with allowedUnsafeSysctls in the settings.",
+        advice="Remove it, or allow it with allowedUnsafeSysctls in the settings.",
         events=("SysctlForbidden",),
         docs=_DOCS + "tasks/administer-cluster/sysctl-cluster/",
     ),
     Rule(
         id="AppArmorMissing",
         match=_of("AppArmor"),
-        title="It asks for an AppArmor profile, and this machine has no AppArmor.",
-        advice="Take the profile out, or say type: Unconfined.",
+        title="It requests an AppArmor profile, but this machine has no AppArmor.",
+        advice="Remove the profile, or use type: Unconfined.",
         field=("spec", "securityContext", "appArmorProfile"),
         events=("AppArmor",),
         docs=_DOCS + "tutorials/security/apparmor/",
@@ -319,8 +315,8 @@ ADMISSION: tuple[Rule[Facts], ...] = (
             "PodLevelResourcesNotSupported",
             "PodFeatureUnsupported",
         ),
-        title="It uses something that this node does not have: {text}",
-        advice="Take that out of the manifest.",
+        title="It uses a feature that this node lacks: {text}",
+        advice="Remove it from the manifest.",
         field=("spec",),
         events=(
             "SupplementalGroupsPolicyNotSupported",
@@ -332,7 +328,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         id="NodeUnderPressure",
         match=_of("Evicted"),
         title="The node is short of memory, disk or process ids and took no new pods: {text}",
-        advice="Free what is short; then start the pod afresh.",
+        advice="Free the scarce resource; then retry the pod.",
         events=("Evicted",),
         docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
     ),
@@ -340,16 +336,16 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         id="NodeShuttingDown",
         match=_of("NodeShutdown"),
         title="The machine was shutting down when the pod came.",
-        advice="It is taken when the machine is up again.",
+        advice="It is admitted when the machine is up again.",
         events=("NodeShutdown",),
         docs=_DOCS + "concepts/cluster-administration/node-shutdown/",
     ),
     Rule(
         id="Rejected",
         match=_of(),
-        title="The node refused it: {text}",
-        sentences=("A rejected pod is not tried again by itself.",),
-        advice="Change what the node names, or start the pod afresh.",
+        title="The node rejected it: {text}",
+        sentences=("A rejected pod is not retried.",),
+        advice="Change what the message names, or retry the pod.",
         field=("spec",),
     ),
 )

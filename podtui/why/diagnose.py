@@ -46,7 +46,7 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def _nothing() -> Diagnosis:
-    return Diagnosis(cause="Unknown", health=Health.WAITING, title="Nothing is known of it yet.")
+    return Diagnosis(cause="Unknown", health=Health.WAITING, title="No information yet.")
 
 
 def diagnose_manifest(manifest: Manifest) -> Diagnosis:

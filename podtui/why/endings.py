@@ -205,8 +205,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="ContainerLost",
         match=_lost,
-        title="{container} vanished: the engine does not know it any more.",
-        sentences=("Somebody removed it, or the engine lost it; nobody knows how it ended.",),
+        title="{container} vanished: the engine no longer has it.",
+        sentences=("It was removed by hand, or the engine lost it; its exit code is unknown.",),
         events=_EVENTS,
     ),
     Rule(
@@ -220,7 +220,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="AllRestarted",
         match=_all_anew,
-        title="All containers were started anew, as a restart rule of one of them says.",
+        title="All containers were restarted, as a restart rule of one of them requires.",
         field=("restartPolicyRules",),
         events=_EVENTS,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
@@ -228,10 +228,10 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="EndsByDesign",
         match=_by_design,
-        title="{container} ends by itself, without an error, and is to run always.",
+        title="{container} exits without an error, but its restartPolicy is Always.",
         sentences=(
             (
-                "Its program ({program}) did what it had to and ended with 0; under restartPolicy"
+                "Its program ({program}) finished with exit code 0; under restartPolicy"
                 " Always that counts as a crash."
             ),
             "{again}",
@@ -245,9 +245,9 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="AddressInUse",
         match=_telling(*_IN_USE),
-        title="{container} exited with code {code}: a port that it listens on is taken already.",
+        title="{container} exited with code {code}: a port that it listens on is already in use.",
         sentences=(
-            "It said: {line}",
+            "Log: {line}",
             "All containers of a pod share one address; with hostNetwork it is the machine's.",
         ),
         advice="Let one of them listen on another port.",
@@ -257,8 +257,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadOnly",
         match=_telling(*_READ_ONLY),
-        title="{container} exited with code {code}: it writes where it may only read.",
-        sentences=("It said: {line}",),
+        title="{container} exited with code {code}: it writes to a read-only file system.",
+        sentences=("Log: {line}",),
         advice="Mount an emptyDir there, or take readOnlyRootFilesystem or readOnly away.",
         events=_EVENTS,
         logs=True,
@@ -267,9 +267,9 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Forbidden",
         match=_telling(*_FORBIDDEN),
-        title="{container} exited with code {code}: it may not do what it tries to.",
-        sentences=("It said: {line}",),
-        advice="Look at the user it runs as (runAsUser, fsGroup) and who owns the files.",
+        title="{container} exited with code {code}: permission denied.",
+        sentences=("Log: {line}",),
+        advice="Check the user it runs as (runAsUser, fsGroup) and the owner of the files.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
@@ -277,8 +277,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="DependencyMissing",
         match=_telling(*_UNREACHED),
-        title="{container} exited with code {code}: something that it needs does not answer.",
-        sentences=("It said: {line}", "It is tried again by itself once that is there."),
+        title="{container} exited with code {code}: a service that it needs does not answer.",
+        sentences=("Log: {line}", "It is restarted with back-off until the service answers."),
         advice="Start what it needs first, or let an init container wait for it.",
         events=_EVENTS,
         logs=True,
@@ -286,7 +286,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="KilledAfterGrace",
         match=_after_grace,
-        title="{container} was told to stop, did not within its grace, and was killed.",
+        title="{container} did not stop within its grace period and was killed.",
         sentences=(
             (
                 "It had {grace} s from SIGTERM to SIGKILL (exit code 137). A program that runs as"
@@ -315,7 +315,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Terminated",
         match=_code(143),
         title="{container} ended on SIGTERM: exit code 143.",
-        sentences=("Something asked it to stop, and it did.", "{again}"),
+        sentences=("It was asked to stop, and stopped.", "{again}"),
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
@@ -323,8 +323,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="SegmentationFault",
         match=_code(139),
-        title="{container} crashed: its program touched memory that it does not have (exit code"
-        " 139, SIGSEGV).",
+        title="{container} crashed: segmentation fault (exit code 139, SIGSEGV).",
         sentences=(
             "A fault of the program, or an image for another processor or C library.",
             "{again}",
@@ -336,7 +335,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Aborted",
         match=_code(134, 132, 136),
-        title="{container} crashed: its program gave itself up (exit code {code}).",
+        title="{container} crashed: its program aborted (exit code {code}).",
         sentences=("{said}", "{again}"),
         events=_EVENTS,
         logs=True,
@@ -345,7 +344,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="NoSuchCommand",
         match=_code(127),
         title="{container} exited with code 127: the shell found no such command.",
-        sentences=("{said}", "The image lacks that program, or its name has a slip."),
+        sentences=("{said}", "The image lacks that program, or its name has a typo."),
         advice="Correct the name, or take an image that has it.",
         events=_EVENTS,
         logs=True,
@@ -355,7 +354,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="NotExecutable",
         match=_code(126),
         title="{container} exited with code 126: the command is there, but cannot be executed.",
-        sentences=("{said}", "It lacks the permission to execute it, or is no program."),
+        sentences=("{said}", "The file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",
         events=_EVENTS,
         logs=True,
@@ -363,9 +362,9 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Usage",
         match=_code(2),
-        title="{container} exited with code 2: most programs say so that they were called wrongly.",
+        title="{container} exited with code 2: most programs use it for wrong arguments.",
         sentences=("{said}", "{again}"),
-        advice="Look at command and args: each word is an item of its own.",
+        advice="Check command and args: each argument is a separate item.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
@@ -383,7 +382,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="BackingOff",
         match=_backing_off,
-        title="{container} ends again and again, and waits for its next start.",
+        title="{container} keeps exiting and waits for its next restart.",
         events=_EVENTS,
         logs=True,
     ),

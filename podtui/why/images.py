@@ -97,14 +97,14 @@ def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None
 def _may_pull(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     yield from _near(case, found, source)
     edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
-    yield Fix("Let it be pulled: imagePullPolicy IfNotPresent", edits)
+    yield Fix("Allow pulling it: imagePullPolicy IfNotPresent", edits)
 
 
 def _words(case: Case, text: str) -> Found:
     near, image = near_image(case.container.image, case.facts.node), case.container.image
     parts = parse_image_reference(image)
     host = _HOST.search(text)
-    hint = f"The machine has {near}, which is near." if near else ""
+    hint = f"The machine has {near}, which is similar." if near else ""
     if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
         hint = "The machine has it already, but imagePullPolicy Always asks the registry each time."
     tag = parts.tag or "latest" if parts is not None else ""
@@ -165,12 +165,9 @@ IMAGES: tuple[Rule[Case], ...] = (
     Rule(
         id="InvalidImageName",
         match=_named("InvalidImageName"),
-        title="{image} is no name that an image can have.",
+        title="{image} is not a valid image name.",
         sentences=(
-            (
-                "Repositories are written in small letters, without blanks: name:tag, or"
-                " host/path/name:tag."
-            ),
+            ("Repository names are lower-case, without blanks: name:tag, or host/path/name:tag."),
             "{hint}",
         ),
         field=("image",),
@@ -181,10 +178,9 @@ IMAGES: tuple[Rule[Case], ...] = (
     Rule(
         id="ImageNeverPulled",
         match=_named("ErrImageNeverPull"),
-        title="The image {image} is not on this machine, and imagePullPolicy Never forbids to get"
-        " it.",
+        title="The image {image} is not on this machine, and imagePullPolicy is Never.",
         sentences=("{hint}",),
-        advice="Build or load the image here, or let it be pulled.",
+        advice="Build or load the image here, or allow pulling it.",
         field=("imagePullPolicy",),
         events=("ErrImageNeverPull", "Failed"),
         fixes=_may_pull,
@@ -195,7 +191,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         match=_pull(*_PLATFORM),
         title="The image {image} was not built for this machine's processor.",
         sentences=("{text}",),
-        advice="Take a tag that was built for it, or build one.",
+        advice="Use a tag that was built for it, or build one.",
         field=("image",),
         events=_EVENTS,
         docs=_DOCS + "#multi-architecture-images-with-image-indexes",
@@ -203,9 +199,9 @@ IMAGES: tuple[Rule[Case], ...] = (
     Rule(
         id="RegistryLimit",
         match=_pull(*_LIMIT),
-        title="The registry gives this address no more images for now: its limit is reached.",
+        title="The registry's rate limit for this address is reached.",
         sentences=(
-            "It is tried again by itself, ever more rarely, up to 5 minutes apart.",
+            "The pull is retried with back-off, up to 5 minutes.",
             "{hint}",
         ),
         advice="Wait, or log in with an imagePullSecret, which has a higher limit.",
@@ -227,9 +223,9 @@ IMAGES: tuple[Rule[Case], ...] = (
     Rule(
         id="ImageDenied",
         match=_denied,
-        title="The registry does not let {image} be pulled: it does not exist, or wants a login.",
+        title="The registry denies {image}: it does not exist, or requires a login.",
         sentences=(
-            "Registries answer alike for both, so as not to tell what there is.",
+            "Registries give the same answer for both.",
             "{hint}",
         ),
         advice="Check the name; for a private image name a Secret under imagePullSecrets.",
@@ -254,7 +250,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         match=_absent,
         title="There is no image {image}: the registry does not have that name and tag.",
         sentences=("{hint}",),
-        advice="Check name and tag ({tag}) for a slip.",
+        advice="Check name and tag ({tag}) for a typo.",
         field=("image",),
         events=_EVENTS,
         fixes=_near,

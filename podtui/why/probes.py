@@ -12,8 +12,8 @@ from podtui.api.pods import run_began
 from podtui.api.v1 import Event, Probe
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.look import Case, moment, newest
-from podtui.why.source import Source
-from podtui.why.types import Edit, Fix, Found, Health, Rule
+from podtui.why.source import Edit, Source
+from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
@@ -26,15 +26,15 @@ _UNREACHABLE = ("no route to host", "network is unreachable", "no such host")
 _WORDS = {
     "refused": "nothing listens on port {port}",
     "missing": "{path} does not exist there (404)",
-    "denied": "it is not let in ({status})",
-    "status": "it is answered with {status}",
+    "denied": "access is denied ({status})",
+    "status": "it returns {status}",
     "timeout": "no answer comes within {timeout} s",
     "unreachable": "its address cannot be reached",
     "serving": "the service says that it is not serving",
     "exec": "its command fails: {output}",
     "command": "its command cannot be run: {output}",
     "https": "the server answers plain HTTP, not HTTPS",
-    "http": "the server wants HTTPS, not plain HTTP",
+    "http": "the server expects HTTPS, not plain HTTP",
     "failed": "{output}",
     "unknown": "no event says how",
 }
@@ -42,7 +42,7 @@ _ADVICE = {
     "missing": "Probe a path that the program serves; its log or documentation names them.",
     "denied": "Probe a path that needs no login, or send credentials in httpHeaders.",
     "refused": "Probe the port that the program listens on; its log often names it.",
-    "status": "The program reports a failure of its own: read its log.",
+    "status": "The program reports an internal failure: read its log.",
     "timeout": "Find out why the program answers slowly, or give it more time.",
     "command": "Name a program of the image, with its whole path.",
     "exec": "Run the command in the container to see why it fails.",
@@ -379,7 +379,7 @@ HELD: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadinessPath",
         match=_match(_READY, "missing"),
-        title="{container} runs but is not ready: it has nothing at {path} (404).",
+        title="{container} runs but is not ready: {path} does not exist (404).",
         advice="{advice}",
         events=_EVENTS,
         logs=True,
@@ -389,9 +389,9 @@ HELD: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadinessStatus",
         match=_match(_READY, "status", "denied"),
-        title="{container} runs but is not ready: {path} is answered with {status}.",
+        title="{container} runs but is not ready: {path} returns {status}.",
         sentences=("Anything from 200 to 399 counts as ready.",),
-        advice="The program says that it is not well: look at its log.",
+        advice="The program reports that it is unhealthy: read its log.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "#define-readiness-probes",
@@ -443,7 +443,7 @@ UNDER_WAY: tuple[Rule[Case], ...] = (
     Rule(
         id="InitRunning",
         match=_init_runs,
-        title="The init container {container} is at work; what comes after it waits for its end.",
+        title="The init container {container} is still running; the app containers wait for it.",
         logs=True,
         events=("Started",),
         health=Health.WAITING,

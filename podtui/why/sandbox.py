@@ -90,11 +90,13 @@ def _made(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     kind = volume.hostPath.type if volume.hostPath is not None else ""
     if kind in _CREATES:
         other = _CREATES[kind]
-        note = "It is made empty where it is missing; what is there in another shape stays."
-        yield Fix(f"Have it made: type {other}", source.set(found.field, other), note)
+        note = "A missing path is created empty; an existing path of another type stays."
+        yield Fix(f"Create it: type {other}", source.set(found.field, other), note)
     edit = source.remove(found.field)
     if edit is not None:
-        yield Fix("Take it as it is: no type", (edit,), "An engine may make a directory of it.")
+        yield Fix(
+            "Do not check the path: no type", (edit,), "The engine may create a directory there."
+        )
 
 
 def _volume_document(facts: Facts) -> Found | None:
@@ -154,8 +156,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         id="HostPathKind",
         match=_host_path,
         title="The volume {volume} needs {wanted} at {path} on this machine, and there is none.",
-        sentences=("Nothing of the pod starts before all its volumes are there.",),
-        advice="Make it, correct the path, or say another type.",
+        sentences=("No container starts before all volumes are set up.",),
+        advice="Create it, correct the path, or change the type.",
         events=("FailedMount",),
         fixes=_made,
         docs=_DOCS + "concepts/storage/volumes/#hostpath",
@@ -163,8 +165,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="VolumeDocumentMissing",
         match=_volume_document,
-        title="There is no {kind} {name} in the folder, and the volume {volume} is made of it.",
-        advice="Put that {kind} into the folder.",
+        title="The volume {volume} needs the {kind} {name}, which is not in the folder.",
+        advice="Add that {kind} to the folder.",
         events=("FailedMount",),
         fixes=_start_without,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
@@ -172,8 +174,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="VolumeFailed",
         match=_volume,
-        title="The volume {volume} cannot be had: {text}",
-        sentences=("Nothing of the pod starts before all its volumes are there.",),
+        title="The volume {volume} cannot be set up: {text}",
+        sentences=("No container starts before all volumes are set up.",),
         events=("FailedMount",),
         docs=_DOCS + "concepts/storage/volumes/",
     ),
@@ -181,8 +183,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         id="SandboxPortInUse",
         match=_sandbox_port,
         title="Port {port} of this machine is in use by {holder}.",
-        sentences=("The pod's network cannot be made before the port is free.",),
-        advice="Stop what has the port, or take another hostPort.",
+        sentences=("The pod's network cannot be created before the port is free.",),
+        advice="Stop the program that uses the port, or choose another hostPort.",
         events=("FailedCreatePodSandBox",),
         fixes=_other_port,
         docs=_DOCS + "concepts/configuration/overview/",
@@ -190,8 +192,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="SandboxFailed",
         match=_no_sandbox,
-        title="The engine cannot make the pod's sandbox: {text}",
-        sentences=("That is its network and what its containers share.",),
+        title="The engine cannot create the pod sandbox: {text}",
+        sentences=("The sandbox holds the network and the namespaces that the containers share.",),
         field=("spec",),
         events=("FailedCreatePodSandBox", "FailedPodSandBoxStatus"),
     ),

@@ -127,9 +127,9 @@ SETTING_UP: tuple[Rule[Case], ...] = (
     Rule(
         id="UserNotANumber",
         match=_non_root("non-numeric user", "runAsNonRoot"),
-        title="The image runs as {user}, a name: whether that is root cannot be told beforehand.",
-        sentences=("runAsNonRoot wants a number.",),
-        advice="Say that user's number with runAsUser.",
+        title="The image runs as {user}, a name: the kubelet cannot verify that it is not root.",
+        sentences=("runAsNonRoot requires a number.",),
+        advice="Set runAsUser to that user's number.",
         events=_EVENTS,
         fixes=_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
@@ -137,9 +137,8 @@ SETTING_UP: tuple[Rule[Case], ...] = (
     Rule(
         id="DocumentMissing",
         match=_document,
-        title="There is no {kind} {name} in the folder, and a variable of {container} comes from"
-        " it.",
-        advice="Put that {kind} into the folder, or write the value into the manifest.",
+        title="A variable of {container} needs the {kind} {name}, which is not in the folder.",
+        advice="Add that {kind} to the folder, or write the value into the manifest.",
         events=_EVENTS,
         fixes=_optional,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
@@ -156,7 +155,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
     Rule(
         id="SubPathVariable",
         match=_sub_path,
-        title="The variable {name}, which a subPathExpr is made of, is not set or empty.",
+        title="The variable {name} of a subPathExpr is not set or empty.",
         advice="Set it under env of the same container, or write another subPathExpr.",
         events=_EVENTS,
         docs=_DOCS + "concepts/storage/volumes/#using-subpath-expanded-environment",
@@ -164,7 +163,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
     Rule(
         id="ContainerConfig",
         match=_any,
-        title="The container {container} cannot be set up: {text}",
+        title="The container {container} cannot be configured: {text}",
         field=(),
         events=_EVENTS,
     ),

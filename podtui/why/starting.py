@@ -68,7 +68,7 @@ def _missing(case: Case) -> Found | None:
     name, path = _program(case, text)
     why = "The image has no program of that name on its PATH."
     if name in _BUILTINS:
-        why = "That is a word of the shell and no program: a shell must be asked to do it."
+        why = "That is a shell built-in, not a program: run it with a shell."
     elif " " in name:
         why = "The whole line was taken for a program's name: each word is an item of the list."
     elif "/" in name:
@@ -82,7 +82,7 @@ def _in_shell(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     if len(command) == 1 and " " in command[0] and command[0] == found.words["program"]:
         edit = source.prepend((*case.path, "command"), ("sh", "-c"))
         if edit is not None:
-            yield Fix("Let a shell read the line: sh -c", (edit,), "The image must have a shell.")
+            yield Fix("Run the line with a shell: sh -c", (edit,), "The image must have a shell.")
 
 
 def _mode(case: Case) -> Found | None:
@@ -185,7 +185,7 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The postStart hook of {container} failed, so the container was stopped.",
         sentences=(
             "{text}",
-            "The hook runs beside the program, maybe before it is up; there is no second try.",
+            "The hook runs beside the program, maybe before it is up; it is not retried.",
         ),
         advice="Let the hook wait for what it needs, and end with 0.",
         field=("lifecycle", "postStart"),
@@ -238,13 +238,8 @@ STARTING: tuple[Rule[Case], ...] = (
     Rule(
         id="MountKind",
         match=_not_a_directory,
-        title="A file and a directory do not go together at {where}.",
-        sentences=(
-            (
-                "What is mounted there is a directory and the image has a file, or the other way"
-                " round."
-            ),
-        ),
+        title="A file and a directory cannot be mounted over each other at {where}.",
+        sentences=("The volume has a directory there and the image a file, or the reverse.",),
         advice="Mount it elsewhere, or name the one file of the volume with subPath.",
         events=_EVENTS,
         docs=_DOCS + "concepts/storage/volumes/#using-subpath",
@@ -252,14 +247,14 @@ STARTING: tuple[Rule[Case], ...] = (
     Rule(
         id="UserUnknown",
         match=_user,
-        title="The image {image} knows no user {user}.",
-        advice="Name a user by number.",
+        title="The image {image} has no user {user}.",
+        advice="Use a numeric user id.",
         events=_EVENTS,
     ),
     Rule(
         id="MemoryTooSmall",
         match=_memory,
-        title="The memory limit of {container} is less than the engine can hold a container to.",
+        title="The memory limit of {container} is below the engine's minimum.",
         sentences=("{text}",),
         events=_EVENTS,
         fixes=_enough_memory,
@@ -276,7 +271,7 @@ STARTING: tuple[Rule[Case], ...] = (
 CREATING: Rule[Case] = Rule(
     id="Creating",
     match=_creating,
-    title="The container {container} is being made.",
+    title="The container {container} is being created.",
     events=("Pulled", "Created", "Started"),
     health=Health.WAITING,
 )

@@ -60,7 +60,7 @@ def _longer(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
         yield Fix(f"Allow twice as long: {2 * seconds} s", source.set(path, 2 * seconds))
     edit = source.remove(path)
     if edit is not None:
-        yield Fix("Let it run as long as it takes", (edit,))
+        yield Fix("Remove activeDeadlineSeconds", (edit,))
 
 
 def _leaving(facts: Facts) -> Found | None:
@@ -73,12 +73,10 @@ def _leaving(facts: Facts) -> Found | None:
     words = {
         "grace": str(grace),
         "left": ", ".join(left) or "its volumes and network",
-        "hook": "Its preStop hook failed; it is stopped all the same." if hook else "",
+        "hook": "Its preStop hook failed; it is stopped anyway." if hook else "",
     }
     finalizers = ", ".join(pod.metadata.finalizers)
-    words["finalizers"] = f"Finalizers that nobody takes away hold it: {finalizers}." * bool(
-        finalizers
-    )
+    words["finalizers"] = f"Finalizers hold it: {finalizers}." * bool(finalizers)
     return Found(words)
 
 
@@ -86,7 +84,7 @@ def _shorter(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]
     grace = facts.pod.spec.terminationGracePeriodSeconds or 30
     if grace > 5:
         edits = source.set(("spec", "terminationGracePeriodSeconds"), 5)
-        yield Fix("Shorten the grace to 5 s for the next time", edits)
+        yield Fix("Shorten terminationGracePeriodSeconds to 5 for the next time", edits)
 
 
 def _old_version(facts: Facts) -> Found | None:
@@ -124,7 +122,7 @@ def _gate(facts: Facts) -> Found | None:
 def _no_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     edit = source.remove(("spec", "readinessGates"))
     if edit is not None:
-        yield Fix("Take the readiness gates out", (edit,))
+        yield Fix("Remove the readiness gates", (edit,))
 
 
 def _failed(facts: Facts) -> Found | None:
@@ -174,10 +172,8 @@ ENGINE: Rule[Facts] = Rule(
     match=_engine,
     title="The node is not ready: {text}",
     sentences=(
-        (
-            "What is shown of the pod is what was seen last. Its containers may well run on; they"
-            " are taken up again when the engine answers."
-        ),
+        "The pod is shown in its last known state. Its containers may still run.",
+        "podtui adopts them when the engine answers.",
     ),
     advice="{advice}",
     health=Health.BROKEN,
@@ -196,8 +192,8 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="Evicted",
         match=_ended("Evicted"),
-        title="The node put it out: {text}",
-        advice="Ask for what it needs, so that it is the last to go, and free what is short.",
+        title="It was evicted: {text}",
+        advice="Raise its requests to its usage, to be evicted last; free the scarce resource.",
         field=("spec", "containers"),
         events=("Evicted",),
         docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
@@ -221,7 +217,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="Terminating",
         match=_leaving,
-        title="It is being removed, and waits for {left} to end.",
+        title="It is terminating and waits for {left} to exit.",
         sentences=(
             "Containers have {grace} s to end after SIGTERM; then they are killed.",
             "{hook}",
@@ -253,7 +249,7 @@ REST: tuple[Rule[Facts], ...] = (
         match=_gate,
         title="All containers are ready, but the readiness gate {gate} is not.",
         sentences=("Something outside has to set that condition; for a static pod nothing does.",),
-        advice="Take the gate out, or run what sets it.",
+        advice="Remove the gate, or run the component that sets it.",
         fixes=_no_gates,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate",
     ),
@@ -261,7 +257,7 @@ REST: tuple[Rule[Facts], ...] = (
     Rule(
         id="Succeeded",
         match=_done,
-        title="It is done: every container ended with 0.",
+        title="It succeeded: every container exited with code 0.",
         health=Health.DONE,
     ),
     Rule(
@@ -274,14 +270,14 @@ REST: tuple[Rule[Facts], ...] = (
     Rule(
         id="Healthy",
         match=_well,
-        title="All is well: {all}.",
+        title="It is healthy: {all}.",
         sentences=("{simulated}",),
         health=Health.HEALTHY,
     ),
     Rule(
         id="OnItsWay",
         match=_on_its_way,
-        title="It is on its way: {text}.",
+        title="It is starting: {text}.",
         sentences=("{simulated}",),
         events=("Pulling", "Pulled", "Created", "Started", "SandboxChanged"),
         health=Health.WAITING,

@@ -116,7 +116,7 @@ def test_a_pod_that_is_well_is_told_when_it_is_asked_for(monkeypatch: pytest.Mon
     serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
     text, well = why(SOCKET, "good", "text")
     assert well
-    assert "All is well" in text
+    assert "It is healthy" in text
 
 
 @pytest.mark.parametrize("wanted", ["none", "other/bad-n1"])

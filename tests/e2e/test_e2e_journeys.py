@@ -243,14 +243,14 @@ def test_find_explain_mend_save_delete_undo(
 
     hand.explain()
     shown = says(terminal, CAUSE, WHY, EVIDENCE, "worker.yaml:11 spec.containers[0].command",
-                 "Fix Let a shell read the line: sh -c", f"- command: {BROKEN}",
+                 "Fix Run the line with a shell: sh -c", f"- command: {BROKEN}",
                  f"+ command: {MENDED}", "f Apply the fix", "esc Back")  # fmt: skip
     assert "…" not in shown, shown
     assert path.read_text() == manifest("worker", BROKEN)
 
     hand.mend()
     wait_until(lambda: path.read_text() == manifest("worker", MENDED), "the fix is written")
-    says(terminal, "● applied and verified: ", "(Let a shell read the line: sh -c)")
+    says(terminal, "● applied and verified: ", "(Run the line with a shell: sh -c)")
     hand.back()
     terminal.see(READY)
     checked(terminal)

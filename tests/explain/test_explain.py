@@ -172,7 +172,7 @@ def test_nothing_of_a_status_is_required() -> None:
 
 def test_defaults_rules_and_values() -> None:
     probe = explain("spec.containers.startupProbe.periodSeconds")
-    assert (probe.type, probe.default) == ("whole number", "10")
+    assert (probe.type, probe.default) == ("integer", "10")
     assert probe.rules == ("must be greater than or equal to 0",)
     policy = explain("spec.initContainers.imagePullPolicy")
     assert policy.values == ("Always", "IfNotPresent", "Never")
@@ -223,12 +223,12 @@ def test_examples_are_where_they_say() -> None:
 def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod.spec.containers.livenessProbe.httpGet"]) == 0
     out = capsys.readouterr().out
-    assert "spec.containers.livenessProbe.httpGet <object>" in out
-    assert "podtui does what it says" in out
+    assert "spec.containers.livenessProbe.httpGet <Object>" in out
+    assert "Supported" in out
     assert "may not specify more than 1 handler type" in out
-    assert "port <number or name> required" in out
+    assert "port <IntOrString> required" in out
     assert main(["explain", "spec.dnsConfig", "--recursive"]) == 0
-    assert "  options <list of objects>\n    name <text>" in capsys.readouterr().out
+    assert "  options <[]Object>\n    name <string>" in capsys.readouterr().out
     assert main(["explain", "spec.hostNetwork", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["fate"] == "honoured"
     assert main(["explain", "spec.contaners"]) == 2
@@ -238,7 +238,7 @@ def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_recursive_names_all() -> None:
     place = find_place("spec.containers.env")
     data = tree_data(place)
-    assert data["valueFrom"]["fieldRef"] == {"apiVersion": "text", "fieldPath": "text"}
+    assert data["valueFrom"]["fieldRef"] == {"apiVersion": "string", "fieldPath": "string"}
     assert len(render_tree(find_place("")).splitlines()) > 1000
 
 

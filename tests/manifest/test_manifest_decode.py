@@ -9,13 +9,12 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.shape import places_of_names
 from podtui.api.v1 import Pod
-from podtui.manifest.decode import decode
+from podtui.manifest.decode import belongs_at, decode
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Document
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
 from podtui.manifest.result import ReadResult
-from podtui.manifest.unknown import belongs_at
 
 
 def read(text: str | bytes, *, strict: bool = False) -> ReadResult:
@@ -116,12 +115,12 @@ def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
         ),
         (
             "ports: [{containerPort: '80'}]",
-            'found the text "80", but a whole number is expected',
+            'found the text "80", but an integer is expected',
             "write it without quotes: 80",
         ),
         (
             "ports: [{containerPort: 80.5}]",
-            "found the number 80.5, but a whole number is expected",
+            "found the number 80.5, but an integer is expected",
             "",
         ),
         (

@@ -10,6 +10,8 @@ from podtui.tui.views.logs.filters import parse_log_filter
 from podtui.tui.views.logs.line_buffer import GAP
 from podtui.tui.views.logs.times import Times
 
+pytestmark = pytest.mark.screen
+
 STAMP = b"2026-11-21T07:08:09.123456789Z "
 
 

@@ -16,6 +16,8 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.logs.export import Export
 from podtui.tui.views.logs.line_buffer import RULE
 
+pytestmark = pytest.mark.screen
+
 
 def log_text(view: LogView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))

@@ -21,6 +21,7 @@ def shown(view: TextView) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
+@pytest.mark.screen
 async def test_text_is_shown_as_it_is() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 10)):
@@ -28,6 +29,7 @@ async def test_text_is_shown_as_it_is() -> None:
         assert shown(app.text_view)[:5] == YAML.splitlines()
 
 
+@pytest.mark.screen
 async def test_keys_and_comments_have_colours_of_their_own() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 10)):
@@ -37,6 +39,7 @@ async def test_keys_and_comments_have_colours_of_their_own() -> None:
         assert len({str(style) for style in styles.values()}) >= 3
 
 
+@pytest.mark.screen
 async def test_marks_stand_below_their_line_at_their_column() -> None:
     app = TextApp(line_numbers=True)
     async with app.run_test(size=(60, 10)):
@@ -47,6 +50,7 @@ async def test_marks_stand_below_their_line_at_their_column() -> None:
         assert rows[5].endswith("▲   ^ unknown field")
 
 
+@pytest.mark.screen
 @pytest.mark.compares("yaml")
 async def test_search_walks_round() -> None:
     app = TextApp()
@@ -66,6 +70,7 @@ async def test_search_walks_round() -> None:
         assert view.match_count == 0
 
 
+@pytest.mark.screen
 async def test_long_lines_move_sideways() -> None:
     app = TextApp()
     async with app.run_test(size=(20, 5)) as pilot:

@@ -19,6 +19,8 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog
 
+pytestmark = pytest.mark.screen
+
 
 class FakeAgent:
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient
 
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete_manifests, edit_manifest, shell
@@ -30,6 +30,8 @@ from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
+
+pytestmark = pytest.mark.screen
 
 PANES = {
     f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))

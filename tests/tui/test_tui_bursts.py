@@ -10,6 +10,8 @@ from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 
+pytestmark = pytest.mark.screen
+
 
 def burst(app: PodtuiApp, *keys: str) -> None:
     """All keys are there before any of them is looked at."""

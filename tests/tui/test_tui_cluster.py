@@ -16,8 +16,7 @@ from tui_scene import events as some_events
 
 from podtui.api.local import Manifest, NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
-from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
-from podtui.client.protocol import Lost, Synced
+from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
@@ -144,7 +143,7 @@ def test_what_a_cluster_offers(action: str, parameters: tuple[object, ...], ther
 
 
 def test_deleting_needs_files_or_records() -> None:
-    neither = Capabilities(manifests=False)
+    neither = ServerCapabilities(manifests=False)
     assert not is_offered(neither, "delete")
     assert not is_binding_offered(CLUSTER, "probes.run", "run")
     assert is_binding_offered(AGENT, "probes.run", "run")
@@ -217,6 +216,7 @@ def use(name: str) -> NodeMetrics:
 # --- on the screen
 
 
+@pytest.mark.screen
 async def test_head_and_foot_say_whom_one_looks_at() -> None:
     async with running() as (app, _):
         head = bar_text(app, "header")
@@ -232,6 +232,7 @@ async def test_head_and_foot_say_whom_one_looks_at() -> None:
         assert Manifest not in app.client.followed
 
 
+@pytest.mark.screen
 async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help() -> None:
     async with running(size=(240, 50)) as (app, pilot):
         hints = bar_text(app, "hints")
@@ -251,6 +252,7 @@ async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help(
         assert isinstance(app.screen, HelpScreen)
 
 
+@pytest.mark.screen
 async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
     class Silent(ClusterClient):
         async def logs(self, namespace, pod, query):
@@ -271,6 +273,7 @@ async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
         await wait_for(pilot, lambda: words in said(), "who does not answer")
 
 
+@pytest.mark.screen
 async def test_keys_that_do_not_apply_do_nothing() -> None:
     async with running() as (app, pilot):
         for key in ("e", "r", "n", "J", "u", "ctrl+k", "w"):
@@ -281,6 +284,7 @@ async def test_keys_that_do_not_apply_do_nothing() -> None:
         assert not app.notices
 
 
+@pytest.mark.screen
 async def test_the_tabs_of_a_pod() -> None:
     async with running() as (app, pilot):
         await pilot.press("enter")
@@ -296,6 +300,7 @@ async def test_the_tabs_of_a_pod() -> None:
             assert app.screen._tab == "overview"
 
 
+@pytest.mark.screen
 async def test_the_node_is_that_of_the_chosen_pod() -> None:
     async with running() as (app, pilot):
         pane = main(app).node
@@ -309,6 +314,7 @@ async def test_the_node_is_that_of_the_chosen_pod() -> None:
         assert bar_text(app, "tabs").split() == ["1", "Overview", "2", "Pods"]
 
 
+@pytest.mark.screen
 async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
     made = ClusterClient()
     refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
@@ -340,6 +346,7 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
     assert model.events
 
 
+@pytest.mark.screen
 async def test_a_lost_server_is_named() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
@@ -353,6 +360,7 @@ async def test_a_lost_server_is_named() -> None:
         assert "lost: api.example:6443" in bar_text(app, "status")
 
 
+@pytest.mark.screen
 async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
     made = client()
     async with running(made) as (app, pilot):
@@ -378,6 +386,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await notified(app, pilot, "is forbidden")
 
 
+@pytest.mark.screen
 async def test_read_only_deletes_nothing() -> None:
     made = client()
     async with running(made, readonly=True) as (app, pilot):
@@ -405,6 +414,7 @@ def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str
     assert fate(pod) == words
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize(("typed", "wanted"), [("staging", "staging"), ("prod-eu", "")])
 async def test_turning_to_another_context(typed: str, wanted: str) -> None:
     async with running() as (app, pilot):
@@ -414,6 +424,7 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
         assert app.turn_to == wanted
 
 
+@pytest.mark.screen
 async def test_an_unknown_context_lists_those_there_are() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tui_app import main, running, table_text
 from tui_scene import FakeClient, node, pod, status
 
 from podtui.tui.views.pods.rows import pod_row
+
+pytestmark = pytest.mark.screen
 
 
 async def test_a_row_that_has_just_come_is_brought_into_sight() -> None:

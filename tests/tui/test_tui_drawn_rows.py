@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tui_app import main, running, wait_for
@@ -87,6 +88,7 @@ def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
     assert measured_row(before, use, asked(web)) == pod_row(web, use, now=0.0) != before
 
 
+@pytest.mark.screen
 async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:
     client = FakeClient()
     born = epoch(pod("x", status()).metadata.creationTimestamp)

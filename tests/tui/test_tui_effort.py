@@ -50,6 +50,7 @@ async def painted(app: LogApp, pilot: Any) -> int:
     return app.log_view.repaints
 
 
+@pytest.mark.screen
 async def test_lines_that_come_below_draw_nothing() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -63,6 +64,7 @@ async def test_lines_that_come_below_draw_nothing() -> None:
         assert await painted(app, pilot) == before
 
 
+@pytest.mark.screen
 async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -74,6 +76,7 @@ async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> N
         assert await painted(app, pilot) == before + 2
 
 
+@pytest.mark.screen
 async def test_a_search_draws_the_rows_that_it_marks() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -87,6 +90,7 @@ async def test_a_search_draws_the_rows_that_it_marks() -> None:
         assert await painted(app, pilot) == before + 4
 
 
+@pytest.mark.screen
 async def test_the_same_search_goes_on_where_it_is() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -132,6 +136,7 @@ def test_a_line_at_the_end_of_a_long_trace_has_its_level() -> None:
 # --- the frame of a pane
 
 
+@pytest.mark.screen
 async def test_a_note_draws_its_row_and_not_the_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
@@ -176,6 +181,7 @@ def test_shares_are_sorted_again_once_a_pod_asks_for_something_else() -> None:
     assert gauges(node(), more[1:], {}, None, kept) == gauges(node(), more[1:], {}, None)
 
 
+@pytest.mark.screen
 async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(full_client()) as (app, pilot):
         await pilot.press("4", "enter")
@@ -198,6 +204,7 @@ async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPat
         assert key not in screen.pods.set.rows
 
 
+@pytest.mark.screen
 async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
         made = counting(monkeypatch, pods_pane, "pod_row")
@@ -211,6 +218,7 @@ async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch
 # --- the cursor
 
 
+@pytest.mark.screen
 async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
     async with running() as (app, pilot):
         screen = main(app)
@@ -225,6 +233,7 @@ async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
         assert target.key == table.cursor_key
 
 
+@pytest.mark.screen
 async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -243,6 +252,7 @@ async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
 # --- screens above one another
 
 
+@pytest.mark.screen
 async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -267,6 +277,7 @@ async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
 # --- keys first
 
 
+@pytest.mark.screen
 async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -286,6 +297,7 @@ async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
         assert told, "a key is held down, and still changes are shown"
 
 
+@pytest.mark.screen
 async def test_frames_of_a_log_wait_until_a_key_is_drawn_but_not_for_ever() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:

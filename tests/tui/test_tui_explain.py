@@ -82,14 +82,14 @@ def test_lines_fit_and_say_it_all(width: int) -> None:
     lines = explanation_lines(said, width)
     assert all(line_width(line) <= max(width, 40) for line in lines)
     text = " ".join("".join(span.text for span in line) for line in lines)
-    for words in ("podtui does what it says", "whole number", "Rules", "templates/service.yaml"):
+    for words in ("Supported", "integer", "Rules", "templates/service.yaml"):
         assert words in text
 
 
 def test_rows_of_fields() -> None:
     rows = {row.key: row for row in map(field_row, explain("spec.containers").fields)}
     name = rows["spec.containers.name"]
-    assert [cell.text for cell in name.cells[:4]] == ["name", "text", "yes", "● done"]
+    assert [cell.text for cell in name.cells[:4]] == ["name", "string", "yes", "● supported"]
     assert rows["spec.containers.ports"].cells[0].text == "ports ›"
     assert rows["spec.containers.volumeDevices"].cells[3].text == "✖ refused"
 
@@ -105,6 +105,7 @@ async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:
     return screen
 
 
+@pytest.mark.screen
 async def test_into_fields_up_and_back() -> None:
     async with running() as (app, pilot):
         app.run_command("ex spec.containers.livenessProbe")
@@ -122,6 +123,7 @@ async def test_into_fields_up_and_back() -> None:
         await wait_for(pilot, lambda: app.screen is main(app), "all the way back")
 
 
+@pytest.mark.screen
 async def test_a_field_without_fields_is_scrolled() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         app.run_command("explain metadata.annotations")
@@ -130,6 +132,7 @@ async def test_a_field_without_fields_is_scrolled() -> None:
         assert screen.text.has_focus
 
 
+@pytest.mark.screen
 @pytest.mark.compares("explain")
 async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
     client = FakeClient()
@@ -152,6 +155,7 @@ async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
         assert isinstance(app.screen, PodScreen)
 
 
+@pytest.mark.screen
 async def test_the_cursor_of_a_manifest_stays_in_sight() -> None:
     client = FakeClient()
     long = manifest("web.yaml", text="a: 1\n" * 100, pod_name="web-n1")
@@ -168,6 +172,7 @@ async def test_the_cursor_of_a_manifest_stays_in_sight() -> None:
         assert view.line == 100
 
 
+@pytest.mark.screen
 async def test_no_such_field_is_told() -> None:
     async with running() as (app, pilot):
         app.run_command("explain spec.contaners")
@@ -175,6 +180,7 @@ async def test_no_such_field_is_told() -> None:
         assert app.screen is main(app)
 
 
+@pytest.mark.screen
 async def test_the_command_completes_fields() -> None:
     async with running() as (app, _pilot):
         assert "explain spec.containers.livenessProbe" in app.command_words()

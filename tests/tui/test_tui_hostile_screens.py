@@ -40,6 +40,8 @@ from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.sanitize import clean
 
+pytestmark = pytest.mark.screen
+
 Step = Callable[[], Awaitable[None]]
 UNLIKE = frozenset({"pod tab yaml", "JournalScreen True", "output of an own command"})
 """Where the two worlds may differ: YAML writes control characters as escapes of its own, and lines

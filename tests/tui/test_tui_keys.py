@@ -210,6 +210,7 @@ def test_the_list_is_searched_by_word_key_and_id(wanted: str, found: list[str]) 
     assert [line.id for line in matching(LINES, wanted)] == found
 
 
+@pytest.mark.screen
 async def test_help_and_commands_are_whole_in_forty_columns() -> None:
     async with running(size=(40, 20)) as (app, pilot):
         for key, words in (

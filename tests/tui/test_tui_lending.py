@@ -16,6 +16,8 @@ from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.terminal import ProgramFailed, lent_terminal, run_in_terminal
 from podtui.tui.preferences.preferences import Preferences
 
+pytestmark = pytest.mark.screen
+
 
 class Terminal:
     """Who has the terminal, and what podtui writes to it."""

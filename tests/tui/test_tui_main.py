@@ -28,6 +28,8 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def text_of(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)
@@ -254,7 +256,7 @@ async def test_why_a_pod_does_not_run() -> None:
         for key, words in (
             ("uid-crash-loop", "app fails: it exited with code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
-            ("uid-too-big", "rejected It asks for 64 of cpu"),
+            ("uid-too-big", "rejected It requests 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
             ("manifest:hello.yaml", 'unknown field "imago" → image'),
         ):

@@ -133,6 +133,7 @@ def test_the_theme_chosen_last_goes_first(preferences: Preferences, theme: str) 
     assert theme_of(Preferences(theme="contrast"), MemoryFile(None)) == "contrast"
 
 
+@pytest.mark.screen
 async def test_a_theme_chosen_by_a_key_is_there_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
     settings = Preferences(theme="podtui-dark")

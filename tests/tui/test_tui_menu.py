@@ -24,6 +24,8 @@ from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 CHOICES = (
     Choice("act.edit", "e", "Edit", "Edit the manifest, see the plan, then apply it", "edit"),
     Choice("act.undo", "u", "Undo delete", "Bring back what was deleted last", "undo"),

@@ -15,6 +15,8 @@ from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def said(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)

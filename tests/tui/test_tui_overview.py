@@ -15,6 +15,8 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.columns_screen import ColumnsScreen
 from podtui.tui.widgets.prompt import Prompt
 
+pytestmark = pytest.mark.screen
+
 
 @pytest.mark.compares("sort-kept", "zoom")
 async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 TELL = (
     "import json, os, sys;"
     "values = {k: v for k, v in os.environ.items() if k.startswith('PODTUI')};"

@@ -24,12 +24,14 @@ def taken(name: str, size: tuple[int, int] | None = None) -> Mapping[str, str]:
     return take(SCENES[name] if size is None else OVERVIEW[size])
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("theme", SHOWN_IN)
 @pytest.mark.parametrize("size", MAIN_SIZES)
 def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
     assert snap_compare(Taken(taken("main", size)[theme]))
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("theme", SHOWN_IN)
 @pytest.mark.parametrize("screen", SCENES)
 def test_screen(snap_compare: Picture, screen: str, theme: str) -> None:

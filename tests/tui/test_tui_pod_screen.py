@@ -20,6 +20,8 @@ from podtui.tui.screens.text_screens import EventScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.tones import LinesView
 
+pytestmark = pytest.mark.screen
+
 
 def knowing() -> FakeClient:
     client = full_client()

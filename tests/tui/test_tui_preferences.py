@@ -76,6 +76,7 @@ def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_pat
     assert before != stamp_of(path)
 
 
+@pytest.mark.screen
 @pytest.mark.compares("hotkeys", "rebind")
 async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
     path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
@@ -97,6 +98,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.screen
 @pytest.mark.compares("hotkeys", "reload")
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,6 +123,7 @@ async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
         await wait_for(pilot, lambda: app.preferred.keymap == {}, "the old keys")
 
 
+@pytest.mark.screen
 async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.MonkeyPatch) -> None:
     client = full_client()
     preferences = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))

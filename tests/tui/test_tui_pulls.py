@@ -109,6 +109,7 @@ def test_a_pull_by_hand_has_no_pods() -> None:
     assert pull == Pull("big:1", Stage.PULLING, MIB, 4 * MIB)
 
 
+@pytest.mark.screen
 @pytest.mark.compares("pull-progress")
 async def test_how_far_a_pull_is_stands_below_the_table_and_goes_with_it() -> None:
     client = FakeClient()

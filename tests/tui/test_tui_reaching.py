@@ -13,11 +13,13 @@ from tui_app import main, notified, running, wait_for
 
 from podtui.api.plan import Outcome
 from podtui.client.copying import Copied
-from podtui.client.talking import AttachQuery
+from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar
 from podtui.tui.widgets.dialogs import Ask, Buttons
+
+pytestmark = pytest.mark.screen
 
 
 @pytest.mark.compares("attach")

@@ -146,6 +146,7 @@ VISITS = (
 )  # fmt: skip
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 async def test_every_screen_holds_out(size: tuple[int, int]) -> None:
     async with running(hostile(), size=size) as (app, pilot):
@@ -164,6 +165,7 @@ async def settle(pilot: Pilot[Any]) -> None:
     await pilot.pause(0.1)
 
 
+@pytest.mark.screen
 async def test_a_message_of_the_agent_does_no_harm_as_a_toast() -> None:
     client = full_client()
     async with running(client) as (app, pilot):

@@ -117,6 +117,7 @@ def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:
     assert load_theme(tmp_path / "missing.yaml").problems
 
 
+@pytest.mark.screen
 @pytest.mark.compares("skins")
 async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Path) -> None:
     async with running() as (app, pilot):
@@ -140,12 +141,14 @@ async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Pa
         assert any("nonsense" in n.message for n in app.notices)
 
 
+@pytest.mark.screen
 async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
     async with running(theme="no-such") as (app, pilot):
         await pilot.pause()
         assert any("no-such" in n.message for n in app.notices)
 
 
+@pytest.mark.screen
 @pytest.mark.compares("skins")
 async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tui_scene import full_client, now

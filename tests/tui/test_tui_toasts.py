@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from textual.pilot import Pilot
 from tui_app import screen_text, wait_for
 
 from podtui.tui.widgets.notices import MOST, Notices
+
+pytestmark = pytest.mark.screen
 
 
 @asynccontextmanager

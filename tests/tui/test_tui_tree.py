@@ -196,6 +196,7 @@ def names(screen: TreeScreen) -> list[str]:
     return [str(screen.table.set.rows[key].values[0]) for key in screen.table.set.order]
 
 
+@pytest.mark.screen
 @pytest.mark.compares("tree")
 async def test_folding_by_keys() -> None:
     async with opened(rich()) as (_, pilot, screen):
@@ -219,6 +220,7 @@ async def test_folding_by_keys() -> None:
         assert screen.table.cursor_key == "pod:uid-shop"
 
 
+@pytest.mark.screen
 async def test_folding_by_mouse() -> None:
     async with opened(rich()) as (_, pilot, screen):
         line = screen.table.set.index["pod:uid-shop"] + 2
@@ -232,6 +234,7 @@ async def test_folding_by_mouse() -> None:
         await wait_for(pilot, lambda: len(screen.table.set) == 2, "and folds")
 
 
+@pytest.mark.screen
 async def test_titles_do_not_sort() -> None:
     async with opened() as (_, pilot, screen):
         before = names(screen)
@@ -240,6 +243,7 @@ async def test_titles_do_not_sort() -> None:
         assert names(screen) == before
 
 
+@pytest.mark.screen
 async def test_live_changes_leave_cursor_and_folds() -> None:
     async with opened() as (app, pilot, screen):
         client = app.client
@@ -256,6 +260,7 @@ async def test_live_changes_leave_cursor_and_folds() -> None:
         assert screen.table.cursor_key == "pod:uid-pipeline/unpack"
 
 
+@pytest.mark.screen
 async def test_filter_by_key_and_back() -> None:
     async with opened() as (app, pilot, screen):
         await pilot.press("slash", *"exporter", "enter")
@@ -266,11 +271,13 @@ async def test_filter_by_key_and_back() -> None:
         assert app.screen is screen
 
 
+@pytest.mark.screen
 async def test_the_command_filters() -> None:
     async with opened(text="xray exporter") as (_, _pilot, screen):
         assert names(screen)[:3] == ["n1", "web-n1", "exporter"]
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize(("key", "kind"), [("d", PodScreen), ("l", PodScreen), ("X", WhyScreen)])
 async def test_keys_of_a_pod_work_on_its_containers(key: str, kind: type) -> None:
     async with opened() as (app, pilot, screen):
@@ -282,6 +289,7 @@ async def test_keys_of_a_pod_work_on_its_containers(key: str, kind: type) -> Non
         await wait_for(pilot, lambda: isinstance(app.screen, kind), "what it opens")
 
 
+@pytest.mark.screen
 async def test_delete_asks_about_the_pod_of_a_row() -> None:
     async with opened() as (app, pilot, screen):
         screen.table.select("pod:uid-web")
@@ -290,6 +298,7 @@ async def test_delete_asks_about_the_pod_of_a_row() -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.screen
 async def test_enter_opens_files_and_the_node_by_d() -> None:
     async with opened() as (app, pilot, screen):
         await pilot.press("plus")
@@ -304,6 +313,7 @@ async def test_enter_opens_files_and_the_node_by_d() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
 
 
+@pytest.mark.screen
 async def test_only_what_is_in_sight_is_drawn() -> None:
     pods = [rich(f"p{n}", f"u{n}") for n in range(1000)]
     async with opened(*pods, size=(80, 24)) as (_, pilot, screen):

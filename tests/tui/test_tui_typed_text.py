@@ -15,6 +15,8 @@ from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.widgets.bars import key_hints
 
+pytestmark = pytest.mark.screen
+
 SCENES = {
     "overview": OVERVIEW[120, 36],
     # One of each screen, tab and question.

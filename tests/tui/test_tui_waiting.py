@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from tui_app import bar_text, running, table_text, wait_for
 from tui_scene import FakeClient, manifest, node, pod
@@ -54,6 +55,7 @@ def test_nobody_looks_again_where_nothing_changed() -> None:
     assert waiting.names == frozenset()
 
 
+@pytest.mark.screen
 async def test_a_node_that_is_not_ready_hides_no_file() -> None:
     client = FakeClient()
     client.fill((), (), (manifest("web.yaml", pod_name="web-n1"),), (node(ready=False),))

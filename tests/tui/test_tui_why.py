@@ -248,6 +248,7 @@ def test_an_applied_fix_is_followed(
     assert line.endswith("(Double it)  u undoes it")
 
 
+@pytest.mark.screen
 @pytest.mark.parametrize("undo", [False, True])
 async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo: bool) -> None:
     path = tmp_path / "hungry.yaml"
@@ -283,6 +284,7 @@ PLAN = Plan(
 )
 
 
+@pytest.mark.screen
 async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path) -> None:
     path = tmp_path / "web.yaml"
     text = (
@@ -346,6 +348,7 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
         await wait_for(pilot, lambda: "applied, but it failed again" in shown(), "it failed again")
 
 
+@pytest.mark.screen
 async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
     path = tmp_path / "hungry.yaml"
     path.write_text(TEXT)
@@ -396,6 +399,7 @@ async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
         assert app.screen is main(app)
 
 
+@pytest.mark.screen
 async def test_a_log_that_failed_is_asked_for_again_and_its_lines_are_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -56,14 +56,14 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
 def test_no_node_takes_it() -> None:
     found = said("Unschedulable", SHORT)
     assert (found.cause, found.health) == ("Unschedulable", Health.BROKEN)
-    assert found.title == f"No node takes it: {SHORT}"
+    assert found.title == f"No node fits: {SHORT}"
     assert [one.text for one in found.evidence] == [f"FailedScheduling: {SHORT}"]
 
 
 def test_a_gate_is_named() -> None:
     found = said("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
     assert found.cause == "SchedulingGated"
-    assert found.title == "It waits at a gate before the scheduler: example.com/quota."
+    assert found.title == "It waits for its scheduling gates: example.com/quota."
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ async def test_a_version_waits_for_the_one_before() -> None:
         said = await new.why()
         assert said.cause == "WaitsForOldVersion"
         assert "20 s" in said.sentences[0]
-        shorter = fixed(said, new.text, the_fix(said, "Shorten the grace"))
+        shorter = fixed(said, new.text, the_fix(said, "Shorten terminationGracePeriodSeconds"))
         assert "terminationGracePeriodSeconds: 5\n" in shorter
         await new.until("Healthy")
 
@@ -125,7 +125,7 @@ async def test_a_pod_that_is_going() -> None:
         await world.sleep(5.0)
         said = await it.why()
         assert (said.cause, said.health) == ("Terminating", Health.TERMINATING)
-        assert "waits for c to end" in said.title
+        assert "waits for c to exit" in said.title
 
 
 async def test_a_pod_that_made_room() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.actions import parse
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": ("manifests",),
@@ -56,7 +56,7 @@ BINDINGS: Final[Mapping[str, str]] = {
 
 
 def is_offered(
-    capabilities: Capabilities, action: str, parameters: tuple[object, ...] = ()
+    capabilities: ServerCapabilities, action: str, parameters: tuple[object, ...] = ()
 ) -> bool:
     """Return whether the server supports an action."""
     first = str(parameters[0]) if parameters else ""
@@ -64,7 +64,7 @@ def is_offered(
     return wanted is None or any(getattr(capabilities, name) for name in wanted)
 
 
-def is_binding_offered(capabilities: Capabilities, id_: str, action: str) -> bool:
+def is_binding_offered(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
     """Return whether the server supports a binding, by its ID and action
     (``screen.tab('probes')``).
     """

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
 from podtui.errors import UsageError
 from podtui.tui.commands.availability import is_offered
 
@@ -73,7 +73,7 @@ COMMANDS: Final = (
 )
 
 
-def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
+def offered_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
     """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(

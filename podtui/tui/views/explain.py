@@ -13,15 +13,15 @@ from podtui.tui.widgets.cells import Cell, Column, Line, Row, Span, wrap
 FIELD_COLUMNS: Final = (
     Column("field", "FIELD", 100, minimum=20, maximum=50, flexible=True),
     Column("type", "TYPE", 50, maximum=22),
-    Column("needed", "NEEDED", 60),
-    Column("here", "HERE", 80),
-    Column("words", "WHAT IT IS FOR", 90, minimum=32, maximum=400, flexible=True, filling=True),
+    Column("needed", "REQUIRED", 60),
+    Column("here", "SUPPORT", 80),
+    Column("words", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True),
 )
 FATES: Final = {
-    "honoured": ("● done", "running"),
+    "honoured": ("● supported", "running"),
     "no-effect": ("▲ no effect", "warning"),
     "refused": ("✖ refused", "error"),
-    "mixed": ("◐ in part", "unready"),
+    "mixed": ("◐ partly", "unready"),
     "": ("-", "muted"),
 }
 KEY: Final = 9
