@@ -29,6 +29,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import LOCAL, Client, Lost, Server
 from podtui.errors import PodtuiError, UsageError
+from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.agent import (
     Agent,
     is_other,
@@ -39,7 +40,6 @@ from podtui.tui.commands.agent import (
 )
 from podtui.tui.commands.availability import is_offered
 from podtui.tui.commands.custom_runner import CustomRunner
-from podtui.tui.commands.delete_manifests import undo_last
 from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
@@ -50,8 +50,8 @@ from podtui.tui.commands.terminal import (
 from podtui.tui.key_queue import InTurn
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.preferences.file_changes import changes_of
+from podtui.tui.preferences.live import LivePreferences, PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.preferred import LivePreferences, PreferencesFile
 from podtui.tui.preferences.themes import (
     DEFAULT_THEME,
     ThemeFile,
@@ -66,7 +66,7 @@ from podtui.tui.screens.factory import ScreenFactory
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.key_lines import key_lines
 from podtui.tui.screens.live_screen import LiveScreen
-from podtui.tui.screens.main.arrangement import PANES
+from podtui.tui.screens.main.layout import PANES
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.screens.menu import Choice, Menu, choices
@@ -468,7 +468,7 @@ class PodtuiApp(InTurn):
         self.push_screen(HelpScreen(lines))
 
     def action_undo(self) -> None:
-        self.session.start("Undo", lambda: undo_last(self.session))
+        ACTIONS["undo"].run(self.session, self._selection(), "")
 
     def action_menu(self) -> None:
         def take(choice: Choice | None) -> None:

@@ -20,7 +20,7 @@ from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilit
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.commands.delete_pods import fate
+from podtui.tui.commands.delete import fate
 from podtui.tui.commands.key_registry import known_bindings
 from podtui.tui.commands.registry import COMMANDS, offered_commands
 from podtui.tui.model.model import Link, Model

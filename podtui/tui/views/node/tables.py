@@ -12,8 +12,7 @@ from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.node.gauges import Ask, Rejection
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Value
-from podtui.tui.widgets.format import millicores, percent, plural, size
-from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.format import millicores, natural_key, percent, plural, size
 from podtui.tui.widgets.sanitize import clean
 
 SHARE_COLUMNS: Final = (

@@ -27,6 +27,7 @@ from podtui.tui.widgets.sanitize import clean
 
 MOST_HELD: Final = 20
 """Maximum number of alerts kept while another program uses the terminal."""
+
 KEEP_SECONDS: Final = 1.0
 """Seconds between two checks which pods still exist."""
 
